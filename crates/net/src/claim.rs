@@ -1,0 +1,129 @@
+//! Who may run a queued call. Each call in a ring has a claim word beside the ring: the worker swaps it to *running* before it
+//! starts the call, the caller swaps it to *taken back* to cancel the call or to give it to somebody else. Neither needs an answer
+//! from the other.
+//!
+//! - **CLAIM-1** a call is either run or taken back, never both.
+//! - **CLAIM-2** after a worker's death a word that still says *queued* proves that the call never started.
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// Calls that one ring can have under way.
+pub const CLAIMS: usize = 256;
+
+const QUEUED: u32 = 1;
+const RUNNING: u32 = 2;
+const TAKEN: u32 = 3;
+const STATE: u32 = 3;
+
+/// The value of a claim word while its call waits: tells this use of the slot from the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word(pub u32);
+
+/// The caller's side: gives out the claim words of one ring.
+pub struct Claims {
+    words: *const [AtomicU32; CLAIMS],
+    free: Vec<u16>,
+    uses: u32,
+}
+
+// SAFETY: the words are atomics in shared memory; everything else is owned.
+unsafe impl Send for Claims {}
+
+impl Claims {
+    /// All words free.
+    ///
+    /// # Safety
+    /// `words` points to the claim words of a ring that outlives this, and nobody else gives them out.
+    #[must_use]
+    pub unsafe fn new(words: *const [AtomicU32; CLAIMS]) -> Self {
+        Self { words, free: (0..CLAIMS as u16).rev().collect(), uses: 0 }
+    }
+
+    fn word(&self, index: u16) -> &AtomicU32 {
+        // SAFETY: valid by the contract of `new`.
+        unsafe { &(&*self.words)[usize::from(index)] }
+    }
+
+    /// A word for one call, set to *queued*; `None` if all are in use.
+    pub fn give(&mut self) -> Option<(u16, Word)> {
+        let index = self.free.pop()?;
+        self.uses = self.uses.wrapping_add(1) & (u32::MAX >> 2);
+        let word = Word((self.uses << 2) | QUEUED);
+        self.word(index).store(word.0, Ordering::Release);
+        Some((index, word))
+    }
+
+    /// The call is over (answered, taken back, or its worker is dead): its word may be used again.
+    pub fn release(&mut self, index: u16) {
+        debug_assert!(!self.free.contains(&index) || cfg!(not(debug_assertions)));
+        self.free.push(index);
+    }
+
+    /// Takes a queued call back. True: it will never run there (CLAIM-1).
+    #[must_use]
+    pub fn take_back(&self, index: u16, word: Word) -> bool {
+        let taken = (word.0 & !STATE) | TAKEN;
+        self.word(index).compare_exchange(word.0, taken, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Whether the worker has started the call (CLAIM-2).
+    #[must_use]
+    pub fn has_started(&self, index: u16, word: Word) -> bool {
+        self.word(index).load(Ordering::Acquire) == (word.0 & !STATE) | RUNNING
+    }
+
+    /// How many words are in use.
+    #[must_use]
+    pub fn in_use(&self) -> usize {
+        CLAIMS - self.free.len()
+    }
+}
+
+/// The worker's side: may this call run? At most once, and not if the caller took it back.
+///
+/// # Safety
+/// `words` points to the claim words of a live ring.
+#[must_use]
+pub unsafe fn start(words: *const [AtomicU32; CLAIMS], index: u16, word: Word) -> bool {
+    let Some(slot) = (0..CLAIMS).contains(&usize::from(index)).then_some(usize::from(index)) else { return false };
+    let running = (word.0 & !STATE) | RUNNING;
+    // SAFETY: valid by this function's contract.
+    let atomic = unsafe { &(&*words)[slot] };
+    atomic.compare_exchange(word.0, running, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn words() -> Box<[AtomicU32; CLAIMS]> {
+        Box::new(std::array::from_fn(|_| AtomicU32::new(0)))
+    }
+
+    #[test]
+    fn claim_1_a_call_is_run_or_taken_back_never_both() {
+        let words = words();
+        // SAFETY: the words outlive the claims.
+        let mut claims = unsafe { Claims::new(&raw const *words) };
+        let (index, word) = claims.give().unwrap();
+        assert!(claims.take_back(index, word));
+        // SAFETY: the words are alive.
+        assert!(!unsafe { start(&raw const *words, index, word) });
+        claims.release(index);
+        let (again, word2) = claims.give().unwrap();
+        assert_eq!(again, index);
+        // SAFETY: the words are alive.
+        assert!(!unsafe { start(&raw const *words, index, word) }, "an old frame started a new call");
+        // SAFETY: the words are alive.
+        assert!(unsafe { start(&raw const *words, index, word2) });
+        assert!(!claims.take_back(index, word2));
+        assert!(claims.has_started(index, word2));
+    }
+
+    #[test]
+    fn an_index_from_a_broken_frame_starts_nothing() {
+        let words = words();
+        // SAFETY: the words are alive.
+        assert!(!unsafe { start(&raw const *words, 9_999, Word(5)) });
+    }
+}

@@ -1,0 +1,158 @@
+//! The shared memory of one node: a page about spinning, the process table, the rings.
+//!
+//! One memfd, mapped once by each process. It is sparse: what nobody touched costs nothing. Rings are named by number, so that giving a
+//! pair of processes its rings is a message and neither a descriptor nor a mapping.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::ring::{RING_BYTES, RingHead};
+use crate::spin::SpinPage;
+use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// Processes at once.
+pub const PROCS_MAX: u16 = 1024;
+/// Rings at once; a pair of processes uses two.
+pub const RINGS_MAX: u32 = 4096;
+/// Rings that one process can read: the bits of its ready map.
+pub const RINGS_PER_PROC: u16 = 512;
+
+const HEAD_BYTES: usize = 4096;
+const PROC_BYTES: usize = 256;
+const RING_STRIDE: usize = RING_BYTES + 4096;
+const RINGS_AT: usize = HEAD_BYTES + PROC_BYTES * PROCS_MAX as usize;
+const SEGMENT_BYTES: usize = RINGS_AT + RING_STRIDE * RINGS_MAX as usize;
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<ProcEntry>() == PROC_BYTES && size_of::<RingHead>() <= 4096);
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<SpinPage>() <= HEAD_BYTES);
+
+/// One process, as its peers see it.
+#[repr(C, align(128))]
+pub struct ProcEntry {
+    /// Which of its rings have frames: set by senders, swapped to zero by the process.
+    pub ready: [AtomicU64; RINGS_PER_PROC as usize / 64],
+    _line: [u64; 8],
+    /// Counts rings of the doorbell; the process sleeps on it.
+    pub bell: AtomicU32,
+    /// Non-zero: somebody in the process sleeps and wants to be woken.
+    pub asleep: AtomicU32,
+    /// 0 free, 1 alive, 2 dead.
+    pub state: AtomicU32,
+    /// Of the process.
+    pub pid: AtomicI32,
+    _rest: [u64; 14],
+}
+
+/// A mapping of the segment.
+pub struct Segment {
+    base: NonNull<u8>,
+    fd: OwnedFd,
+}
+
+// SAFETY: the mapping is shared memory made of atomics and of ring bytes whose use the ring ends order.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// A new, empty segment.
+    ///
+    /// # Errors
+    /// If the system gives no memory.
+    pub fn create() -> rustix::io::Result<Self> {
+        let fd = memfd_create("eagleray-segment", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&fd, SEGMENT_BYTES as u64)?;
+        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Self::attach(fd)
+    }
+
+    /// Maps the segment behind `fd`.
+    ///
+    /// # Errors
+    /// If it is no segment of this version.
+    pub fn attach(fd: OwnedFd) -> rustix::io::Result<Self> {
+        if rustix::fs::fstat(&fd)?.st_size as u64 != SEGMENT_BYTES as u64 {
+            return Err(rustix::io::Errno::INVAL);
+        }
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let base = unsafe {
+            mmap(std::ptr::null_mut(), SEGMENT_BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &fd, 0)?
+        };
+        // A forked child of the user's must not write into our rings.
+        // SAFETY: the range was mapped just now.
+        let _ = unsafe { libc::madvise(base, SEGMENT_BYTES, libc::MADV_DONTFORK) };
+        Ok(Self { base: NonNull::new(base.cast()).expect("mmap never returns null"), fd })
+    }
+
+    /// To be handed to other processes.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset < SEGMENT_BYTES);
+        // SAFETY: inside the mapping.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    /// The page about spinning.
+    #[must_use]
+    pub fn spin(&self) -> &SpinPage {
+        // SAFETY: page aligned, zero-initialised, made of atomics, lives as long as the mapping.
+        unsafe { &*self.at(0).cast::<SpinPage>() }
+    }
+
+    /// The entry of the process in `slot`.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[must_use]
+    pub fn proc(&self, slot: u16) -> &ProcEntry {
+        assert!(slot < PROCS_MAX, "no such process slot: {slot}");
+        // SAFETY: in range, aligned, zero-initialised, made of atomics, lives as long as the mapping.
+        unsafe { &*self.at(HEAD_BYTES + PROC_BYTES * slot as usize).cast::<ProcEntry>() }
+    }
+
+    /// Head and bytes of ring `number`.
+    ///
+    /// # Panics
+    /// If there is no such ring.
+    #[must_use]
+    pub fn ring(&self, number: u32) -> (*const RingHead, *mut u8) {
+        assert!(number < RINGS_MAX, "no such ring: {number}");
+        let at = RINGS_AT + RING_STRIDE * number as usize;
+        (self.at(at).cast(), self.at(at + 4096))
+    }
+
+    /// Makes ring `number` fresh and gives its pages back. Nobody may use it at that time.
+    pub fn reset_ring(&self, number: u32) {
+        let (head, bytes) = self.ring(number);
+        // SAFETY: in range; only atomics are written, and the caller says that nobody uses the ring.
+        unsafe {
+            (*head).reset();
+            let _ = libc::madvise(bytes.cast(), RING_BYTES, libc::MADV_REMOVE);
+        }
+    }
+
+    /// Makes a process slot fresh for its next user.
+    pub fn reset_proc(&self, slot: u16) {
+        let entry = self.proc(slot);
+        entry.ready.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        entry.asleep.store(0, Ordering::Relaxed);
+        entry.pid.store(0, Ordering::Relaxed);
+        entry.state.store(1, Ordering::Release);
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `attach`, with that length; borrows of the segment have ended.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), SEGMENT_BYTES) };
+    }
+}

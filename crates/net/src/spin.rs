@@ -1,0 +1,144 @@
+//! Whether a waiter may spin instead of sleeping.
+//!
+//! Waking a sleeper on an idle core costs some 27 us on a virtual machine; spinning on a core that somebody else needs costs a whole time
+//! slice. So a waiter spins only while no more threads want to run than there are cores (it is one of them), only if it gets one of
+//! the node's tokens, and only as long as spinning has paid off lately. What runs is sampled by waiters themselves: nothing is
+//! sampled while nobody waits.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use crate::clock::now_ns;
+use crate::segment::Segment;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Tokens at most, whatever the number of cores.
+const TOKENS_MAX: usize = 64;
+/// A sample is believed for so long.
+const SAMPLE_NS: u64 = 2_000_000;
+/// Longest spin for one wait.
+const SPIN_NS_MAX: u64 = 100_000;
+/// Shortest, once spinning has not paid off: enough to notice when it would again.
+const SPIN_NS_MIN: u64 = 3_000;
+
+/// The first page of the segment.
+#[repr(C)]
+pub struct SpinPage {
+    /// Cores that this node's processes may use.
+    pub cores: AtomicU32,
+    /// Threads that wanted to run at the last sample, smoothed, in sixteenths.
+    runnable_x16: AtomicU32,
+    /// When that was.
+    sampled_ns: AtomicU64,
+    /// Who spins: process slot + 1, or zero. A dead holder's slots are cleared by the node.
+    tokens: [AtomicU32; TOKENS_MAX],
+}
+
+impl SpinPage {
+    /// Frees the tokens of a dead process.
+    pub fn clear(&self, slot: u16) {
+        for token in &self.tokens {
+            let _ = token.compare_exchange(u32::from(slot) + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One waiter's judgement. Kept per thread that waits.
+pub struct Spinner {
+    loadavg: Option<File>,
+    slot: u16,
+    budget_ns: u64,
+    involuntary: i64,
+    cores: usize,
+}
+
+impl Spinner {
+    /// For the process in `slot`.
+    #[must_use]
+    pub fn new(segment: &Segment, slot: u16) -> Self {
+        let cores = segment.spin().cores.load(Ordering::Relaxed).max(1) as usize;
+        Self { loadavg: File::open("/proc/loadavg").ok(), slot, budget_ns: SPIN_NS_MAX / 2, involuntary: 0, cores }
+    }
+
+    /// Spins until `done` says so or spinning is no longer worth it. Returns whether it is done.
+    pub fn spin(&mut self, page: &SpinPage, mut done: impl FnMut() -> bool) -> bool {
+        if done() {
+            return true;
+        }
+        if self.cores < 2 || !self.machine_has_room(page) {
+            return false;
+        }
+        let Some(token) = self.take_token(page) else { return false };
+        let start = now_ns();
+        let mut won = false;
+        'spinning: loop {
+            for _ in 0..32 {
+                if done() {
+                    won = true;
+                    break 'spinning;
+                }
+                std::hint::spin_loop();
+            }
+            if now_ns() - start > self.budget_ns {
+                break;
+            }
+        }
+        token.store(0, Ordering::Release);
+        self.learn(won);
+        won
+    }
+
+    fn learn(&mut self, won: bool) {
+        if won {
+            self.budget_ns = (self.budget_ns * 2).min(SPIN_NS_MAX);
+        } else {
+            self.budget_ns = (self.budget_ns * 3 / 4).max(SPIN_NS_MIN);
+        }
+    }
+
+    fn take_token<'a>(&self, page: &'a SpinPage) -> Option<&'a AtomicU32> {
+        // One core is left for whoever is to be waited for.
+        let tokens = &page.tokens[..(self.cores - 1).clamp(1, TOKENS_MAX)];
+        let mine = u32::from(self.slot) + 1;
+        tokens.iter().find(|token| {
+            token.load(Ordering::Relaxed) == 0
+                && token.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    /// Whether everyone who wants to run, this waiter included, has a core.
+    fn machine_has_room(&mut self, page: &SpinPage) -> bool {
+        let now = now_ns();
+        let sampled = page.sampled_ns.load(Ordering::Relaxed);
+        if now.saturating_sub(sampled) > SAMPLE_NS
+            && page.sampled_ns.compare_exchange(sampled, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && let Some(running) = self.runnable()
+        {
+            let old = page.runnable_x16.load(Ordering::Relaxed);
+            // A first sample counts in full; later ones move the average by a quarter.
+            let new = if old == 0 || now - sampled > 50 * SAMPLE_NS { running * 16 } else { (old * 3 + running * 16) / 4 };
+            page.runnable_x16.store(new, Ordering::Relaxed);
+            let involuntary = involuntary_switches();
+            if involuntary - self.involuntary > 1 {
+                self.learn(false);
+            }
+            self.involuntary = involuntary;
+        }
+        page.runnable_x16.load(Ordering::Relaxed) <= self.cores as u32 * 16 + 6
+    }
+
+    fn runnable(&self) -> Option<u32> {
+        let mut text = [0_u8; 64];
+        let length = self.loadavg.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..length]).ok()?;
+        text.split(' ').nth(3)?.split('/').next()?.parse().ok()
+    }
+}
+
+fn involuntary_switches() -> i64 {
+    // SAFETY: plain data; getrusage fills it or fails.
+    unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        if libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) == 0 { usage.ru_nivcsw } else { 0 }
+    }
+}

@@ -1,0 +1,281 @@
+//! Calls on actors: in order where the actor is ordered, kept while it is on its way, tried again by the rules when it restarts.
+
+use std::collections::VecDeque;
+
+use model::{ActorDeath, ActorId, Failure, ProcId, TaskKey};
+
+use crate::tasks::Stage;
+use crate::{Effect, Owner};
+
+/// Calls sent ahead to one actor.
+const CALLS_AHEAD_MAX: usize = 192;
+
+/// What the node says about an actor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ActorNews {
+    /// Not there yet.
+    Pending,
+    /// There.
+    Alive(ProcId),
+    /// On its way back.
+    Restarting,
+    /// Gone.
+    Dead(ActorDeath),
+}
+
+/// Where we think an actor is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CalleeState {
+    /// Not there yet, or never heard of: calls wait.
+    Awaited,
+    /// Calls are sent.
+    Alive(ProcId),
+    /// Calls that may not be tried again fail at once; others wait.
+    Restarting,
+    /// Calls fail.
+    Dead(ActorDeath),
+}
+
+/// One actor that we call.
+#[derive(Debug)]
+pub struct Callee {
+    /// Where it is.
+    pub state: CalleeState,
+    /// Whether calls must be sent in the order of submission.
+    pub is_ordered: bool,
+    incarnation: u32,
+    queue: VecDeque<TaskKey>,
+    under: VecDeque<TaskKey>,
+}
+
+impl Callee {
+    /// Calls that have not ended.
+    #[must_use]
+    pub fn calls_pending(&self) -> usize {
+        self.queue.len() + self.under.len()
+    }
+}
+
+impl Owner {
+    /// We hold a handle.
+    pub fn on_handle_made(&mut self, actor: ActorId, is_ordered: bool) {
+        self.callees.entry(actor).or_insert_with(|| Callee {
+            state: CalleeState::Awaited,
+            is_ordered,
+            incarnation: 0,
+            queue: VecDeque::new(),
+            under: VecDeque::new(),
+        });
+    }
+
+    /// What we know of an actor.
+    #[must_use]
+    pub fn callee(&self, actor: &ActorId) -> Option<&Callee> {
+        self.callees.get(actor)
+    }
+
+    /// Whether we have heard where the actor is, or asked.
+    #[must_use]
+    pub fn knows(&self, actor: &ActorId) -> bool {
+        self.callees.contains_key(actor)
+    }
+
+    pub(crate) fn enter_actor(&mut self, actor: ActorId, key: TaskKey, is_ready: bool, out: &mut Vec<Effect>) {
+        self.on_handle_made(actor, true);
+        let callee = self.callees.get_mut(&actor).expect("made above");
+        if is_ready || callee.is_ordered {
+            callee.queue.push_back(key);
+        }
+        if is_ready {
+            self.actor_call_checked(actor, key, out);
+        }
+        self.send_calls(actor, out);
+    }
+
+    pub(crate) fn actor_call_ready(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
+        if let Some(callee) = self.callees.get_mut(&actor)
+            && !callee.is_ordered
+        {
+            callee.queue.push_back(key);
+        }
+        self.actor_call_checked(actor, key, out);
+        self.send_calls(actor, out);
+    }
+
+    /// All arguments of the call are there: is there anything that ends it at once?
+    fn actor_call_checked(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
+        if let Some(failure) = self.failed_argument(key) {
+            self.actor_forgets(actor, key);
+            self.finish_failed(key, failure, out);
+            return;
+        }
+        let Some(task) = self.task_mut(key) else { return };
+        task.stage = Stage::Queued;
+        let may_wait = task.retries_left != 0;
+        match self.callees.get(&actor).map(|callee| &callee.state) {
+            Some(CalleeState::Dead(death)) => {
+                let failure = Failure::ActorDied(actor, death.clone());
+                self.actor_forgets(actor, key);
+                self.finish_failed(key, failure, out);
+            }
+            Some(CalleeState::Restarting) if !may_wait => {
+                self.actor_forgets(actor, key);
+                self.finish_failed(key, Failure::ActorUnavailable { actor, may_have_run: false }, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends what may be sent (OWN-5).
+    fn send_calls(&mut self, actor: ActorId, out: &mut Vec<Effect>) {
+        loop {
+            let Some(callee) = self.callees.get(&actor) else { return };
+            let CalleeState::Alive(worker) = callee.state else { return };
+            let Some(key) = callee.queue.front().copied() else { return };
+            if callee.under.len() >= CALLS_AHEAD_MAX {
+                return;
+            }
+            match self.task(key).map(|task| task.stage) {
+                Some(Stage::Queued) => {}
+                Some(Stage::Waiting(_)) => return,
+                // Ended meanwhile (cancelled): only its key is left.
+                _ => {
+                    self.callees.get_mut(&actor).expect("seen above").queue.pop_front();
+                    continue;
+                }
+            }
+            let callee = self.callees.get_mut(&actor).expect("seen above");
+            callee.queue.pop_front();
+            callee.under.push_back(key);
+            self.task_mut(key).expect("seen above").stage = Stage::Under { worker, ticket: 0 };
+            out.push(Effect::Push { task: key, worker });
+        }
+    }
+
+    pub(crate) fn actor_progressed(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
+        let Some(callee) = self.callees.get_mut(&actor) else { return };
+        if callee.under.front() == Some(&key) {
+            callee.under.pop_front();
+        } else {
+            callee.under.retain(|under| *under != key);
+        }
+        self.send_calls(actor, out);
+    }
+
+    pub(crate) fn actor_forgets(&mut self, actor: ActorId, key: TaskKey) {
+        if let Some(callee) = self.callees.get_mut(&actor) {
+            callee.queue.retain(|queued| *queued != key);
+            callee.under.retain(|under| *under != key);
+        }
+    }
+
+    /// A call that is to be tried again goes before all that were submitted later.
+    pub(crate) fn reenter_actor(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
+        if let Some(callee) = self.callees.get_mut(&actor) {
+            callee.queue.push_front(key);
+        }
+        self.actor_call_checked(actor, key, out);
+        self.send_calls(actor, out);
+    }
+
+    /// The actor's worker is dead; whether its calls fail depends on what the node says next.
+    pub(crate) fn actor_worker_died(&mut self, worker: ProcId, mut started: impl FnMut(u64) -> bool) {
+        let Some(actor) = self.actor_of_worker.remove(&worker) else { return };
+        let Some(callee) = self.callees.get_mut(&actor) else { return };
+        if callee.state == CalleeState::Alive(worker) {
+            callee.state = CalleeState::Awaited;
+        }
+        let under = callee.under.clone();
+        for key in under {
+            if let Some(task) = self.task_mut(key)
+                && let Stage::Under { worker: on, ticket } = task.stage
+                && on == worker
+            {
+                task.stage = Stage::Limbo { started: started(ticket) };
+            }
+        }
+    }
+
+    /// The node says where an actor is.
+    pub fn on_actor_news(&mut self, actor: ActorId, incarnation: u32, news: ActorNews, out: &mut Vec<Effect>) {
+        self.on_handle_made(actor, true);
+        let callee = self.callees.get_mut(&actor).expect("made above");
+        if incarnation < callee.incarnation || matches!(callee.state, CalleeState::Dead(_)) {
+            return;
+        }
+        callee.incarnation = incarnation;
+        match news {
+            ActorNews::Pending => {}
+            ActorNews::Alive(worker) => {
+                if callee.state == CalleeState::Alive(worker) {
+                    return;
+                }
+                callee.state = CalleeState::Alive(worker);
+                self.actor_of_worker.insert(worker, actor);
+                self.settle_limbo(actor, out);
+                self.send_calls(actor, out);
+            }
+            ActorNews::Restarting => {
+                callee.state = CalleeState::Restarting;
+                self.settle_limbo(actor, out);
+                self.fail_unretryable(actor, out);
+            }
+            ActorNews::Dead(death) => {
+                callee.state = CalleeState::Dead(death.clone());
+                let calls: Vec<_> = callee.under.drain(..).chain(callee.queue.drain(..)).collect();
+                for key in calls {
+                    self.end_for_dead_actor(actor, key, &death, out);
+                }
+            }
+        }
+    }
+
+    fn end_for_dead_actor(&mut self, actor: ActorId, key: TaskKey, death: &ActorDeath, out: &mut Vec<Effect>) {
+        match self.task(key).map(|task| (task.stage, task.cancelled)) {
+            Some((_, true)) => self.finish_failed(key, Failure::Cancelled, out),
+            // Its arguments may still fail by themselves, but the actor's death is the nearer cause.
+            Some(_) => self.finish_failed(key, Failure::ActorDied(actor, death.clone()), out),
+            None => {}
+        }
+    }
+
+    /// Calls that were under way when the actor's worker died: tried again if they may be, else failed.
+    fn settle_limbo(&mut self, actor: ActorId, out: &mut Vec<Effect>) {
+        let Some(callee) = self.callees.get_mut(&actor) else { return };
+        let limbo: Vec<TaskKey> = std::mem::take(&mut callee.under).into();
+        let mut again = Vec::new();
+        for key in limbo {
+            let Some(task) = self.task_mut(key) else { continue };
+            let Stage::Limbo { started } = task.stage else {
+                self.callees.get_mut(&actor).expect("seen above").under.push_back(key);
+                continue;
+            };
+            if task.cancelled {
+                self.finish_failed(key, Failure::Cancelled, out);
+            } else if task.retries_left == 0 {
+                self.finish_failed(key, Failure::ActorUnavailable { actor, may_have_run: started }, out);
+            } else {
+                // OWN-4: what did not start costs no retry.
+                task.retries_left -= i32::from(started && task.retries_left > 0);
+                task.stage = Stage::Queued;
+                again.push(key);
+            }
+        }
+        let callee = self.callees.get_mut(&actor).expect("seen above");
+        for key in again.into_iter().rev() {
+            callee.queue.push_front(key);
+        }
+    }
+
+    /// While the actor restarts, calls that may not be tried again fail at once.
+    fn fail_unretryable(&mut self, actor: ActorId, out: &mut Vec<Effect>) {
+        let Some(callee) = self.callees.get(&actor) else { return };
+        let queued: Vec<TaskKey> = callee.queue.iter().copied().collect();
+        for key in queued {
+            if self.task(key).is_some_and(|task| task.stage == Stage::Queued && task.retries_left == 0) {
+                self.actor_forgets(actor, key);
+                self.finish_failed(key, Failure::ActorUnavailable { actor, may_have_run: false }, out);
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Objects that cross processes. An owner counts shares per borrower; whoever hands a reference on registers the receiver before its own
+//! hold ends, so that there is never a moment in which nobody holds the object.
+
+use model::{Failure, ObjectId, ProcId};
+use smallvec::SmallVec;
+
+use crate::objects::Object;
+use crate::{Effect, Owner, Slot, Value};
+
+impl Owner {
+    /// The object will be named to another process: it must be found by its id from now on.
+    pub fn on_escape(&mut self, slot: Slot) {
+        if let Some(object) = self.objects.get(slot) {
+            self.by_id.insert(object.id, slot);
+        }
+    }
+
+    /// An object by the id that another process used.
+    #[must_use]
+    pub fn slot_of(&self, id: &ObjectId) -> Option<Slot> {
+        self.by_id.get(id).copied()
+    }
+
+    /// A reference arrived in a value or an argument. Adds a handle. `shares`: how many shares the owner has counted for us for it
+    /// (one for a returned value, none for an argument, which the caller holds until the reply).
+    pub fn on_borrowed(&mut self, id: ObjectId, owner: Option<ProcId>, shares: i32) -> Slot {
+        let slot = self.foreign_slot(id, owner);
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.handles += 1;
+            if object.owner.is_some() {
+                object.shares += shares;
+            }
+        }
+        slot
+    }
+
+    fn foreign_slot(&mut self, id: ObjectId, owner: Option<ProcId>) -> Slot {
+        if let Some(slot) = self.by_id.get(&id) {
+            return *slot;
+        }
+        let mut object = Object::new(id, owner);
+        if owner.is_none() {
+            // Ours, and gone: nobody held it when its name came back.
+            object.value = Some(Value::Failed(std::sync::Arc::new(Failure::Freed)));
+        }
+        let slot = self.objects.insert(object).0;
+        self.by_id.insert(id, slot);
+        slot
+    }
+
+    /// A reference arrived inside a value that we keep as bytes: the value holds it. Returns what to put into `contains`.
+    pub fn on_contained(&mut self, id: ObjectId, owner: Option<ProcId>, shares: i32) -> Slot {
+        let slot = self.foreign_slot(id, owner);
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.uses += 1;
+            if object.owner.is_some() {
+                object.shares += shares;
+            }
+        }
+        slot
+    }
+
+    /// The worker that ran our call keeps this reference beyond the call.
+    pub fn on_kept_by(&mut self, id: &ObjectId, owner: Option<ProcId>, borrower: ProcId, out: &mut Vec<Effect>) {
+        match owner {
+            None => self.on_shares(id, borrower, 1, out),
+            Some(owner) => out.push(Effect::Borrowed { owner, object: *id, borrower, count: 1 }),
+        }
+    }
+
+    /// We keep a borrowed reference beyond the call it came with; whoever called us registers one share for us. Returns its owner,
+    /// or `None` if we do not keep it (or own it).
+    pub fn on_keep(&mut self, slot: Slot) -> Option<(ObjectId, ProcId)> {
+        let object = self.objects.get_mut(slot)?;
+        let owner = object.owner?;
+        if object.handles == 0 && object.uses == 0 {
+            return None;
+        }
+        object.shares += 1;
+        Some((object.id, owner))
+    }
+
+    /// A borrower of our object holds more or fewer shares.
+    pub fn on_shares(&mut self, id: &ObjectId, borrower: ProcId, count: i32, out: &mut Vec<Effect>) {
+        let Some(slot) = self.by_id.get(id).copied() else { return };
+        let Some(object) = self.objects.get_mut(slot) else { return };
+        match object.borrowers.iter_mut().find(|(who, _)| *who == borrower) {
+            Some((_, shares)) => *shares += count,
+            None => object.borrowers.push((borrower, count)),
+        }
+        object.borrowers.retain(|(_, shares)| *shares != 0);
+        self.free_if_unheld(slot, out);
+    }
+
+    /// Somebody wants the value of our object.
+    pub fn on_wanted(&mut self, id: &ObjectId, by: ProcId, out: &mut Vec<Effect>) {
+        let object = self.by_id.get(id).copied().and_then(|slot| self.objects.get_mut(slot));
+        let value = match object {
+            None => Value::Failed(std::sync::Arc::new(Failure::Freed)),
+            Some(object) => match &object.value {
+                Some(value) => value.clone(),
+                None => {
+                    if !object.wanted_by.contains(&by) {
+                        object.wanted_by.push(by);
+                    }
+                    return;
+                }
+            },
+        };
+        out.push(Effect::Have { to: by, object: *id, value });
+    }
+
+    /// We need the value of a borrowed object: asks its owner, once.
+    pub fn on_needed(&mut self, slot: Slot, out: &mut Vec<Effect>) {
+        if let Some(object) = self.objects.get_mut(slot)
+            && let Some(owner) = object.owner
+            && object.value.is_none()
+            && !object.asked
+        {
+            object.asked = true;
+            out.push(Effect::Want { owner, object: object.id });
+        }
+    }
+
+    /// An owner answered.
+    pub fn on_have(&mut self, id: &ObjectId, value: Value, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
+        match self.by_id.get(id).copied() {
+            Some(slot) => self.resolve(slot, value, contains, out),
+            None => contains.into_iter().for_each(|inner| self.release(inner, out)),
+        }
+    }
+
+    /// A process is gone: what it borrowed is released, what it owned and we wait for will not come.
+    pub fn on_process_gone(&mut self, gone: ProcId, out: &mut Vec<Effect>) {
+        let touched: Vec<Slot> = self
+            .by_id
+            .values()
+            .copied()
+            .filter(|slot| {
+                self.objects
+                    .get(*slot)
+                    .is_some_and(|object| object.owner == Some(gone) || object.borrowers.iter().any(|(who, _)| *who == gone))
+            })
+            .collect();
+        for slot in touched {
+            let Some(object) = self.objects.get_mut(slot) else { continue };
+            object.borrowers.retain(|(who, _)| *who != gone);
+            object.wanted_by.retain(|who| *who != gone);
+            if object.owner == Some(gone) {
+                object.shares = 0;
+                if object.value.is_none() {
+                    let failure = Value::Failed(std::sync::Arc::new(Failure::OwnerDied));
+                    self.resolve(slot, failure, SmallVec::new(), out);
+                    continue;
+                }
+            }
+            self.free_if_unheld(slot, out);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the owner wants done, and the values it keeps.
+
+use std::sync::Arc;
+
+use model::{ActorId, Failure, Need, ObjectId, ProcId, TaskKey};
+
+/// An object's place in the owner's table. Valid while somebody holds the object.
+pub type Slot = u32;
+
+/// What an object turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Small: the encoded bytes.
+    Inline(Arc<[u8]>),
+    /// Large: where in the arena.
+    Stored {
+        /// Offset.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// None; why.
+    Failed(Arc<Failure>),
+}
+
+/// What shall be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Send the task to the worker.
+    Push {
+        /// Which.
+        task: TaskKey,
+        /// Where.
+        worker: ProcId,
+    },
+    /// Try to take the task back before it starts; if that works, say `on_took_back`, else `on_not_taken_back`.
+    TakeBack {
+        /// Which.
+        task: TaskKey,
+        /// From whom.
+        worker: ProcId,
+    },
+    /// Ask the node for a worker.
+    RequestLease {
+        /// Ours.
+        number: u64,
+        /// For what.
+        need: Need,
+        /// Which function waits, for people.
+        name: Box<str>,
+    },
+    /// Give a lease back, or take the request back.
+    ReturnLease {
+        /// Ours.
+        number: u64,
+    },
+    /// The object has its value or failure: tell whoever waits.
+    Resolved(Slot),
+    /// The object is gone: its slot may be given out again; its bytes, if it lay in the arena and is ours, are free.
+    Freed {
+        /// Which.
+        slot: Slot,
+        /// Offset and length in the arena.
+        stored: Option<(u64, u64)>,
+    },
+    /// Ask the owner of a borrowed object for its value.
+    Want {
+        /// Whom.
+        owner: ProcId,
+        /// Which.
+        object: ObjectId,
+    },
+    /// Answer somebody who wanted one of our objects.
+    Have {
+        /// Whom.
+        to: ProcId,
+        /// Which.
+        object: ObjectId,
+        /// Its value.
+        value: Value,
+    },
+    /// Tell an owner that `borrower` holds `count` more (or, below zero, fewer) shares of its object.
+    Borrowed {
+        /// Whom.
+        owner: ProcId,
+        /// Which.
+        object: ObjectId,
+        /// Who holds it.
+        borrower: ProcId,
+        /// How many more.
+        count: i32,
+    },
+    /// Interrupt the task if it runs; `force`: end the worker.
+    Interrupt {
+        /// Which.
+        task: TaskKey,
+        /// Where.
+        worker: ProcId,
+        /// End the worker.
+        force: bool,
+        /// And what it started.
+        recursive: bool,
+    },
+    /// The last handle of an actor that we made is gone, and its calls are done.
+    ActorUnreachable(ActorId),
+}

@@ -1,0 +1,72 @@
+//! The brain of a process that submits work: which task may run, where it is pushed, what becomes of it when something dies, and how
+//! long each value is kept.
+//!
+//! Pure: every `on_...` method is an event; what shall be done comes out as `Effect`s. No clock, thread, socket or random source. The
+//! hot path calls these very methods, and so does the simulator.
+//!
+//! - **OWN-1** every submitted task ends exactly once: all its objects get a value or a failure, and never another one.
+//! - **OWN-2** an object is freed only when no handle, no pending task, no container and no borrower holds it.
+//! - **OWN-3** a task is under way on at most one worker.
+//! - **OWN-4** a task that may have run is run again only if its retries allow; one that certainly did not start costs no retry.
+//! - **OWN-5** calls of one caller on an ordered actor are pushed in the order of submission.
+
+mod actors;
+mod borrow;
+mod cancel;
+mod effect;
+mod objects;
+mod pool;
+mod table;
+mod tasks;
+
+use model::{ActorId, ObjectId, ProcId};
+use rustc_hash::FxHashMap;
+
+pub use actors::{ActorNews, Callee, CalleeState};
+pub use effect::{Effect, Slot, Value};
+pub use objects::Object;
+pub use pool::{LEASE_IDLE_MS, PIPELINE_MAX};
+pub use tasks::{Spec, Stage, Target, Task};
+
+use crate::pool::Pool;
+use crate::table::Table;
+
+/// Everything one process owns or borrows.
+#[derive(Default)]
+pub struct Owner {
+    pub(crate) tasks: Table<Task>,
+    pub(crate) objects: Table<Object>,
+    /// Objects that somebody else may name to us, or that somebody else owns.
+    pub(crate) by_id: FxHashMap<ObjectId, Slot>,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) pool_of: FxHashMap<model::Need, usize>,
+    pub(crate) leases: FxHashMap<u64, usize>,
+    pub(crate) lease_of_worker: FxHashMap<ProcId, u64>,
+    pub(crate) lease_next: u64,
+    pub(crate) callees: FxHashMap<ActorId, Callee>,
+    pub(crate) actor_of_worker: FxHashMap<ProcId, ActorId>,
+    pub(crate) freeing: Vec<Slot>,
+}
+
+impl Owner {
+    /// Owns nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tasks that have not ended.
+    #[must_use]
+    pub fn tasks_pending(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Objects that are kept.
+    #[must_use]
+    pub fn objects_kept(&self) -> usize {
+        self.objects.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

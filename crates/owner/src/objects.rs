@@ -1,0 +1,230 @@
+//! How long each object is kept, and who is told when it has a value.
+
+use model::{ActorId, Failure, ObjectId, ProcId, TaskKey};
+use smallvec::SmallVec;
+
+use crate::{Effect, Owner, Slot, Value};
+
+/// One object, ours or borrowed.
+#[derive(Debug)]
+pub struct Object {
+    /// Its public id.
+    pub id: ObjectId,
+    /// Who owns it; `None`: we do.
+    pub owner: Option<ProcId>,
+    /// Its value, once there is one.
+    pub value: Option<Value>,
+    /// The task that makes it, while that is under way.
+    pub maker: Option<TaskKey>,
+    /// Handles in this process.
+    pub(crate) handles: u32,
+    /// Pending tasks that use it and objects that contain it.
+    pub(crate) uses: u32,
+    /// Shares that other processes hold of our object. Messages may overtake each other, so a count may pass below zero.
+    pub(crate) borrowers: SmallVec<[(ProcId, i32); 1]>,
+    /// Of a borrowed object: shares that its owner has counted for us.
+    pub(crate) shares: i32,
+    /// Tasks that wait for its value.
+    pub(crate) waiting: SmallVec<[TaskKey; 1]>,
+    /// Processes that wait for its value.
+    pub(crate) wanted_by: SmallVec<[ProcId; 0]>,
+    /// A borrowed object's owner was asked.
+    pub(crate) asked: bool,
+    /// Objects that its value names.
+    pub(crate) contains: SmallVec<[Slot; 0]>,
+    /// It stands for an actor that lives as long as this does.
+    pub(crate) actor: Option<ActorId>,
+}
+
+impl Object {
+    pub(crate) fn new(id: ObjectId, owner: Option<ProcId>) -> Self {
+        Self {
+            id,
+            owner,
+            value: None,
+            maker: None,
+            handles: 0,
+            uses: 0,
+            borrowers: SmallVec::new(),
+            shares: 0,
+            waiting: SmallVec::new(),
+            wanted_by: SmallVec::new(),
+            asked: false,
+            contains: SmallVec::new(),
+            actor: None,
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        self.handles > 0 || self.uses > 0 || self.maker.is_some() || self.borrowers.iter().any(|(_, count)| *count != 0)
+    }
+
+    /// Handles in this process, and pending tasks and containers that use it: what users see as its counts.
+    #[must_use]
+    pub fn counts(&self) -> (u32, u32) {
+        (self.handles, self.uses)
+    }
+}
+
+impl Owner {
+    /// `put`: a value with one handle on it. `contains` are the objects that the value names.
+    pub fn on_put(&mut self, id: ObjectId, value: Value, contains: &[Slot]) -> Slot {
+        let mut object = Object::new(id, None);
+        object.handles = 1;
+        object.value = Some(value);
+        object.contains = contains.into();
+        for inner in contains {
+            self.hold(*inner);
+        }
+        self.objects.insert(object).0
+    }
+
+    /// An object by slot.
+    #[must_use]
+    #[inline]
+    pub fn object(&self, slot: Slot) -> Option<&Object> {
+        self.objects.get(slot)
+    }
+
+    /// Every object.
+    pub fn objects(&self) -> impl Iterator<Item = (Slot, &Object)> {
+        self.objects.iter().map(|(slot, _, object)| (slot, object))
+    }
+
+    /// One more handle on an object that has one already.
+    #[inline]
+    pub fn on_handle_added(&mut self, slot: Slot) {
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.handles += 1;
+        }
+    }
+
+    /// One handle fewer.
+    #[inline]
+    pub fn on_handle_dropped(&mut self, slot: Slot, out: &mut Vec<Effect>) {
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.handles = object.handles.saturating_sub(1);
+            if !object.is_held() {
+                self.free(slot, out);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn hold(&mut self, slot: Slot) {
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.uses += 1;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn release(&mut self, slot: Slot, out: &mut Vec<Effect>) {
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.uses = object.uses.saturating_sub(1);
+            if !object.is_held() {
+                self.free(slot, out);
+            }
+        }
+    }
+
+    pub(crate) fn free_if_unheld(&mut self, slot: Slot, out: &mut Vec<Effect>) {
+        if self.objects.get(slot).is_some_and(|object| !object.is_held()) {
+            self.free(slot, out);
+        }
+    }
+
+    /// Frees an object and, without recursion, everything that only it held.
+    fn free(&mut self, slot: Slot, out: &mut Vec<Effect>) {
+        let mut freeing = std::mem::take(&mut self.freeing);
+        freeing.push(slot);
+        while let Some(slot) = freeing.pop() {
+            let Some(object) = self.objects.remove(slot) else { continue };
+            debug_assert!(!object.is_held(), "OWN-2: {} freed while held", object.id);
+            let shared = object.owner.is_some() || !object.borrowers.is_empty() || object.shares != 0;
+            if shared || self.by_id.get(&object.id) == Some(&slot) {
+                self.by_id.remove(&object.id);
+            }
+            for inner in &object.contains {
+                if let Some(held) = self.objects.get_mut(*inner) {
+                    held.uses = held.uses.saturating_sub(1);
+                    if !held.is_held() {
+                        freeing.push(*inner);
+                    }
+                }
+            }
+            let stored = match (object.owner, &object.value) {
+                (None, Some(Value::Stored { offset, length })) => Some((*offset, *length)),
+                _ => None,
+            };
+            if let (Some(owner), true) = (object.owner, object.shares != 0) {
+                // The borrower is this process; the body fills in who that is.
+                out.push(Effect::Borrowed { owner, object: object.id, borrower: owner, count: -object.shares });
+            }
+            if let Some(actor) = object.actor {
+                out.push(Effect::ActorUnreachable(actor));
+            }
+            out.push(Effect::Freed { slot, stored });
+        }
+        self.freeing = freeing;
+    }
+
+    /// Gives an object its value; later ones are ignored (OWN-1).
+    pub(crate) fn resolve(&mut self, slot: Slot, value: Value, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
+        let Some(object) = self.objects.get_mut(slot) else {
+            for inner in contains {
+                self.release(inner, out);
+            }
+            return;
+        };
+        object.maker = None;
+        if object.value.is_some() {
+            for inner in contains {
+                self.release(inner, out);
+            }
+            return;
+        }
+        let id = object.id;
+        object.value = Some(value.clone());
+        object.contains = contains;
+        let waiting = std::mem::take(&mut object.waiting);
+        let wanted_by = std::mem::take(&mut object.wanted_by);
+        out.push(Effect::Resolved(slot));
+        for to in wanted_by {
+            out.push(Effect::Have { to, object: id, value: value.clone() });
+        }
+        for task in waiting {
+            self.on_dependency_ready(task, out);
+        }
+        self.free_if_unheld(slot, out);
+    }
+
+    /// Somebody freed the object by hand: reading it is an error from now on.
+    pub fn on_freed_by_hand(&mut self, slot: Slot, out: &mut Vec<Effect>) -> Option<(u64, u64)> {
+        let object = self.objects.get_mut(slot)?;
+        let old = object.value.replace(Value::Failed(std::sync::Arc::new(Failure::Freed)))?;
+        let contains = std::mem::take(&mut object.contains);
+        for inner in contains {
+            self.release(inner, out);
+        }
+        match old {
+            Value::Stored { offset, length } => Some((offset, length)),
+            _ => None,
+        }
+    }
+
+    /// Makes the object that stands for an actor we created: while it is held anywhere, the actor lives.
+    pub fn on_actor_made(&mut self, id: ObjectId, actor: ActorId) -> Slot {
+        let mut object = Object::new(id, None);
+        object.handles = 1;
+        object.actor = Some(actor);
+        object.value = Some(Value::Inline(std::sync::Arc::from(&[][..])));
+        self.objects.insert(object).0
+    }
+
+    /// The actor's name was taken: the object stands for nothing.
+    pub fn on_actor_not_made(&mut self, slot: Slot) {
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.actor = None;
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! A task's way from submission to its end.
+
+use std::sync::Arc;
+
+use model::{ActorId, Failure, ObjectId, ProcId, TaskId, TaskKey, Template, Tick, WorkerExit};
+use smallvec::SmallVec;
+
+use crate::objects::Object;
+use crate::{Effect, Owner, Slot, Value};
+
+/// Where a task runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// On any worker that a lease gives.
+    Pool,
+    /// On this actor.
+    Actor(ActorId),
+}
+
+/// What the caller says about one call.
+#[derive(Debug)]
+pub struct Spec {
+    /// Derived from its parent.
+    pub id: TaskId,
+    /// What it shares with other calls.
+    pub template: Arc<Template>,
+    /// Where it runs.
+    pub target: Target,
+    /// Arguments, encoded.
+    pub payload: Vec<u8>,
+    /// Arguments that are references: their values are sent along.
+    pub deps: SmallVec<[Slot; 2]>,
+    /// References inside arguments: sent as references.
+    pub contains: SmallVec<[Slot; 0]>,
+}
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Waits for this many arguments.
+    Waiting(u32),
+    /// Waits for a worker.
+    Queued,
+    /// Was sent to a worker. The ticket is the body's: it finds the call's claim word by it.
+    Under {
+        /// Which worker.
+        worker: ProcId,
+        /// The body's.
+        ticket: u64,
+    },
+    /// Was under way on an actor whose worker died; what becomes of it depends on the actor.
+    Limbo {
+        /// Whether it may have run.
+        started: bool,
+    },
+}
+
+/// One task that has not ended.
+#[derive(Debug)]
+pub struct Task {
+    /// As submitted.
+    pub spec: Spec,
+    /// Where it is.
+    pub stage: Stage,
+    /// When it was submitted.
+    pub since: Tick,
+    /// The objects it makes.
+    pub returns: SmallVec<[Slot; 1]>,
+    /// Runs that are left after a failure; below zero: any number.
+    pub retries_left: i32,
+    /// Somebody cancelled it: it is never tried again.
+    pub cancelled: bool,
+}
+
+impl Owner {
+    /// tour(task) 4: the owner records the task and, once its arguments are there, finds it a worker.
+    ///
+    /// Every returned object has one handle already.
+    #[inline]
+    pub fn on_submitted(&mut self, now: Tick, spec: Spec, out: &mut Vec<Effect>) -> (TaskKey, SmallVec<[Slot; 1]>) {
+        let mut missing = 0;
+        for dep in &spec.deps {
+            if let Some(object) = self.objects.get_mut(*dep) {
+                object.uses += 1;
+                missing += u32::from(object.value.is_none());
+            }
+        }
+        for inner in &spec.contains {
+            self.hold(*inner);
+        }
+        let (id, count, retries_left) = (spec.id, spec.template.returns, spec.template.retries_max);
+        let target = spec.target;
+        let has_deps = !spec.deps.is_empty();
+        let task =
+            Task { spec, stage: Stage::Waiting(missing), since: now, returns: SmallVec::new(), retries_left, cancelled: false };
+        let (slot, generation) = self.tasks.insert(task);
+        let key = TaskKey::new(slot, generation);
+        let mut returns = SmallVec::new();
+        for index in 0..count {
+            let mut object = Object::new(ObjectId::of(id, index + 1), None);
+            object.handles = 1;
+            object.maker = Some(key);
+            returns.push(self.objects.insert(object).0);
+        }
+        self.tasks.get_mut(slot).expect("inserted above").returns.clone_from(&returns);
+        if has_deps {
+            self.watch_dependencies(key, out);
+        }
+        match target {
+            Target::Actor(actor) => self.enter_actor(actor, key, missing == 0, out),
+            Target::Pool if missing == 0 => self.task_ready(key, out),
+            Target::Pool => {}
+        }
+        (key, returns)
+    }
+
+    fn watch_dependencies(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
+        let deps = self.tasks.get(key.slot()).expect("caller inserted it").spec.deps.clone();
+        for dep in deps {
+            if let Some(object) = self.objects.get_mut(dep)
+                && object.value.is_none()
+            {
+                object.waiting.push(key);
+                self.on_needed(dep, out);
+            }
+        }
+    }
+
+    pub(crate) fn on_dependency_ready(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
+        let Some(task) = self.task_mut(key) else { return };
+        let Stage::Waiting(missing) = &mut task.stage else { return };
+        *missing = missing.saturating_sub(1);
+        if *missing == 0 {
+            match task.spec.target {
+                Target::Pool => self.task_ready(key, out),
+                Target::Actor(actor) => self.actor_call_ready(actor, key, out),
+            }
+        }
+    }
+
+    /// All arguments are there: it can run, unless one of them is a failure.
+    fn task_ready(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
+        match self.failed_argument(key) {
+            Some(failure) => self.finish_failed(key, failure, out),
+            None => {
+                self.task_mut(key).expect("not ended").stage = Stage::Queued;
+                self.enter_pool(key, out);
+            }
+        }
+    }
+
+    pub(crate) fn failed_argument(&self, key: TaskKey) -> Option<Failure> {
+        let task = self.task(key)?;
+        if task.spec.deps.is_empty() {
+            return None;
+        }
+        let cause = task.spec.deps.iter().find_map(|dep| match self.objects.get(*dep)?.value.as_ref()? {
+            Value::Failed(failure) => Some(failure.clone()),
+            _ => None,
+        })?;
+        Some(Failure::Argument { task: task.spec.template.name.clone(), cause })
+    }
+
+    /// A task that has not ended.
+    #[must_use]
+    #[inline]
+    pub fn task(&self, key: TaskKey) -> Option<&Task> {
+        let task = self.tasks.get(key.slot())?;
+        (self.tasks.generation(key.slot()) == key.generation()).then_some(task)
+    }
+
+    #[inline]
+    pub(crate) fn task_mut(&mut self, key: TaskKey) -> Option<&mut Task> {
+        self.tasks.get_at(key.slot(), key.generation())
+    }
+
+    /// Every task that has not ended.
+    pub fn tasks(&self) -> impl Iterator<Item = (TaskKey, &Task)> {
+        self.tasks.iter().map(|(slot, generation, task)| (TaskKey::new(slot, generation), task))
+    }
+
+    /// The body has sent the task; the ticket finds its claim word.
+    #[inline]
+    pub fn on_pushed(&mut self, key: TaskKey, new_ticket: u64) {
+        if let Some(Task { stage: Stage::Under { ticket, .. }, .. }) = self.task_mut(key) {
+            *ticket = new_ticket;
+        }
+    }
+
+    /// tour(task) 9: the owner takes the reply, keeps the values, and tells who waits for them.
+    ///
+    /// One value per return; or one failure for all of them. An answer to a task that has ended, or that was sent elsewhere
+    /// meanwhile, is ignored (OWN-1).
+    pub fn on_replied(
+        &mut self,
+        now: Tick,
+        key: TaskKey,
+        from: ProcId,
+        reply: SmallVec<[(Value, SmallVec<[Slot; 0]>); 1]>,
+        out: &mut Vec<Effect>,
+    ) {
+        let is_under = |task: &Task| matches!(task.stage, Stage::Under { worker, .. } if worker == from);
+        let Some(task) = self.task_mut(key).filter(|task| is_under(task)) else {
+            for (_, contains) in reply {
+                contains.into_iter().for_each(|inner| self.release(inner, out));
+            }
+            return;
+        };
+        let target = task.spec.target;
+        if let [(Value::Failed(failure), _)] = &reply[..]
+            && matches!(**failure, Failure::Retryable(_))
+            && task.retries_left != 0
+            && !task.cancelled
+        {
+            task.retries_left -= i32::from(task.retries_left > 0);
+            self.left_worker(now, key, from, target, out);
+            self.requeue(key, out);
+            return;
+        }
+        self.finish(key, reply, out);
+        self.left_worker(now, key, from, target, out);
+    }
+
+    fn left_worker(&mut self, now: Tick, key: TaskKey, from: ProcId, target: Target, out: &mut Vec<Effect>) {
+        match target {
+            Target::Pool => self.lease_progressed(now, from, key, out),
+            Target::Actor(actor) => self.actor_progressed(actor, key, out),
+        }
+    }
+
+    /// The worker gave the call back without having started it: it is about to wait for something.
+    pub fn on_given_back(&mut self, now: Tick, key: TaskKey, from: ProcId, out: &mut Vec<Effect>) {
+        let Some(task) = self.task_mut(key) else { return };
+        if !matches!(task.stage, Stage::Under { worker, .. } if worker == from) {
+            return;
+        }
+        self.lease_blocked(from);
+        self.lease_progressed(now, from, key, out);
+        self.requeue(key, out);
+    }
+
+    /// Puts a task that is no longer under way back to where it waits for a worker, or ends it if it was cancelled.
+    pub(crate) fn requeue(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
+        let Some(task) = self.task_mut(key) else { return };
+        if task.cancelled {
+            self.finish_failed(key, Failure::Cancelled, out);
+            return;
+        }
+        task.stage = Stage::Queued;
+        match task.spec.target {
+            Target::Pool => self.enter_pool_front(key, out),
+            Target::Actor(actor) => self.reenter_actor(actor, key, out),
+        }
+    }
+
+    /// The worker of a pool task is dead (OWN-4).
+    pub(crate) fn task_lost(&mut self, key: TaskKey, started: bool, exit: &WorkerExit, out: &mut Vec<Effect>) {
+        let Some(task) = self.task_mut(key) else { return };
+        if task.cancelled {
+            self.finish_failed(key, Failure::Cancelled, out);
+        } else if !started {
+            self.requeue(key, out);
+        } else if task.retries_left != 0 {
+            task.retries_left -= i32::from(task.retries_left > 0);
+            self.requeue(key, out);
+        } else {
+            self.finish_failed(key, Failure::WorkerDied(exit.clone()), out);
+        }
+    }
+
+    pub(crate) fn finish_failed(&mut self, key: TaskKey, failure: Failure, out: &mut Vec<Effect>) {
+        let mut reply = SmallVec::new();
+        reply.push((Value::Failed(Arc::new(failure)), SmallVec::new()));
+        self.finish(key, reply, out);
+    }
+
+    /// Ends the task: the only place where one ends (OWN-1).
+    fn finish(&mut self, key: TaskKey, reply: SmallVec<[(Value, SmallVec<[Slot; 0]>); 1]>, out: &mut Vec<Effect>) {
+        let Some(task) = self.tasks.remove(key.slot()) else { return };
+        if reply.len() == task.returns.len() {
+            for (slot, (value, contains)) in task.returns.iter().zip(reply) {
+                self.resolve(*slot, value, contains, out);
+            }
+        } else if let Some((value, _)) = reply.into_iter().next() {
+            for slot in &task.returns {
+                self.resolve(*slot, value.clone(), SmallVec::new(), out);
+            }
+        }
+        for slot in task.spec.deps.iter().chain(&task.spec.contains) {
+            self.release(*slot, out);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What the scheduler hears and what it wants done.
+
+use model::{JobId, LeaseId, Need, ProcId, Resources};
+
+/// What a scheduler is told once.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What this node has.
+    pub total: Resources,
+    /// Visible names of the GPUs, in order (`"0"`, or UUIDs where the user preset them).
+    pub gpu_names: Vec<Box<str>>,
+    /// Workers to start before anyone asks; also how many idle ones are kept.
+    pub prestart: u32,
+    /// An idle worker beyond `prestart` is ended after this long.
+    pub idle_ms_max: u64,
+    /// Processes at most, over all kinds.
+    pub workers_max: u32,
+}
+
+/// What the lease is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseKind {
+    /// Calls of plain functions; returned and handed on.
+    Tasks,
+    /// One actor for its life; the worker is never reused.
+    Actor,
+}
+
+/// What a lease got.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// GPUs assigned, by visible name.
+    pub gpus: Vec<Box<str>>,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Somebody wants a worker. Repeating a `lease` gives the first answer again, or leaves it waiting.
+    LeaseRequested {
+        /// Chosen by the owner.
+        lease: LeaseId,
+        /// For fairness and clean-up.
+        job: JobId,
+        /// For whom and how long.
+        kind: LeaseKind,
+        /// How much.
+        need: Need,
+    },
+    /// The owner no longer wants it, granted or not. Its worker, if any, is as good as returned.
+    LeaseCancelled(LeaseId),
+    /// The owner gives it back; the worker is idle. Unknown or repeated: nothing happens.
+    LeaseReturned(LeaseId),
+    /// A worker that `StartWorker` asked for is up.
+    WorkerReady(ProcId),
+    /// A `StartWorker` failed. Tried again later, with back-off.
+    WorkerNotStarted,
+    /// A worker is gone, for whatever reason. Its lease ends with it.
+    WorkerDied(ProcId),
+    /// A leased worker waits for a value and lends its CPU out.
+    WorkerBlocked(ProcId),
+    /// It runs on and takes its CPU back, below zero if it must be.
+    WorkerUnblocked(ProcId),
+    /// A process that asked for leases is gone: forget its requests, end the workers it had leased
+    /// for tasks (they may be in the middle of its work). Actor leases are left to the control tables.
+    OwnerDied(ProcId),
+    /// Time passed; send about every 100 ms while anything waits or is idle.
+    Tick,
+}
+
+/// What shall be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Start one more worker; answered by `WorkerReady` or `WorkerNotStarted`.
+    StartWorker,
+    /// The lease has its worker.
+    Granted {
+        /// Which.
+        lease: LeaseId,
+        /// Who runs.
+        worker: ProcId,
+        /// With what.
+        grant: Grant,
+    },
+    /// Ask the owner to return this lease when nothing of its runs there: somebody else waits.
+    /// Sent once per lease until it is returned.
+    Revoke(LeaseId),
+    /// End this worker (idle for too long, owner gone, no longer needed).
+    EndWorker(ProcId),
+    /// This node can never run it as it is; it goes on waiting. Said once per lease.
+    Infeasible(LeaseId),
+}

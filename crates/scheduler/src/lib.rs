@@ -1,0 +1,39 @@
+//! Decides which waiting lease runs next on this node, on which worker, with which devices.
+//!
+//! Pure: events in, effects out; no clock, thread, socket or random source. Same events, same effects.
+//!
+//! A lease waits in the queue of its shape (kind and need) and of its owner; it is *placed* when its
+//! resources are taken, and *granted* when it has a worker too. One blocked shape never hides another;
+//! shapes take turns; inside a shape the owner that holds fewest is next, and an owner's own leases are
+//! served in order of arrival.
+//!
+//! Invariants, checked by [`Scheduler::check_invariants`] and by the tests that bear their names:
+//!
+//! - **SCHED-1** resources are conserved: what is free and what is held make up the total.
+//! - **SCHED-2** a lease has one worker and a worker one lease; a lease that its owner gave back is not
+//!   granted again.
+//! - **SCHED-3** no GPU is given out twice: whole ones to one lease, shares up to one.
+//! - **SCHED-4** nothing waits that could be placed, except for the back-off of a capped shape.
+//! - **SCHED-5** no placed lease waits for a worker while one is idle.
+//! - **SCHED-6** there are never more processes than `workers_max`, and never more on their way than
+//!   placed leases and the stock of idle workers lack.
+//! - **SCHED-7** indexes say what the tables say.
+//!
+//! Map: `scheduler` has the handlers, `revoke` the rule for asking leases back; below them are `shape`
+//! (queues), `table` (leases), `ledger` (amounts), `devices` (GPUs), `pool` (workers), `memory` (what is
+//! over); `view` is for readers.
+
+mod devices;
+mod event;
+mod ledger;
+mod memory;
+mod pool;
+mod revoke;
+mod scheduler;
+mod shape;
+mod table;
+mod view;
+
+pub use event::{Effect, Event, Grant, LeaseKind, Options};
+pub use scheduler::Scheduler;
+pub use view::{Wait, WaitReason};

@@ -1,0 +1,337 @@
+//! The state machine: one handler per event.
+//!
+//! HOT: `LeaseRequested` and `LeaseReturned`, once per lease; budget 1 us for both together and no
+//! allocation in the steady state: `cargo run --release -p eagleray-scheduler --example decisions`.
+
+use model::{JobId, LeaseId, Need, ProcId, Tick};
+use rustc_hash::FxHashMap;
+
+use crate::devices::{self, Devices};
+use crate::ledger::Ledger;
+use crate::memory::{Ended, Gone};
+use crate::pool::{Duty, Pool};
+use crate::shape::Shapes;
+use crate::table::{At, Granted, List, Request, State, Table};
+use crate::{Effect, Event, Grant, LeaseKind, Options};
+
+/// The scheduler of one node.
+pub struct Scheduler {
+    pub(crate) ledger: Ledger,
+    pub(crate) devices: Devices,
+    pub(crate) leases: Table,
+    pub(crate) shapes: Shapes,
+    pub(crate) pool: Pool,
+    /// Feasible shapes with waiting leases, least recently served first.
+    pub(crate) queue: Vec<u32>,
+    /// Placed leases without a worker, first placed first.
+    pub(crate) unmanned: List,
+    /// Leases that were asked back and run on.
+    pub(crate) asked: List,
+    /// Leases that could be asked back.
+    pub(crate) revocable_count: u32,
+    /// Live leases for tasks, per owner.
+    pub(crate) owners: FxHashMap<ProcId, u32>,
+    ended: Ended,
+    gone: Gone,
+    /// No later than the first moment at which a capped shape may have one more.
+    pub(crate) uncap_at: Option<Tick>,
+    arrivals: u64,
+    now: Tick,
+}
+
+impl Scheduler {
+    /// A scheduler that knows of no worker yet. The first step, best a `Tick`, starts `prestart` of them.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            ledger: Ledger::new(&options.total),
+            devices: Devices::new(options.total.gpu, &options.gpu_names),
+            leases: Table::default(),
+            shapes: Shapes::default(),
+            pool: Pool::new(&options),
+            queue: Vec::new(),
+            unmanned: List::default(),
+            asked: List::default(),
+            revocable_count: 0,
+            owners: FxHashMap::default(),
+            ended: Ended::new(),
+            gone: Gone::default(),
+            uncap_at: None,
+            arrivals: 0,
+            now: Tick::default(),
+        }
+    }
+
+    /// The only way to change a scheduler. Same events, same effects.
+    pub fn step(&mut self, now: Tick, event: Event, out: &mut Vec<Effect>) {
+        self.now = now.max(self.now);
+        match event {
+            Event::LeaseRequested { lease, job, kind, need } => self.on_lease_requested(lease, job, kind, need, out),
+            Event::LeaseCancelled(lease) => self.on_lease_cancelled(lease, out),
+            Event::LeaseReturned(lease) => self.on_lease_returned(lease, out),
+            Event::WorkerReady(worker) => self.on_worker_ready(worker, out),
+            Event::WorkerNotStarted => self.pool.start_failed(self.now),
+            Event::WorkerDied(worker) => self.on_worker_died(worker, out),
+            Event::WorkerBlocked(worker) => self.on_worker_blocked(worker, out),
+            Event::WorkerUnblocked(worker) => self.on_worker_unblocked(worker),
+            Event::OwnerDied(owner) => self.on_owner_died(owner, out),
+            Event::Tick => self.on_tick(out),
+        }
+        self.revoke(out);
+        self.pool.start(self.now, self.unmanned.len(), out);
+        #[cfg(debug_assertions)]
+        if self.leases.len() <= 64 {
+            self.check_invariants();
+        }
+    }
+
+    fn on_lease_requested(&mut self, id: LeaseId, job: JobId, kind: LeaseKind, need: Need, out: &mut Vec<Effect>) {
+        if let Some(at) = self.leases.find(id) {
+            return self.answer_again(at, out);
+        }
+        // An actor's lease outlives the process that asked for it.
+        if self.ended.has(id) || (kind == LeaseKind::Tasks && self.gone.has(id.owner)) {
+            return;
+        }
+        let index = self.shapes.intern(kind, need, &self.ledger, &self.devices);
+        self.arrivals += 1;
+        let at = self.leases.insert(Request { id, job, shape: index, since: self.now, arrival: self.arrivals });
+        if kind == LeaseKind::Tasks {
+            *self.owners.entry(id.owner).or_default() += 1;
+        }
+        let shape = self.shapes.get_mut(index);
+        shape.enqueue(&mut self.leases, at);
+        if !shape.is_feasible {
+            out.push(Effect::Infeasible(id));
+        } else if shape.waiting == 1 {
+            self.queue.push(index);
+            self.place_from(self.queue.len() - 1, out);
+        }
+    }
+
+    fn on_lease_cancelled(&mut self, id: LeaseId, out: &mut Vec<Effect>) {
+        self.on_lease_returned(id, out);
+    }
+
+    fn on_lease_returned(&mut self, id: LeaseId, out: &mut Vec<Effect>) {
+        self.ended.note(id);
+        let Some(at) = self.leases.find(id) else { return };
+        self.let_go(at, Leftover::Reuse, out);
+        self.place_from(0, out);
+    }
+
+    fn on_worker_ready(&mut self, worker: ProcId, out: &mut Vec<Effect>) {
+        if self.pool.duty(worker).is_some() {
+            return;
+        }
+        if self.gone.has(worker) {
+            return self.pool.start_failed(self.now);
+        }
+        if !self.pool.add(self.now, worker) {
+            return out.push(Effect::EndWorker(worker));
+        }
+        self.man(out);
+    }
+
+    fn on_worker_died(&mut self, worker: ProcId, out: &mut Vec<Effect>) {
+        self.gone.note(worker);
+        let lease = match self.pool.remove(self.now, worker) {
+            Some(Duty::Leased(at) | Duty::Ending(Some(at))) => at,
+            Some(Duty::Idle | Duty::Ending(None)) | None => return,
+        };
+        self.remove_held(lease);
+        self.place_from(0, out);
+    }
+
+    fn on_worker_blocked(&mut self, worker: ProcId, out: &mut Vec<Effect>) {
+        let Some((at, granted)) = self.granted_to(worker).filter(|(_, granted)| !granted.is_blocked) else { return };
+        self.unlist_granted(at, granted);
+        self.leases.get_mut(at).state = State::Granted(Granted { is_blocked: true, ..granted });
+        let shape = self.shapes.get(self.leases.get(at).shape);
+        shape.demand.lend_cpu(&mut self.ledger.free);
+        self.place_from(0, out);
+    }
+
+    fn on_worker_unblocked(&mut self, worker: ProcId) {
+        let Some((at, granted)) = self.granted_to(worker).filter(|(_, granted)| granted.is_blocked) else { return };
+        let granted = Granted { is_blocked: false, ..granted };
+        let lease = self.leases.get_mut(at);
+        lease.state = State::Granted(granted);
+        self.shapes.get(lease.shape).demand.reclaim_cpu(&mut self.ledger.free);
+        self.list_granted(at, granted);
+    }
+
+    fn on_owner_died(&mut self, owner: ProcId, out: &mut Vec<Effect>) {
+        self.gone.note(owner);
+        if !self.owners.contains_key(&owner) {
+            return;
+        }
+        let of_owner = |(at, lease): (At, &crate::table::Lease)| {
+            let is_tasks = self.shapes.get(lease.shape).kind == LeaseKind::Tasks;
+            (lease.id.owner == owner && is_tasks).then_some(at)
+        };
+        let leases: Vec<At> = self.leases.iter().filter_map(of_owner).collect();
+        for at in leases {
+            self.let_go(at, Leftover::End, out);
+        }
+        self.place_from(0, out);
+    }
+
+    fn on_tick(&mut self, out: &mut Vec<Effect>) {
+        if self.uncap_at.is_some_and(|at| at <= self.now) {
+            self.uncap_at = None;
+            self.place_from(0, out);
+        }
+        self.pool.end_unused(self.now, out);
+    }
+
+    /// Places all that fits, beginning with the `from`-th shape of the queue. A shape that got something
+    /// goes to the end, so that shapes take turns.
+    fn place_from(&mut self, from: usize, out: &mut Vec<Effect>) {
+        let mut position = from;
+        while position < self.queue.len() {
+            let index = self.queue[position];
+            let shape = self.shapes.get(index);
+            if shape.waiting == 0 {
+                self.queue.remove(position);
+            } else if shape.demand.fits(&self.ledger.free)
+                && devices::fits(&self.devices.free, shape.gpu)
+                && self.may_have_one_more(index)
+            {
+                self.place_first(index);
+                self.man(out);
+                let index = self.queue.remove(position);
+                if self.shapes.get(index).waiting > 0 {
+                    self.queue.push(index);
+                }
+            } else {
+                position += 1;
+            }
+        }
+    }
+
+    /// The soft bound on workers per shape: blocked ones count, so that nested calls do not fill the
+    /// node with processes; one more is let through after a while, so that they do not lock up either.
+    fn may_have_one_more(&mut self, index: u32) -> bool {
+        let shape = self.shapes.get_mut(index);
+        let is_due = shape.capped_until.is_some_and(|until| until <= self.now);
+        if is_due || !shape.is_full() {
+            shape.capped_until = None;
+            return true;
+        }
+        let back_off_ms = shape.cap_back_off_ms();
+        let until = *shape.capped_until.get_or_insert_with(|| self.now.plus_ms(back_off_ms));
+        self.uncap_at = Some(self.uncap_at.map_or(until, |at| at.min(until)));
+        false
+    }
+
+    fn place_first(&mut self, index: u32) {
+        let shape = self.shapes.get_mut(index);
+        let at = shape.first().expect("a shape in the queue has a lease that waits");
+        shape.dequeue(&mut self.leases, at);
+        shape.hold(&mut self.leases, at);
+        shape.demand.take(&mut self.ledger.free);
+        let gpus = self.devices.take(shape.gpu);
+        let lease = self.leases.get_mut(at);
+        (lease.state, lease.gpus) = (State::Placed, gpus);
+        self.unmanned.push(&mut self.leases, at);
+    }
+
+    /// Gives idle workers to placed leases.
+    fn man(&mut self, out: &mut Vec<Effect>) {
+        while let Some(at) = self.unmanned.first() {
+            let Some(worker) = self.pool.lease(at) else { return };
+            self.unmanned.remove(&mut self.leases, at);
+            let granted = Granted { worker, is_blocked: false, is_asked: false };
+            self.leases.get_mut(at).state = State::Granted(granted);
+            self.list_granted(at, granted);
+            self.answer_again(at, out);
+        }
+    }
+
+    fn answer_again(&self, at: At, out: &mut Vec<Effect>) {
+        let lease = self.leases.get(at);
+        if let State::Granted(Granted { worker, .. }) = lease.state {
+            let grant = Grant { gpus: self.devices.names(&lease.gpus) };
+            out.push(Effect::Granted { lease: lease.id, worker, grant });
+        }
+    }
+
+    /// The owner has no more use for the lease.
+    fn let_go(&mut self, at: At, leftover: Leftover, out: &mut Vec<Effect>) {
+        let lease = self.leases.get(at);
+        let index = lease.shape;
+        match lease.state {
+            State::Waiting => {
+                self.shapes.get_mut(index).dequeue(&mut self.leases, at);
+                self.forget(at);
+            }
+            State::Placed => {
+                self.unmanned.remove(&mut self.leases, at);
+                self.remove_held(at);
+            }
+            State::Granted(granted) => match (leftover, self.shapes.get(index).kind) {
+                (Leftover::Reuse, LeaseKind::Tasks) => {
+                    self.remove_held(at);
+                    self.pool.make_idle(self.now, granted.worker);
+                    self.man(out);
+                }
+                // What it holds, a GPU's memory say, is free only when the process is gone.
+                (Leftover::End, _) | (_, LeaseKind::Actor) => {
+                    if granted.is_blocked {
+                        self.shapes.get(index).demand.reclaim_cpu(&mut self.ledger.free);
+                    }
+                    self.unlist_granted(at, granted);
+                    self.leases.get_mut(at).state = State::Ending;
+                    self.pool.end(granted.worker, Some(at), out);
+                }
+            },
+            State::Ending => {}
+        }
+    }
+
+    /// Frees what a lease holds, and forgets it.
+    fn remove_held(&mut self, at: At) {
+        if let State::Granted(granted) = self.leases.get(at).state {
+            self.unlist_granted(at, granted);
+            if granted.is_blocked {
+                let index = self.leases.get(at).shape;
+                self.shapes.get(index).demand.reclaim_cpu(&mut self.ledger.free);
+            }
+        }
+        let gpus = std::mem::take(&mut self.leases.get_mut(at).gpus);
+        let shape = self.shapes.get_mut(self.leases.get(at).shape);
+        shape.demand.give(&mut self.ledger.free);
+        self.devices.give(shape.gpu, &gpus);
+        shape.release(&mut self.leases, at);
+        self.forget(at);
+    }
+
+    fn forget(&mut self, at: At) {
+        let lease = self.leases.remove(at);
+        if self.shapes.get(lease.shape).kind == LeaseKind::Tasks {
+            let count = self.owners.get_mut(&lease.id.owner).expect("an owner with a lease is known");
+            *count -= 1;
+            if *count == 0 {
+                self.owners.remove(&lease.id.owner);
+            }
+        }
+    }
+
+    fn granted_to(&self, worker: ProcId) -> Option<(At, Granted)> {
+        let Some(Duty::Leased(at)) = self.pool.duty(worker) else { return None };
+        match self.leases.get(at).state {
+            State::Granted(granted) => Some((at, granted)),
+            State::Waiting | State::Placed | State::Ending => None,
+        }
+    }
+}
+
+/// What becomes of the worker of a lease that ends.
+#[derive(Clone, Copy)]
+enum Leftover {
+    /// Idle, if it served tasks.
+    Reuse,
+    /// It may be in the middle of something.
+    End,
+}

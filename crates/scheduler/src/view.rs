@@ -1,0 +1,156 @@
+//! What others may read of a scheduler, and what must always hold in it.
+
+use model::{JobId, LeaseId, Need, ProcId, Resources, Tick};
+
+use crate::devices;
+use crate::pool::Duty;
+use crate::table::{Granted, Lease, State};
+use crate::{LeaseKind, Scheduler};
+
+/// Why a lease has no worker yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitReason {
+    /// Others hold what it needs.
+    NoResources,
+    /// It has its resources; a worker is being started, or there may be no more of them.
+    NoWorker,
+    /// This node can never hold it.
+    Infeasible,
+    /// Blocked workers of its shape hold it up; one more is let through after a back-off.
+    Capped,
+}
+
+/// A lease that waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait<'a> {
+    /// Which.
+    pub lease: LeaseId,
+    /// Whose.
+    pub job: JobId,
+    /// What for.
+    pub kind: LeaseKind,
+    /// How much it asks for.
+    pub need: &'a Need,
+    /// Since when.
+    pub since: Tick,
+    /// Why.
+    pub reason: WaitReason,
+}
+
+impl Scheduler {
+    /// What the node has.
+    #[must_use]
+    pub fn total(&self) -> Resources {
+        self.ledger.total()
+    }
+
+    /// What of it is free. May be below zero after a blocked worker ran on.
+    #[must_use]
+    pub fn available(&self) -> Resources {
+        self.ledger.available()
+    }
+
+    /// Every lease that has no worker yet.
+    pub fn waiting(&self) -> impl Iterator<Item = Wait<'_>> {
+        self.leases.iter().filter_map(|(_, lease)| {
+            let shape = self.shapes.get(lease.shape);
+            let reason = match lease.state {
+                State::Placed => WaitReason::NoWorker,
+                State::Waiting if !shape.is_feasible => WaitReason::Infeasible,
+                State::Waiting if shape.capped_until.is_some() && self.fits(lease.shape) => WaitReason::Capped,
+                State::Waiting => WaitReason::NoResources,
+                State::Granted(_) | State::Ending => return None,
+            };
+            let Lease { id, job, since, .. } = *lease;
+            Some(Wait { lease: id, job, kind: shape.kind, need: &shape.need, since, reason })
+        })
+    }
+
+    /// Every granted lease and its worker.
+    pub fn granted(&self) -> impl Iterator<Item = (LeaseId, ProcId)> {
+        self.leases.iter().filter_map(|(_, lease)| match lease.state {
+            State::Granted(Granted { worker, .. }) => Some((lease.id, worker)),
+            State::Waiting | State::Placed | State::Ending => None,
+        })
+    }
+
+    /// The lease that a worker serves.
+    #[must_use]
+    pub fn lease_of(&self, worker: ProcId) -> Option<LeaseId> {
+        match self.pool.duty(worker)? {
+            Duty::Leased(at) => Some(self.leases.get(at).id),
+            Duty::Idle | Duty::Ending(_) => None,
+        }
+    }
+
+    /// Workers without a lease.
+    #[must_use]
+    pub fn idle_count(&self) -> usize {
+        self.pool.idle_count()
+    }
+
+    /// Workers on their way.
+    #[must_use]
+    pub fn starting_count(&self) -> u32 {
+        self.pool.starting()
+    }
+
+    /// When a `Tick` is needed next. `None`: the clock alone changes nothing, so nobody need look at it.
+    #[must_use]
+    pub fn next_tick(&self, now: Tick) -> Option<Tick> {
+        let uncap_at = self.uncap_at.filter(|_| !self.queue.is_empty());
+        self.pool.next_tick(self.unmanned.len()).into_iter().chain(uncap_at).min().map(|at| at.max(now))
+    }
+
+    /// Panics if one of the invariants listed in the crate's documentation does not hold. For tests and
+    /// the simulator: it looks at everything.
+    pub fn check_invariants(&self) {
+        self.check_resources();
+        self.check_workers();
+        for (index, shape) in self.shapes.iter() {
+            shape.check(&self.leases);
+            let is_queued = self.queue.contains(&index);
+            assert_eq!(is_queued, shape.is_feasible && shape.waiting > 0, "SCHED-7: queue of shapes");
+            let is_held_back = shape.is_full() && shape.capped_until.is_some();
+            assert!(!is_queued || !self.fits(index) || is_held_back, "SCHED-4: {:?} could be placed", shape.need);
+        }
+        let is_short = self.unmanned.len() > 0 && self.pool.idle_count() > 0;
+        assert!(!is_short, "SCHED-5: a lease waits for a worker while one is idle");
+        self.pool.check();
+    }
+
+    fn check_resources(&self) {
+        let mut held = vec![0; self.ledger.free.len()];
+        let mut gpus = Vec::new();
+        for (_, lease) in self.leases.iter() {
+            let shape = self.shapes.get(lease.shape);
+            match lease.state {
+                State::Waiting => continue,
+                State::Granted(Granted { is_blocked: true, .. }) => {
+                    shape.demand.give(&mut held);
+                    shape.demand.reclaim_cpu(&mut held);
+                }
+                State::Placed | State::Granted(_) | State::Ending => shape.demand.give(&mut held),
+            }
+            gpus.push((shape.gpu, &lease.gpus[..]));
+        }
+        self.ledger.check_conserved(&held);
+        self.devices.check(gpus.into_iter());
+        let free: i64 = self.devices.free.iter().sum();
+        assert_eq!(free, self.ledger.free_gpu(), "SCHED-3: free devices and free GPUs differ");
+    }
+
+    fn check_workers(&self) {
+        let granted = self.granted().count();
+        let leased = self.pool.iter().filter(|(_, duty)| matches!(duty, Duty::Leased(_))).count();
+        assert_eq!(granted, leased, "SCHED-2: leases and workers are not paired");
+        for (lease, worker) in self.granted() {
+            assert_eq!(self.lease_of(worker), Some(lease), "SCHED-2: {worker} serves another lease");
+        }
+    }
+
+    fn fits(&self, index: u32) -> bool {
+        let shape = self.shapes.get(index);
+        shape.demand.fits(&self.ledger.free) && devices::fits(&self.devices.free, shape.gpu)
+    }
+}

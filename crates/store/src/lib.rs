@@ -1,0 +1,103 @@
+//! The shared-memory arena of one node: lease, reserve, seal, pin, free.
+//!
+//! A node makes one arena, a memfd ([`Host`]), which each of its processes maps once ([`Client`]). A process leases
+//! *extents* from the node and places objects inside them with an allocator of its own, so that a put asks nobody. An
+//! object is written through a [`Reservation`], sealed into a [`Place`], and never changes afterwards; whoever learns
+//! the place by a message pins it and reads it in situ through a [`View`].
+//!
+//! Wake-ups are none of this crate's business, page faults are: freed memory stays in the arena and is used again, the
+//! most recently freed first, and memory that another process has warmed is mapped sixteen pages at a time.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `host.rs`, `ranges.rs` | which process holds which extent; what a dead one leaves behind |
+//! | `client.rs`, `blocks.rs` | where in its extents a process puts an object |
+//! | `pins.rs`, `view.rs` | which bytes a process is looking at |
+//! | `table.rs` | the layout of the memory that all processes write: pins and warm chunks |
+//! | `mapping.rs`, `copy.rs` | protection, first touch, the copy itself |
+//!
+//! Every test is named by the invariant that it defends:
+//!
+//! - **STORE-1** two blocks in use never overlap, and none leaves its extent.
+//! - **STORE-2** every byte of the arena is free, leased to one process, or orphaned: never two of them, never none.
+//! - **STORE-3** pinned bytes are neither reused nor granted, whoever frees them and whoever dies.
+//! - **STORE-4** a dead process leaves nothing behind except what others pin or the node has adopted.
+//! - **STORE-5** a process can write to its own extents only; a stray write faults in the process that strayed.
+//! - **STORE-6** a place or extent that is not what it claims to be is refused, and nothing changes.
+//! - **STORE-7** a forked child changes neither the blocks nor the pins of its parent.
+//! - **STORE-8** freed memory is used again before memory that nobody has touched.
+//!
+//! What the crate asks of its callers: *a place is pinned only while something else keeps it alive* (a reference, a
+//! message that is being answered). A pin is visible to every later [`Client::free`] before [`Client::pin`] returns, so
+//! an owner that first marks an object as going and then frees it, and a reader that first pins and then looks for the
+//! mark, cannot miss each other.
+
+mod blocks;
+mod client;
+mod copy;
+mod error;
+mod host;
+mod mapping;
+mod pins;
+mod ranges;
+mod table;
+mod view;
+
+pub use client::{Client, NeedExtent, Reservation};
+pub use copy::copy_into;
+pub use error::Error;
+pub use host::Host;
+pub use view::View;
+
+/// A part of the arena that the node leases to one process. Both numbers are multiples of [`CHUNK_BYTES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Extent {
+    /// Bytes from the start of the arena.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// Where one sealed object lies in the arena of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Bytes from the start of the arena; a multiple of [`ALIGN_BYTES`].
+    pub offset: u64,
+    /// Bytes, as they were asked for.
+    pub length: u64,
+}
+
+/// Every object starts at a multiple of this, so that any vector type can be read in situ.
+pub const ALIGN_BYTES: u64 = 64;
+/// Objects of at least this size start at a page and fill whole pages.
+pub const LARGE_BYTES: u64 = 1 << 20;
+/// The unit in which the node leases memory and remembers what has been touched. It is the largest page size that
+/// Linux has on our machines, and what the kernel maps at once when a warm page is first read.
+pub const CHUNK_BYTES: u64 = 64 << 10;
+/// The lease for a small request, before the process has shown that it asks often.
+pub const EXTENT_BYTES: u64 = 8 << 20;
+/// The largest lease for a small request.
+pub const EXTENT_BYTES_MAX: u64 = 32 << 20;
+/// Different places that one process may pin at a time.
+pub const PINS_MAX: u32 = 65_536;
+
+impl Extent {
+    pub(crate) fn end(self) -> u64 {
+        self.offset + self.length
+    }
+
+    /// True if this can be a lease in an arena of `capacity` bytes at all.
+    pub(crate) fn is_sound(self, capacity: u64) -> bool {
+        let end = self.offset.checked_add(self.length);
+        self.length > 0
+            && self.offset.is_multiple_of(CHUNK_BYTES)
+            && self.length.is_multiple_of(CHUNK_BYTES)
+            && end.is_some_and(|end| end <= capacity)
+    }
+}
+
+impl Place {
+    pub(crate) fn is_inside(self, capacity: u64) -> bool {
+        self.offset.checked_add(self.length).is_some_and(|end| end <= capacity)
+    }
+}

@@ -1,0 +1,484 @@
+//! Between a process (driver or worker) and its node, over one Unix socket, in order both ways.
+//!
+//! A request carries an id chosen by its sender and may arrive twice: the node answers a repeat as it answered the first.
+
+use model::{
+    ActorDeath, ActorId, ActorOptions, FunctionId, JobId, Need, NodeId, ProcId, TaskId, WorkerExit, WorkerId,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::peer::Peer;
+
+/// Who knocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Must equal the node's.
+    pub protocol: u32,
+    /// Must equal the node's: both ends of a call unpickle what the other one pickled.
+    pub python: Box<str>,
+    /// Of the process.
+    pub pid: i32,
+    /// What it is.
+    pub role: Role,
+}
+
+/// What a process is to its node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// A user's program.
+    Driver {
+        /// Namespace of its actors' names; empty: one of its own.
+        namespace: Box<str>,
+        /// Import path and working directory for workers: what the driver would import from.
+        paths: Vec<Box<str>>,
+        /// Whether workers' output is sent to it.
+        logs: bool,
+    },
+    /// A worker in the slot the node reserved for it.
+    Worker {
+        /// Index in the segment's process table.
+        slot: u16,
+    },
+    /// A command line that asks a question and leaves.
+    Visitor,
+}
+
+/// What the node says to who may come in. The segment's and the arena's descriptors come with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The process from now on.
+    pub process: ProcId,
+    /// The same, as users see it.
+    pub worker: WorkerId,
+    /// The node.
+    pub node: NodeId,
+    /// The driver's job; for a worker, none yet.
+    pub job: JobId,
+    /// The driver's root task.
+    pub root: TaskId,
+    /// Namespace in force.
+    pub namespace: Box<str>,
+    /// Name of the session's folder.
+    pub session_dir: Box<str>,
+    /// Where the node listens; empty if it does not.
+    pub address: Box<str>,
+    /// Cores that waiters may count on.
+    pub cores: u32,
+}
+
+/// Rings between two processes of one node, as one of them sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rings {
+    /// The ring I write.
+    pub out: u32,
+    /// The bit in the peer's ready map that stands for it.
+    pub out_bit: u16,
+    /// The ring I read.
+    pub inward: u32,
+    /// The bit in my ready map that stands for it.
+    pub in_bit: u16,
+}
+
+/// From a process to its node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToNode {
+    /// First on every connection.
+    Hello(Hello),
+    /// Wants a worker. Answered by `Granted`.
+    RequestLease {
+        /// The sender's number for it.
+        number: u64,
+        /// For fairness.
+        job: JobId,
+        /// How much.
+        need: Need,
+        /// Which function waits, for people.
+        name: Box<str>,
+    },
+    /// Does not need it any more, granted or not.
+    ReturnLease {
+        /// As requested.
+        number: u64,
+    },
+    /// Waits for a value (or no longer): lends its CPU out.
+    Blocked {
+        /// False: runs on.
+        blocked: bool,
+    },
+    /// Make an actor. Answered by `ActorAnswer`, then `Actor` whenever its state changes.
+    CreateActor {
+        /// Chosen by the creator.
+        actor: ActorId,
+        /// Its job.
+        job: JobId,
+        /// What it asked for.
+        options: ActorOptions,
+        /// Take the one that has the name already.
+        get_if_exists: bool,
+        /// What a worker needs to build it; opaque to the node.
+        spec: Vec<u8>,
+    },
+    /// Holds a handle: tell me where it is, now and whenever that changes.
+    WatchActor {
+        /// Which.
+        actor: ActorId,
+    },
+    /// `kill`.
+    KillActor {
+        /// Which.
+        actor: ActorId,
+        /// Or let it restart.
+        no_restart: bool,
+    },
+    /// The last handle is gone and its calls are done.
+    ActorOutOfScope {
+        /// Which.
+        actor: ActorId,
+    },
+    /// A worker built its actor.
+    ActorBuilt {
+        /// Which.
+        actor: ActorId,
+    },
+    /// A worker could not build its actor; the error as a value.
+    ActorBuildFailed {
+        /// Which.
+        actor: ActorId,
+        /// What its constructor raised.
+        error: Vec<u8>,
+    },
+    /// A worker is about to end on its own will.
+    Leaving,
+    /// A function's body, once per content.
+    Export {
+        /// Hash of the body.
+        function: FunctionId,
+        /// The body, pickled.
+        body: Vec<u8>,
+    },
+    /// More room in the arena; answered by `Extent`.
+    WantExtent {
+        /// Bytes at least.
+        length: u64,
+    },
+    /// Room that the sender no longer uses.
+    ReturnExtent {
+        /// Offset in the arena.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// Everything the dead peer had published has been read; its rings may be used again.
+    LinkClosed {
+        /// Who died.
+        peer: ProcId,
+    },
+    /// For another process.
+    Relay {
+        /// To whom.
+        to: ProcId,
+        /// What.
+        message: Peer,
+    },
+    /// End this worker at once (a forced cancel).
+    KillWorker {
+        /// Which.
+        worker: ProcId,
+    },
+    /// A question; answered by `Answer` with the same id.
+    Ask {
+        /// The sender's id for it.
+        request: u64,
+        /// What.
+        question: Question,
+    },
+    /// What this process waits for right now; replaces what it said before.
+    Waits(Vec<WaitRecord>),
+    /// The driver shuts down; its connection ends next.
+    Bye,
+}
+
+/// Something that is not going on, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitRecord {
+    /// Who: `get`, `wait`, `put`, or a task's name.
+    pub who: Box<str>,
+    /// On what.
+    pub what: Box<str>,
+    /// For how long when it was said.
+    pub waited_ms: u64,
+}
+
+/// Questions to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Question {
+    /// A function's body.
+    Function(FunctionId),
+    /// An actor by name.
+    ActorByName {
+        /// Empty: the asker's own.
+        namespace: Box<str>,
+        /// Which.
+        name: Box<str>,
+    },
+    /// Names of live actors.
+    ActorNames {
+        /// Empty and `all`: of every namespace.
+        namespace: Box<str>,
+        /// Of every namespace.
+        all: bool,
+    },
+    /// Resources in total and free.
+    Resources,
+    /// All there is to know, for `status`.
+    Status,
+    /// End the daemon.
+    Stop,
+    /// Answered once everything sent before was handled.
+    Sync,
+}
+
+/// The answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The body, or none after waiting for it in vain.
+    Function(Option<Vec<u8>>),
+    /// The actor, and its class's spec for making a handle.
+    Actor(Option<NamedActor>),
+    /// (namespace, name).
+    ActorNames(Vec<(Box<str>, Box<str>)>),
+    /// By public name, in ten-thousandths.
+    Resources {
+        /// What the node has.
+        total: Vec<(Box<str>, i64)>,
+        /// What is free.
+        free: Vec<(Box<str>, i64)>,
+    },
+    /// See `Status`.
+    Status(Box<Status>),
+    /// Done.
+    Done,
+}
+
+/// What `get_actor` needs to make a handle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedActor {
+    /// Which.
+    pub actor: ActorId,
+    /// As it was created with.
+    pub spec: Vec<u8>,
+}
+
+/// A node at a glance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// By public name, in ten-thousandths.
+    pub total: Vec<(Box<str>, i64)>,
+    /// What is free.
+    pub free: Vec<(Box<str>, i64)>,
+    /// Bytes of the arena in use, and in all.
+    pub store: (u64, u64),
+    /// Pid of the process that hosts the node.
+    pub pid: i32,
+    /// Every process but the node.
+    pub processes: Vec<ProcessStatus>,
+    /// Every actor that is not dead.
+    pub actors: Vec<ActorStatus>,
+    /// Leases that wait: function, what for, how long.
+    pub waiting: Vec<WaitRecord>,
+}
+
+/// One process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessStatus {
+    /// Its pid.
+    pub pid: i32,
+    /// `driver`, `idle`, `task`, or the actor's class.
+    pub role: Box<str>,
+    /// What it says it waits for.
+    pub waits: Vec<WaitRecord>,
+}
+
+/// One actor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActorStatus {
+    /// Which.
+    pub actor: ActorId,
+    /// Its class.
+    pub class_name: Box<str>,
+    /// Its name, if it has one.
+    pub name: Box<str>,
+    /// `PENDING`, `ALIVE` or `RESTARTING`.
+    pub state: Box<str>,
+    /// Of its worker; zero if it has none.
+    pub pid: i32,
+}
+
+/// From a node to a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromNode {
+    /// May come in.
+    Welcome(Welcome),
+    /// May not; the text says why and what to do.
+    Refused(Box<str>),
+    /// A lease has its worker. `rings` is absent if the pair has them already.
+    Granted {
+        /// As requested.
+        number: u64,
+        /// Who runs.
+        worker: ProcId,
+        /// Its pid, for errors.
+        pid: i32,
+        /// GPUs assigned.
+        gpus: Vec<Box<str>>,
+        /// New rings, if the pair had none.
+        rings: Option<Rings>,
+    },
+    /// Give this lease back as soon as nothing of yours runs there.
+    Revoke {
+        /// As requested.
+        number: u64,
+    },
+    /// To a worker: somebody will call you.
+    Linked {
+        /// Who.
+        peer: ProcId,
+        /// Rings to it.
+        rings: Rings,
+        /// The caller's job.
+        job: JobId,
+    },
+    /// To a worker: what the lease that starts now gives you.
+    Assigned {
+        /// GPUs by visible name.
+        gpus: Vec<Box<str>>,
+        /// By public name, in ten-thousandths.
+        resources: Vec<(Box<str>, i64)>,
+        /// For whom.
+        job: JobId,
+        /// Its namespace.
+        namespace: Box<str>,
+        /// What the driver imports from.
+        paths: Vec<Box<str>>,
+    },
+    /// A process that you have rings with is gone. Drain what it published, then answer `LinkClosed`.
+    PeerDied {
+        /// Who.
+        peer: ProcId,
+        /// How.
+        exit: WorkerExit,
+    },
+    /// What came of `CreateActor`.
+    ActorAnswer {
+        /// As requested.
+        request: ActorId,
+        /// What came of it.
+        answer: ActorRegistration,
+    },
+    /// Where an actor is.
+    Actor {
+        /// Which.
+        actor: ActorId,
+        /// Where.
+        state: ActorPlace,
+        /// Counts restarts.
+        incarnation: u32,
+    },
+    /// To a worker: build this actor, then serve its calls for life.
+    BuildActor {
+        /// Which.
+        actor: ActorId,
+        /// As its creator sent it.
+        spec: Vec<u8>,
+        /// What it asked for.
+        options: ActorOptions,
+        /// How often it was built before.
+        incarnation: u32,
+    },
+    /// Room in the arena, or none.
+    Extent {
+        /// Offset and length, or why not.
+        granted: Result<(u64, u64), Box<str>>,
+        /// What was asked for.
+        wanted: u64,
+    },
+    /// From another process.
+    Relay {
+        /// Who sent it.
+        sender: ProcId,
+        /// What.
+        message: Peer,
+    },
+    /// A relay could not be delivered: its receiver is gone.
+    Undeliverable {
+        /// To whom.
+        to: ProcId,
+        /// What.
+        message: Peer,
+    },
+    /// The answer to a question.
+    Answer {
+        /// As asked.
+        request: u64,
+        /// What.
+        answer: Answer,
+    },
+    /// Lines that a worker printed.
+    Log(LogLines),
+    /// Something the user should read once.
+    Notice {
+        /// Kind, as programs that subscribe know it: `worker_died`, `worker_pool_large`, ...
+        kind: Box<str>,
+        /// For people.
+        text: Box<str>,
+    },
+    /// End yourself: after the current call and your exit handlers, or at once.
+    Exit {
+        /// Run exit handlers.
+        gracefully: bool,
+    },
+}
+
+/// Lines that one worker printed to one stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLines {
+    /// Of the worker.
+    pub pid: i32,
+    /// What it was running: a function's or class's name.
+    pub name: Box<str>,
+    /// Whether it was standard error.
+    pub is_error: bool,
+    /// Without line ends.
+    pub lines: Vec<String>,
+}
+
+/// What came of an actor's registration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ActorRegistration {
+    /// It is new.
+    Created,
+    /// That one had the name.
+    Existing(NamedActor),
+    /// Another one has the name.
+    NameTaken,
+}
+
+/// Where an actor is, as a caller needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ActorPlace {
+    /// Not there yet.
+    Pending,
+    /// There. `rings` is absent if the pair has them already.
+    Alive {
+        /// Where.
+        worker: ProcId,
+        /// Its pid, for errors.
+        pid: i32,
+        /// New rings, if the pair had none.
+        rings: Option<Rings>,
+    },
+    /// On its way back.
+    Restarting,
+    /// Gone.
+    Dead(ActorDeath),
+}

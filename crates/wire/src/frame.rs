@@ -1,0 +1,238 @@
+//! HOT: the frames that travel in rings, once per call and once per reply.
+//!
+//! A frame is a 16-byte header and a body, padded to 8 bytes. Bodies larger than `FRAME_BYTES_MAX` lie in the
+//! arena; the frame then holds only their place (`FAR`).
+//!
+//! | kind | body |
+//! |---|---|
+//! | `DEFINE` | `number: u32`, then a postcard `Template`: later calls on this ring name it by number |
+//! | `CALL` | `claim word: u32`, `template: u32`, `task id: 24`, counted payload, then values, one per dependency |
+//! | `REPLY` | values, one per return |
+//!
+//! A value is one byte of kind, then: inline, error and failure: counted bytes; stored: offset and length, 8 bytes each.
+
+use model::{Failure, TaskId};
+
+use crate::{Malformed, Reader};
+
+/// Bytes of a frame's header.
+pub const HEADER_BYTES: usize = 16;
+/// A body larger than this goes through the arena, so that a ring always holds several frames.
+pub const FRAME_BYTES_MAX: usize = 12 * 1024;
+
+/// Fills the end of the ring when the next frame would not fit there in one piece.
+pub const PAD: u8 = 1;
+/// Names a template.
+pub const DEFINE: u8 = 2;
+/// Runs something.
+pub const CALL: u8 = 3;
+/// What came of a call.
+pub const REPLY: u8 = 4;
+
+/// Flag: the body is a place in the arena (offset and length, 8 bytes each) where the real body lies.
+pub const FAR: u8 = 1;
+
+/// What stands before every body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of the body.
+    pub length: u32,
+    /// One of the kinds above.
+    pub kind: u8,
+    /// `FAR` or nothing.
+    pub flags: u8,
+    /// Index of the call's claim word in its ring.
+    pub claim: u16,
+    /// The sender's id for the request; a reply repeats it.
+    pub request: u64,
+}
+
+impl Header {
+    /// As it lies in the ring.
+    #[must_use]
+    #[inline]
+    pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..4].copy_from_slice(&self.length.to_le_bytes());
+        bytes[4] = self.kind;
+        bytes[5] = self.flags;
+        bytes[6..8].copy_from_slice(&self.claim.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.request.to_le_bytes());
+        bytes
+    }
+
+    /// The inverse of `to_bytes`.
+    #[must_use]
+    #[inline]
+    pub fn from_bytes(bytes: [u8; HEADER_BYTES]) -> Self {
+        Self {
+            length: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+            kind: bytes[4],
+            flags: bytes[5],
+            claim: u16::from_le_bytes([bytes[6], bytes[7]]),
+            request: u64::from_le_bytes([
+                bytes[8], bytes[9], bytes[10], bytes[11], bytes[12], bytes[13], bytes[14], bytes[15],
+            ]),
+        }
+    }
+}
+
+/// One value inside a call or a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// The value itself, encoded.
+    Inline(&'a [u8]),
+    /// Where it lies in the arena.
+    Stored {
+        /// Offset in the arena.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// The user's code raised; the error as a value. The flag: the call wants it tried again.
+    Raised {
+        /// The error, encoded as a value.
+        error: &'a [u8],
+        /// Whether the call's filter of exceptions to retry matched.
+        retry: bool,
+    },
+    /// The system failed; a postcard `Failure`.
+    Failed(&'a [u8]),
+}
+
+const INLINE: u8 = 0;
+const STORED: u8 = 1;
+const RAISED: u8 = 2;
+const RAISED_RETRY: u8 = 3;
+const FAILED: u8 = 4;
+
+impl<'a> Value<'a> {
+    /// Appends the value to a body.
+    #[inline]
+    pub fn write(self, body: &mut Vec<u8>) {
+        match self {
+            Self::Inline(bytes) => put_counted(body, INLINE, bytes),
+            Self::Stored { offset, length } => {
+                body.push(STORED);
+                body.extend_from_slice(&offset.to_le_bytes());
+                body.extend_from_slice(&length.to_le_bytes());
+            }
+            Self::Raised { error, retry } => put_counted(body, if retry { RAISED_RETRY } else { RAISED }, error),
+            Self::Failed(bytes) => put_counted(body, FAILED, bytes),
+        }
+    }
+
+    /// Appends a failure of the system.
+    pub fn write_failure(failure: &Failure, body: &mut Vec<u8>) {
+        Value::Failed(&crate::encode(failure)).write(body);
+    }
+
+    /// The next value of a body.
+    ///
+    /// # Errors
+    /// If the bytes are no value.
+    #[inline]
+    pub fn read(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(match from.u8()? {
+            INLINE => Self::Inline(from.counted()?),
+            STORED => Self::Stored { offset: from.u64()?, length: from.u64()? },
+            RAISED => Self::Raised { error: from.counted()?, retry: false },
+            RAISED_RETRY => Self::Raised { error: from.counted()?, retry: true },
+            FAILED => Self::Failed(from.counted()?),
+            _ => return Err(Malformed("value")),
+        })
+    }
+}
+
+#[inline]
+fn put_counted(body: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
+    body.push(kind);
+    body.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    body.extend_from_slice(bytes);
+}
+
+/// The fixed part of a call's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// What the claim word holds while the call waits; see `net::claim`.
+    pub claim_word: u32,
+    /// A template that was defined on this ring.
+    pub template: u32,
+    /// The task.
+    pub task: TaskId,
+    /// Arguments, encoded; opaque here.
+    pub payload: &'a [u8],
+}
+
+/// Where in a call's body its claim word lies: it is filled in when the frame gets its place in a ring.
+pub const CALL_CLAIM_WORD: std::ops::Range<usize> = 0..4;
+/// Where in a call's body its template number lies: numbers differ from ring to ring.
+pub const CALL_TEMPLATE: std::ops::Range<usize> = 4..8;
+
+impl<'a> Call<'a> {
+    /// Appends everything but the dependencies.
+    #[inline]
+    pub fn write(&self, body: &mut Vec<u8>) {
+        body.reserve(36 + self.payload.len());
+        body.extend_from_slice(&self.claim_word.to_le_bytes());
+        body.extend_from_slice(&self.template.to_le_bytes());
+        body.extend_from_slice(&self.task.0);
+        body.extend_from_slice(&(self.payload.len() as u32).to_le_bytes());
+        body.extend_from_slice(self.payload);
+    }
+
+    /// Reads it; what is left in the reader are the dependencies' values.
+    ///
+    /// # Errors
+    /// If the bytes are no call.
+    #[inline]
+    pub fn read(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self {
+            claim_word: from.u32()?,
+            template: from.u32()?,
+            task: TaskId(from.array()?),
+            payload: from.counted()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_survives_the_round_trip_and_its_bytes_are_fixed() {
+        let header = Header { length: 0x0102_0304, kind: CALL, flags: FAR, claim: 0x0506, request: 0x0708_090a_0b0c_0d0e };
+        let bytes = header.to_bytes();
+        assert_eq!(bytes, [4, 3, 2, 1, 3, 1, 6, 5, 14, 13, 12, 11, 10, 9, 8, 7]);
+        assert_eq!(Header::from_bytes(bytes), header);
+    }
+
+    #[test]
+    fn call_and_values_survive_the_round_trip() {
+        let mut body = Vec::new();
+        let call = Call { claim_word: 5, template: 7, task: TaskId([9; 24]), payload: b"args" };
+        call.write(&mut body);
+        let values = [
+            Value::Inline(b"one"),
+            Value::Stored { offset: 64, length: 1 << 40 },
+            Value::Raised { error: b"boom", retry: true },
+        ];
+        values.iter().for_each(|value| value.write(&mut body));
+        let mut reader = Reader::new(&body);
+        assert_eq!(Call::read(&mut reader), Ok(call));
+        for value in values {
+            assert_eq!(Value::read(&mut reader), Ok(value));
+        }
+        assert_eq!(reader.rest(), b"");
+    }
+
+    #[test]
+    fn truncated_bytes_are_refused_at_every_length() {
+        let mut body = Vec::new();
+        Call { claim_word: 1, template: 2, task: TaskId([3; 24]), payload: b"payload" }.write(&mut body);
+        for end in 0..body.len() {
+            assert!(Call::read(&mut Reader::new(&body[..end])).is_err(), "{end} bytes were taken for a call");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Every message between processes, defined once: what it says, how it is laid out, which version it has.
+//!
+//! - `frame`: the fixed header of a frame in a ring, and the bodies of calls and replies (hot).
+//! - `control`: between a process and its node, over a Unix socket (cold, postcard).
+//! - `peer`: between two processes that hold each other's values, carried by the node (cold, postcard).
+//! - `zygote`: between a node and the process that forks its workers.
+
+pub mod control;
+pub mod frame;
+pub mod peer;
+mod reader;
+pub mod zygote;
+
+pub use reader::{Malformed, Reader};
+
+/// Raised whenever bytes change their meaning. Peers of another version are refused at the handshake.
+pub const PROTOCOL: u32 = 1;
+
+/// Values up to this size travel inside frames and live with their owner; larger ones are in the store.
+pub const INLINE_BYTES_MAX: usize = 100 * 1024;
+
+/// Control messages above this are refused: a function body plus room for its envelope.
+pub const CONTROL_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Encodes a cold message.
+///
+/// # Panics
+/// Never for the messages of this crate: all of them can be encoded.
+#[must_use]
+pub fn encode<T: serde::Serialize>(message: &T) -> Vec<u8> {
+    postcard::to_stdvec(message).expect("every wire message can be encoded")
+}
+
+/// Decodes a cold message.
+///
+/// # Errors
+/// If the bytes are no such message.
+pub fn decode<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Malformed> {
+    postcard::from_bytes(bytes).map_err(|_| Malformed("control message"))
+}

@@ -1,0 +1,72 @@
+//! Between two processes of which one holds a value, a task or a reference that the other one owns. Carried by the node, so that
+//! it works between any two processes, with or without a ring.
+
+use model::{Failure, ObjectId, ProcId, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// A value as it travels in cold messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Content {
+    /// The value itself, encoded.
+    Inline(Vec<u8>),
+    /// Where it lies in the arena of the node both are on.
+    Stored {
+        /// Offset in the arena.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// There is none.
+    Failed(Failure),
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Peer {
+    /// To an owner: tell me when this object has a value. Repeating it gives the same answer again.
+    Want {
+        /// Which.
+        object: ObjectId,
+    },
+    /// From an owner: here it is. The owner keeps it while the borrower holds shares of it.
+    Have {
+        /// Which.
+        object: ObjectId,
+        /// Its value.
+        content: Content,
+    },
+    /// To an owner: this process holds so many more (below zero: fewer) shares of your object.
+    Borrowed {
+        /// Which.
+        object: ObjectId,
+        /// Who.
+        borrower: ProcId,
+        /// How many more.
+        count: i32,
+    },
+    /// To an owner: cancel the task that makes this object.
+    CancelObject {
+        /// Which.
+        object: ObjectId,
+        /// Kill the worker if it runs.
+        force: bool,
+        /// Cancel what it started, too.
+        recursive: bool,
+    },
+    /// To a worker: interrupt this task if it runs there; nothing happens if it does not.
+    Interrupt {
+        /// Which.
+        task: TaskId,
+        /// Cancel what it started, too.
+        recursive: bool,
+    },
+}
+
+/// A peer message with its sender, as the node passes it on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct From {
+    /// Who sent it.
+    pub sender: ProcId,
+    /// What.
+    pub message: Peer,
+}
