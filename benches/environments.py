@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -36,9 +37,9 @@ def describe(system: str) -> Environment:
 
 
 def interpreter(system: str) -> Path:
-    """The Python that runs this system; it need not exist yet."""
+    """The Python that runs this system; it need not exist yet. EAGLERAY_BENCH_PYTHON names another one for eagleray."""
     if system == "eagleray":
-        return REPOSITORY / ".venv" / "bin" / "python"
+        return Path(os.environ.get("EAGLERAY_BENCH_PYTHON", REPOSITORY / ".venv" / "bin" / "python"))
     folder = "multiprocessing" if system == "processpool" else system
     return PEERS_FOLDER / folder / "bin" / "python"
 
@@ -54,7 +55,9 @@ def prepare(system: str) -> Path:
     marker = python.parent.parent / "requirements-installed.txt"
     if marker.exists() and marker.read_text() == requirements:
         return python
-    print(f"installing {', '.join(PEERS[system].requirements)} into {python.parent.parent}", file=sys.stderr, flush=True)
+    print(
+        f"installing {', '.join(PEERS[system].requirements)} into {python.parent.parent}", file=sys.stderr, flush=True
+    )
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(python.parent.parent)], check=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *PEERS[system].requirements], check=True)

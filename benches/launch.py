@@ -1,16 +1,19 @@
 """The parent: runs a script of this folder with some system's interpreter, apart from everything else.
 
-Each run has its own session, scratch folder, HOME and time limit. Afterwards nothing of it is left: no process, no file.
+Each run has its own session, scratch folder, HOME and time limit. Afterwards no process and no file of it is left.
 """
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,6 +21,7 @@ from typing import Any
 from measure import LIMIT_SECONDS, Timing
 from outcome import Outcome
 from processes import die_with_parent, end_descendants, strangers
+from systems import job_of
 
 FOLDER = Path(__file__).resolve().parent
 # Starting, the case and ending have limits of their own in the child; past their sum it hangs where no signal helps.
@@ -26,6 +30,9 @@ ERROR_LINES = 3
 # These would make a system join a session that is not ours.
 UNWANTED = ("RAY_ADDRESS", "EAGLERAY_ADDRESS", "PYTHONPATH", "VIRTUAL_ENV")
 
+# Monarch writes its log here whatever TMPDIR says.
+MONARCH_LOG = Path("/tmp") / getpass.getuser() / "monarch_log.log"
+
 
 class Failed(Exception):
     """The child gave no answer; the text says why."""
@@ -33,6 +40,8 @@ class Failed(Exception):
 
 def launch_case(python: Path, system: str, case: str, timing: Timing, *, beside: int) -> Outcome:
     """One case on one system in a process of its own, with that many CPU-bound strangers beside it."""
+    if job_of(system, case) is None:
+        return Outcome(absent=True)
     arguments = ["--system", system, "--case", case]
     arguments += ["--seconds", str(timing.seconds), "--rounds", str(timing.rounds)]
     with strangers(beside) as spinning:
@@ -48,6 +57,8 @@ def launch(python: Path, script: str, arguments: list[str], *, keep: frozenset[i
     answer = scratch / "answer.json"
     words = scratch / "words.txt"
     command = [str(python), str(FOLDER / script), *arguments, "--out", str(answer)]
+    child = None
+    had_log = MONARCH_LOG.exists()
     try:
         with words.open("wb") as output:
             child = subprocess.Popen(
@@ -69,8 +80,15 @@ def launch(python: Path, script: str, arguments: list[str], *, keep: frozenset[i
             raise Failed(f"{_ending(child.returncode)}: {_last_lines(words)}")
         return json.loads(answer.read_text())
     finally:
-        end_descendants(keep)
-        shutil.rmtree(scratch, ignore_errors=True)
+        with undisturbed():
+            if child is not None:
+                child.kill()
+            end_descendants(keep)
+            shutil.rmtree(scratch, ignore_errors=True)
+            if not had_log:
+                MONARCH_LOG.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    MONARCH_LOG.parent.rmdir()
 
 
 def end_on_signals() -> None:
@@ -79,8 +97,20 @@ def end_on_signals() -> None:
     def on_signal(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
+    # A shell that starts us in the background has SIGINT ignored; we want it all the same.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGHUP, on_signal)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Hold signals back: an impatient second Ctrl-C must not stop the clearing away."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _environment(scratch: Path) -> dict[str, str]:

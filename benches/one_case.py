@@ -13,7 +13,7 @@ from pathlib import Path
 from cases import CASES
 from measure import LIMIT_SECONDS, OutOfTime, Rounds, Timing, measure, time_limit
 from outcome import Outcome
-from systems import SYSTEMS, Session, open_session
+from systems import SYSTEMS, Session, job_of, open_session
 
 CLOSE_LIMIT_SECONDS = 15.0
 
@@ -21,6 +21,9 @@ CLOSE_LIMIT_SECONDS = 15.0
 def run_case(system: str, name: str, timing: Timing) -> tuple[Outcome, Session | None]:
     """Open the system and measure; every failure becomes part of the outcome and never an exception."""
     case = CASES[name]
+    prepare = job_of(system, name)
+    if prepare is None:
+        return Outcome(absent=True), None
     timed = Rounds()
     outcome = Outcome()
     session = None
@@ -29,12 +32,8 @@ def run_case(system: str, name: str, timing: Timing) -> tuple[Outcome, Session |
         with time_limit(LIMIT_SECONDS, "starting the system"):
             session = open_session(system, start=case.needs_session)
         outcome.session_seconds = time.perf_counter() - began
-        if name not in session.jobs:
-            outcome.absent = True
-            return outcome, session
         with time_limit(LIMIT_SECONDS, "the case"):
-            job = session.jobs[name](session.handle)
-            measure(job, timing, repeats_min=case.repeats_min, into=timed)
+            measure(prepare(session.handle), timing, repeats_min=case.repeats_min, into=timed)
     except OutOfTime as late:
         # Rounds that did finish are a measurement all the same.
         if not timed.seconds:

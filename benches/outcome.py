@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
+ERROR_PART_MAX = 120
+
 
 @dataclass
 class Outcome:
@@ -26,3 +28,10 @@ class Outcome:
         self.absent = other.absent and not self.rounds
         self.error = None if self.rounds else other.error
         self.session_seconds = other.session_seconds
+
+    @property
+    def short_error(self) -> str:
+        """The error in one line: its first and, where there are more, its last."""
+        lines = (self.error or "").splitlines() or [""]
+        parts = lines[:1] if len(lines) == 1 else [lines[0], lines[-1].strip()]
+        return " ... ".join(part if len(part) <= ERROR_PART_MAX else part[:ERROR_PART_MAX] + "..." for part in parts)

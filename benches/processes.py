@@ -19,6 +19,8 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+# multiprocessing's resource tracker removes shared memory after its parent's end; killed at once it could not.
+GRACE_SECONDS = 0.5
 END_SECONDS_MAX = 10.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -55,21 +57,23 @@ def descendants(ancestor: int) -> set[int]:
 
 
 def end_descendants(keep: frozenset[int] = frozenset()) -> int:
-    """Kill and reap every descendant but the kept ones; returns how many there were."""
-    ended: set[int] = set()
-    deadline = time.monotonic() + END_SECONDS_MAX
+    """Give every descendant but the kept ones a moment to leave, then kill; returns how many had to be killed."""
+    began = time.monotonic()
+    killed: set[int] = set()
     while True:
         left = descendants(os.getpid()) - keep
         if not left:
-            return len(ended)
-        if time.monotonic() > deadline:
+            return len(killed)
+        waited = time.monotonic() - began
+        if waited > END_SECONDS_MAX:
             raise TimeoutError(f"processes {sorted(left)} do not die")
         for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            if waited > GRACE_SECONDS and pid not in killed:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-        ended |= left
         time.sleep(0.01)
 
 

@@ -1,6 +1,7 @@
 """Runs the cases on one system in the current interpreter's environment and prints a row per case.
 
-python benches/run.py --system eagleray|ray|monarch|dask|multiprocessing|processpool [--case NAME ...] [--strangers N] [--json FILE]
+python benches/run.py --system eagleray|ray|monarch|dask|multiprocessing|processpool
+                      [--case NAME ...] [--strangers N] [--json FILE]
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ def main() -> int:
         for name in options.case:
             case = CASES[name]
             print(f"{case.title:<{width}}", end="  ", flush=True)
-            outcomes[name] = launch_case(
-                Path(sys.executable), options.system, name, timing, beside=options.strangers
-            )
+            outcomes[name] = launch_case(Path(sys.executable), options.system, name, timing, beside=options.strangers)
             print(row(case, outcomes[name]), flush=True)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
     if options.json:
         rows = {name: {"unit": CASES[name].unit, "value": each.value} | asdict(each) for name, each in outcomes.items()}
-        options.json.write_text(json.dumps({"system": options.system, "strangers": options.strangers, "cases": rows}, indent=1) + "\n")
+        options.json.write_text(
+            json.dumps({"system": options.system, "strangers": options.strangers, "cases": rows}, indent=1) + "\n"
+        )
     return int(len(outcomes) < len(options.case) or any(outcome.error for outcome in outcomes.values()))
 
 
@@ -50,9 +51,13 @@ def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--system", choices=SYSTEMS, default="eagleray")
-    parser.add_argument("--case", nargs="+", choices=list(CASES), default=list(CASES), metavar="NAME", help=", ".join(CASES))
+    parser.add_argument(
+        "--case", nargs="+", choices=list(CASES), default=list(CASES), metavar="NAME", help=", ".join(CASES)
+    )
     parser.add_argument("--strangers", type=int, default=0, help="CPU-bound processes running beside")
-    parser.add_argument("--seconds", type=float, default=bench_seconds(), help="timed seconds per case (EAGLERAY_BENCH_SECONDS)")
+    parser.add_argument(
+        "--seconds", type=float, default=bench_seconds(), help="timed seconds per case (EAGLERAY_BENCH_SECONDS)"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--json", type=Path, help="also write all rounds there")
     return parser.parse_args()
@@ -61,7 +66,7 @@ def parse() -> argparse.Namespace:
 def row(case: Case, outcome: Outcome) -> str:
     """What follows the case's title."""
     if outcome.value is None:
-        return "-" if outcome.absent else f"error: {outcome.error}"
+        return "-" if outcome.absent else f"error: {outcome.short_error}"
     spread = f"{figure(min(outcome.rounds))} .. {figure(max(outcome.rounds))}"
     return f"{cell(outcome):>12} {case.unit:<9} ({spread})"
 

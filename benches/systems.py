@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,19 @@ SYSTEMS = (*RAY_LIKE, *AGAINST)
 
 @dataclass(frozen=True)
 class Session:
-    """A system that is up: what its jobs are given, the cases it has, and the way to end it."""
+    """A system that is up: what its jobs are given, and the way to end it."""
 
     handle: Any
-    jobs: Mapping[str, Callable[[Any], Job]]
     worker_pids: Callable[[Any], set[int]]
     close: Callable[[], None]
+
+
+def job_of(system: str, name: str) -> Callable[[Any], Job] | None:
+    """The system's version of a case: a function that takes the session's handle; None if it cannot express it."""
+    if system in RAY_LIKE:
+        return CASES[name].prepare
+    jobs: dict[str, Callable[[Any], Job]] = importlib.import_module(AGAINST[system]).JOBS
+    return jobs.get(name)
 
 
 def open_session(system: str, *, start: bool = True, address: str | None = None) -> Session:
@@ -38,11 +45,10 @@ def open_session(system: str, *, start: bool = True, address: str | None = None)
         ray = importlib.import_module(system)
         if start:
             ray.init(address)
-        jobs = {name: case.prepare for name, case in CASES.items()}
-        return Session(ray, jobs, _ray_worker_pids, ray.shutdown if start else _nothing)
+        return Session(ray, _ray_worker_pids, ray.shutdown if start else _nothing)
     peer = importlib.import_module(AGAINST[system])
     handle, close = peer.open_session() if start else (None, _nothing)
-    return Session(handle, peer.JOBS, peer.worker_pids, close)
+    return Session(handle, peer.worker_pids, close)
 
 
 def _ray_worker_pids(ray: Any) -> set[int]:

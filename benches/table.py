@@ -33,7 +33,10 @@ def plain(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns of equal width; the first is flush left."""
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     return "\n".join(
-        "  ".join(word.ljust(width) if i == 0 else word.rjust(width) for i, (word, width) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(
+            word.ljust(width) if i == 0 else word.rjust(width)
+            for i, (word, width) in enumerate(zip(row, widths, strict=True))
+        )
         for row in [heads, *rows]
     )
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from cases.catalog import BATCH, MIB
 from cases.graphs import CHAIN, LEAVES
@@ -16,6 +13,10 @@ from cases.objects import large_array
 from cases.start import start_job
 from cases.tasks import CLIENTS, QUEUED, TASKS_PER_CLIENT
 from measure import Job
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FIRST_TASK = """
 from distributed import Client
@@ -145,7 +146,7 @@ def async_actor_calls(client: Any) -> Job:
 
 
 def wait_one_by_one(client: Any) -> Job:
-    """dask's way to take results as they come is `as_completed`."""
+    """The way to take results as they come is `as_completed`."""
     from distributed import as_completed
 
     def job(repeats: int) -> None:

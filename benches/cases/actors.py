@@ -39,24 +39,21 @@ def asyncio_actor_batch(ray: Ray) -> Job:
 def threaded_actor_batch(ray: Ray) -> Job:
     """A batch of calls on an actor with four threads."""
 
-    @ray.remote(max_concurrency=THREADS)
     class Counter:
         def one(self) -> int:
             return 1
 
-    return _batched_calls(ray, Counter.remote())
+    return _batched_calls(ray, ray.remote(max_concurrency=THREADS)(Counter).remote())
 
 
 @case("n:n actor calls: 4 actors call 4 actors", amount=CALLERS * CALLEES * CALLS_PER_PAIR, goal_times_ray=50)
 def many_to_many(ray: Ray) -> Job:
     """Each caller sends a batch that is spread over all callees."""
 
-    @ray.remote
     class Callee:
         def one(self) -> int:
             return 1
 
-    @ray.remote
     class Caller:
         def __init__(self, callees: list[Ray]) -> None:
             self.callees = callees
@@ -64,8 +61,9 @@ def many_to_many(ray: Ray) -> Job:
         def call(self, rounds: int) -> int:
             return sum(ray.get([callee.one.remote() for _ in range(rounds) for callee in self.callees]))
 
-    callees = [Callee.remote() for _ in range(CALLEES)]
-    callers = [Caller.remote(callees) for _ in range(CALLERS)]
+    callee, caller = ray.remote(Callee), ray.remote(Caller)
+    callees = [callee.remote() for _ in range(CALLEES)]
+    callers = [caller.remote(callees) for _ in range(CALLERS)]
 
     def job(repeats: int) -> None:
         for _ in range(repeats):
@@ -79,14 +77,15 @@ def many_to_many(ray: Ray) -> Job:
 def actor_life(ray: Ray) -> Job:
     """An actor made, used once and killed."""
 
-    @ray.remote
     class Counter:
         def one(self) -> int:
             return 1
 
+    actor_class = ray.remote(Counter)
+
     def job(repeats: int) -> None:
         for _ in range(repeats):
-            actor = Counter.remote()
+            actor = actor_class.remote()
             ray.get(actor.one.remote())
             ray.kill(actor)
 
@@ -94,21 +93,19 @@ def actor_life(ray: Ray) -> Job:
 
 
 def _plain_actor(ray: Ray) -> Ray:
-    @ray.remote
     class Counter:
         def one(self) -> int:
             return 1
 
-    return Counter.remote()
+    return ray.remote(Counter).remote()
 
 
 def _asyncio_actor(ray: Ray) -> Ray:
-    @ray.remote
     class Counter:
         async def one(self) -> int:
             return 1
 
-    return Counter.remote()
+    return ray.remote(Counter).remote()
 
 
 def _sync_calls(ray: Ray, actor: Ray) -> Job:

@@ -14,6 +14,8 @@ CaseFunction = Callable[[Ray], Job]
 
 BATCH = 1_000
 MIB = 1 << 20
+GOAL_BESIDE_STRANGERS = 30.0
+CALL_UNITS = ("calls/s", "tasks/s", "drains/s", "steps/s")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,12 @@ class Case:
     def lower_is_better(self) -> bool:
         """Durations shrink, rates grow."""
         return self.unit == "s"
+
+    @property
+    def goal_times_ray_beside(self) -> float | None:
+        """The goal beside two CPU-bound strangers; set for calls, not for objects, starting or the life of actors."""
+        is_call = self.unit in CALL_UNITS and (self.goal_times_ray or 0) >= GOAL_BESIDE_STRANGERS
+        return GOAL_BESIDE_STRANGERS if is_call else None
 
     def value(self, seconds_per_repeat: float) -> float:
         """The figure to print, from the time of one repeat."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from cases.catalog import Ray, case
 from measure import Job
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 ENVIRONMENTS = 8
 
@@ -15,15 +18,17 @@ ENVIRONMENTS = 8
 def environment_stepping(ray: Ray) -> Job:
     """The environments do next to nothing, so that the loop itself is measured."""
 
-    @ray.remote
     class Environment:
         def __init__(self) -> None:
+            import numpy as np
+
             self.observation = np.zeros(4)
 
         def step(self, action: int) -> tuple[NDArray[np.float64], float, bool]:
             return self.observation, float(action), False
 
-    environments = [Environment.remote() for _ in range(ENVIRONMENTS)]
+    actor = ray.remote(Environment)
+    environments = [actor.remote() for _ in range(ENVIRONMENTS)]
 
     def job(repeats: int) -> None:
         stepping = {environment.step.remote(0): environment for environment in environments}

@@ -23,7 +23,7 @@ print("first result", flush=True)
 
 
 def time_to_first_result(script: str) -> float:
-    """Wall seconds from starting an interpreter on the script until it prints its first result; its end is not timed."""
+    """Wall seconds from starting an interpreter on the script until its first result; its end is not timed."""
     began = time.perf_counter()
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None

@@ -48,12 +48,12 @@ def nested_clients(ray: Ray) -> Job:
     def one() -> int:
         return 1
 
-    @ray.remote
     class Client:
         def submit(self, count: int) -> int:
             return sum(ray.get([one.remote() for _ in range(count)]))
 
-    clients = [Client.remote() for _ in range(CLIENTS)]
+    actor = ray.remote(Client)
+    clients = [actor.remote() for _ in range(CLIENTS)]
 
     def job(repeats: int) -> None:
         for _ in range(repeats):

@@ -80,8 +80,8 @@ def _execute(source: bytes, path: str, main: ModuleType) -> None:
         exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
     except Exception as error:
         # The first entry is this very function, which the user did not write.
-        trace = error.__traceback__
-        sys.excepthook(type(error), error, trace and trace.tb_next)
+        trace = error.__traceback__ and error.__traceback__.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
         raise SystemExit(1) from None
 
 

@@ -22,6 +22,7 @@ TRIES_MAX = 5_000
 
 _REPR_CHARS_MAX = 1_000
 _RULE = "=" * 80
+_ADVICE = "Make it inside the function or class that uses it, or leave it out of the object's pickled state."
 
 
 class FailureTuple:
@@ -67,7 +68,7 @@ def inspect_serializability(
     return not failures, failures
 
 
-def trace(obj: object, name: str | None = None, depth: int = 3, dump: Dump | None = None) -> str:
+def trace(obj: object, name: str | None = None, depth: int = 6, dump: Dump | None = None) -> str:
     """The text of `inspect_serializability`, to stand in an error. `dump` pickles as the caller does."""
     return _inspect(obj, name, depth, dump or _dump)[0]
 
@@ -111,7 +112,7 @@ def _inspect(obj: object, name: str | None, depth: int, dump: Dump) -> tuple[str
         "Make it inside the function or class that uses it, or leave it out of the object's pickled state.",
         _RULE,
     ]
-    return "\n".join(lines), search.failures
+    return "\n".join(lines), set(search.failures)
 
 
 class _Search:
@@ -119,7 +120,7 @@ class _Search:
 
     def __init__(self, dump: Dump) -> None:
         self.lines: list[str] = []
-        self.failures: set[FailureTuple] = set()
+        self.failures: list[FailureTuple] = []
         self._dump = dump
         self._seen: dict[int, object] = {}  # holds the objects, so that no id is used twice
         self._tries_left = TRIES_MAX
@@ -142,11 +143,11 @@ class _Search:
             if id(part.obj) in self._seen:
                 continue  # told already, or being told: a cycle
             indent = "    " * level
-            self.lines.append(f"{indent}{kind} {part.name!r}: {short_repr(part.obj)}")
+            self.lines.append(f"{indent}{kind} {part.name}: {short_repr(part.obj)}")
             self.lines.append(f"{indent}!!! FAIL serialization: {part.reason}")
             self.take_apart(part, depth - 1, level + 1)
         if not is_explained:
-            self.failures.add(whole)
+            self.failures.append(whole)
 
     def _failing_parts(self, whole: FailureTuple) -> Iterator[tuple[str, FailureTuple]]:
         for count, (kind, name, step, part) in enumerate(_parts(whole.obj)):

@@ -87,11 +87,13 @@ class Signature:
                     text = f"{self.name}() got multiple values for argument {name!r}"
                     raise TypeError(text)
             elif not self._takes_any_keyword:
-                if place < 0:
-                    text = f"{self.name}() got an unexpected keyword argument {name!r}"
-                else:
-                    text = f"{self.name}() got some positional-only arguments passed as keyword arguments: {name!r}"
-                raise TypeError(text)
+                raise TypeError(self._unwelcome(name, kwargs))
+
+    def _unwelcome(self, name: str, kwargs: Mapping[str, Any]) -> str:
+        by_place = [other for other in self._positional[: self._positional_only] if other in kwargs]
+        if name not in by_place:
+            return f"{self.name}() got an unexpected keyword argument {name!r}"
+        return f"{self.name}() got some positional-only arguments passed as keyword arguments: '{', '.join(by_place)}'"
 
     def _check_missing(self, kind: str, names: list[str]) -> None:
         if names:

@@ -529,6 +529,13 @@ class RpcError(RayError):
 class UserCodeException(RayError):
     """A library ran a user's function, and that raised: see `__cause__`."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Others lose their `__cause__` on the way, as all exceptions do; this one is about nothing else.
+        rebuild, args, state = super().__reduce__()
+        if self.__cause__ is None:
+            return rebuild, args, state
+        return rebuild, args, {**(state or {}), "__cause__": _picklable(self.__cause__)[0]}
+
 
 def _hex(value: Any) -> str | None:
     """An id as users see it. Takes hex text, bytes, or an id object."""

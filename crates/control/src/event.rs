@@ -62,10 +62,12 @@ pub enum Registered {
 pub enum Event {
     /// `Class.remote()`. Repeating it with the same actor id gives the first answer again.
     CreateRequested(Creation),
-    /// The scheduler found a worker.
+    /// The scheduler found a worker. One for an older life is ignored: its `Unplace` has ended it.
     Placed {
         /// Which actor.
         actor: ActorId,
+        /// Which life, as in `Place`.
+        incarnation: u32,
         /// On which worker.
         worker: ProcId,
     },

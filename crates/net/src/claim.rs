@@ -79,17 +79,36 @@ impl Claims {
     }
 }
 
-/// The worker's side: may this call run? At most once, and not if the caller took it back.
-///
-/// # Safety
-/// `words` points to the claim words of a live ring.
-#[must_use]
-pub unsafe fn start(words: *const [AtomicU32; CLAIMS], index: u16, word: Word) -> bool {
-    let Some(slot) = (0..CLAIMS).contains(&usize::from(index)).then_some(usize::from(index)) else { return false };
-    let running = (word.0 & !STATE) | RUNNING;
-    // SAFETY: valid by this function's contract.
-    let atomic = unsafe { &(&*words)[slot] };
-    atomic.compare_exchange(word.0, running, Ordering::AcqRel, Ordering::Acquire).is_ok()
+/// The worker's side: the claim words of a ring that somebody else writes.
+#[derive(Clone, Copy)]
+pub struct TheirClaims(*const [AtomicU32; CLAIMS]);
+
+// SAFETY: atomics in shared memory; see `new`.
+unsafe impl Send for TheirClaims {}
+// SAFETY: as above.
+unsafe impl Sync for TheirClaims {}
+
+impl TheirClaims {
+    /// The words of one ring.
+    ///
+    /// # Safety
+    /// `words` points to the claim words of a ring that outlives this.
+    #[must_use]
+    pub unsafe fn new(words: *const [AtomicU32; CLAIMS]) -> Self {
+        Self(words)
+    }
+
+    /// May this call run? At most once, and not if the caller took it back.
+    #[must_use]
+    #[inline]
+    pub fn start(self, index: u16, word: Word) -> bool {
+        let running = (word.0 & !STATE) | RUNNING;
+        // SAFETY: valid by the contract of `new`.
+        let words = unsafe { &*self.0 };
+        words.get(usize::from(index)).is_some_and(|atomic| {
+            atomic.compare_exchange(word.0, running, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        })
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -103,19 +122,16 @@ mod tests {
     #[test]
     fn claim_1_a_call_is_run_or_taken_back_never_both() {
         let words = words();
-        // SAFETY: the words outlive the claims.
-        let mut claims = unsafe { Claims::new(&raw const *words) };
+        // SAFETY: the words outlive both sides.
+        let (mut claims, theirs) = unsafe { (Claims::new(&raw const *words), TheirClaims::new(&raw const *words)) };
         let (index, word) = claims.give().unwrap();
         assert!(claims.take_back(index, word));
-        // SAFETY: the words are alive.
-        assert!(!unsafe { start(&raw const *words, index, word) });
+        assert!(!theirs.start(index, word));
         claims.release(index);
         let (again, word2) = claims.give().unwrap();
         assert_eq!(again, index);
-        // SAFETY: the words are alive.
-        assert!(!unsafe { start(&raw const *words, index, word) }, "an old frame started a new call");
-        // SAFETY: the words are alive.
-        assert!(unsafe { start(&raw const *words, index, word2) });
+        assert!(!theirs.start(index, word), "an old frame started a new call");
+        assert!(theirs.start(index, word2));
         assert!(!claims.take_back(index, word2));
         assert!(claims.has_started(index, word2));
     }
@@ -124,6 +140,6 @@ mod tests {
     fn an_index_from_a_broken_frame_starts_nothing() {
         let words = words();
         // SAFETY: the words are alive.
-        assert!(!unsafe { start(&raw const *words, 9_999, Word(5)) });
+        assert!(!unsafe { TheirClaims::new(&raw const *words) }.start(9_999, Word(5)));
     }
 }

@@ -5,11 +5,13 @@
 //! - `claim`: who may run a queued call: the worker that starts it or the caller that takes it back.
 //! - `bell`: how a process sleeps and is woken, one doorbell for all its rings.
 //! - `spin`: whether a waiter may spin instead of sleeping.
+//! - `cells`: which objects are ready, for readers without a lock.
 //! - `unix`: length-prefixed messages and descriptors over a Unix socket.
 //!
 //! Nothing above this crate knows that a peer is on the same machine.
 
 pub mod bell;
+mod cells;
 pub mod claim;
 pub mod clock;
 pub mod ring;
@@ -19,7 +21,22 @@ mod sync;
 pub mod unix;
 
 pub use bell::Bell;
-pub use claim::{Claims, Word};
+pub use cells::{Cells, Readiness};
+pub use claim::{Claims, TheirClaims, Word};
 pub use ring::{Broken, Full, RingReader, RingWriter};
-pub use segment::{ProcEntry, Segment};
+pub use segment::{Duplex, ProcEntry, Segment};
 pub use spin::Spinner;
+
+/// Runs `start` with all signals blocked in this thread: what it spawns inherits that, and signals go to the user's threads.
+pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+    // SAFETY: plain signal sets on the stack; the old mask is put back.
+    unsafe {
+        let mut all = std::mem::zeroed::<libc::sigset_t>();
+        let mut old = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
+        let result = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut());
+        result
+    }
+}

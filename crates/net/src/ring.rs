@@ -25,6 +25,9 @@ pub struct RingHead {
     /// What the reader has released. Written by the reader only.
     pub head: AtomicU64,
     _line2: [u64; 15],
+    /// How many bodies in the arena the reader has taken out. Written by the reader only.
+    pub far_read: AtomicU64,
+    _line3: [u64; 15],
     /// See `claim`.
     pub claims: [AtomicU32; CLAIMS],
 }
@@ -38,6 +41,8 @@ impl RingHead {
             _line: [0; 15],
             head: AtomicU64::new(0),
             _line2: [0; 15],
+            far_read: AtomicU64::new(0),
+            _line3: [0; 15],
             claims: std::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
@@ -46,6 +51,7 @@ impl RingHead {
     pub fn reset(&self) {
         self.tail.store(0, Ordering::Relaxed);
         self.head.store(0, Ordering::Relaxed);
+        self.far_read.store(0, Ordering::Relaxed);
         self.claims.iter().for_each(|claim| claim.store(0, Ordering::Relaxed));
     }
 }
@@ -138,6 +144,12 @@ impl RingWriter {
         self.tail += need;
         self.shared().tail.store(self.tail, Ordering::Release);
         Ok(())
+    }
+
+    /// How many bodies in the arena the reader has taken out.
+    #[must_use]
+    pub fn far_read(&self) -> u64 {
+        self.shared().far_read.load(Ordering::Acquire)
     }
 
     #[inline]
@@ -233,6 +245,11 @@ impl RingReader {
             self.shared().head.store(self.head, Ordering::Release);
             return Ok(Some(header));
         }
+    }
+
+    /// A body that lay in the arena was taken out: the writer may free it.
+    pub fn took_far(&mut self) {
+        self.shared().far_read.fetch_add(1, Ordering::Release);
     }
 
     /// Whether a frame waits.

@@ -5,11 +5,13 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::ring::{RING_BYTES, RingHead};
+use crate::claim::{Claims, TheirClaims};
+use crate::ring::{RING_BYTES, RingHead, RingReader, RingWriter};
 use crate::spin::SpinPage;
 use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -45,7 +47,48 @@ pub struct ProcEntry {
     pub state: AtomicU32,
     /// Of the process.
     pub pid: AtomicI32,
-    _rest: [u64; 14],
+    /// What the process runs, for people; written by the process.
+    label: [AtomicU64; LABEL_WORDS],
+}
+
+const LABEL_WORDS: usize = 14;
+
+impl ProcEntry {
+    /// Says what the process runs. Cut to what fits.
+    pub fn set_label(&self, label: &str) {
+        let bytes = label.as_bytes();
+        for (index, word) in self.label.iter().enumerate() {
+            let mut raw = [0_u8; 8];
+            let rest = bytes.get(index * 8..).unwrap_or_default();
+            let count = rest.len().min(8);
+            raw[..count].copy_from_slice(&rest[..count]);
+            word.store(u64::from_le_bytes(raw), Ordering::Relaxed);
+            if count < 8 {
+                return;
+            }
+        }
+    }
+
+    /// What the process runs.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let bytes: Vec<u8> =
+            self.label.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).take_while(|byte| *byte != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// This process's ends of the two rings between it and a peer.
+pub struct Duplex {
+    /// To the peer.
+    pub writer: RingWriter,
+    /// From the peer.
+    pub reader: RingReader,
+    /// For calls to the peer.
+    pub claims: Claims,
+    /// For calls from the peer.
+    pub their_claims: TheirClaims,
+    _mapped: Arc<Segment>,
 }
 
 /// A mapping of the segment.
@@ -130,6 +173,24 @@ impl Segment {
         (self.at(at).cast(), self.at(at + 4096))
     }
 
+    /// This process's ends of a pair of rings that the node gave to it and a peer, and to nobody else.
+    #[must_use]
+    pub fn duplex(self: &Arc<Self>, out: u32, inward: u32) -> Duplex {
+        let (out_head, out_bytes) = self.ring(out);
+        let (in_head, in_bytes) = self.ring(inward);
+        // SAFETY: both rings lie in the mapping, which the result keeps; the node gives a ring to one pair at a time.
+        unsafe {
+            let reader = RingReader::new(in_head, in_bytes);
+            Duplex {
+                writer: RingWriter::new(out_head, out_bytes),
+                their_claims: TheirClaims::new(reader.claims()),
+                reader,
+                claims: Claims::new(&raw const (*out_head).claims),
+                _mapped: self.clone(),
+            }
+        }
+    }
+
     /// Makes ring `number` fresh and gives its pages back. Nobody may use it at that time.
     pub fn reset_ring(&self, number: u32) {
         let (head, bytes) = self.ring(number);
@@ -146,6 +207,7 @@ impl Segment {
         entry.ready.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         entry.asleep.store(0, Ordering::Relaxed);
         entry.pid.store(0, Ordering::Relaxed);
+        entry.set_label("");
         entry.state.store(1, Ordering::Release);
     }
 }

@@ -60,8 +60,8 @@ impl Spinner {
         Self { loadavg: File::open("/proc/loadavg").ok(), slot, budget_ns: SPIN_NS_MAX / 2, involuntary: 0, cores }
     }
 
-    /// Spins until `done` says so or spinning is no longer worth it. Returns whether it is done.
-    pub fn spin(&mut self, page: &SpinPage, mut done: impl FnMut() -> bool) -> bool {
+    /// Spins until `done` says so, `limit_ns` is over or spinning is no longer worth it. Returns whether it is done.
+    pub fn spin(&mut self, page: &SpinPage, limit_ns: u64, mut done: impl FnMut() -> bool) -> bool {
         if done() {
             return true;
         }
@@ -79,12 +79,15 @@ impl Spinner {
                 }
                 std::hint::spin_loop();
             }
-            if now_ns() - start > self.budget_ns {
+            if now_ns() - start > self.budget_ns.min(limit_ns) {
                 break;
             }
         }
         token.store(0, Ordering::Release);
-        self.learn(won);
+        // A spin cut short by its caller says nothing about spinning.
+        if won || self.budget_ns <= limit_ns {
+            self.learn(won);
+        }
         won
     }
 

@@ -1,1 +1,159 @@
-//! (being written)
+//! One node: its worker pool, local scheduler, control tables and store, in one thread.
+//!
+//! The same node runs inside a driver (`init()`) or as a daemon (`eagleray start`). Decisions are made by the scheduler's and the control
+//! tables' brains; this crate turns messages into events and effects into system calls. No Python here.
+//!
+//! - **NODE-1** a dead process's rings, slot and extents are reused only after every peer has read what it published.
+//! - **NODE-2** a worker's death is what the zygote's wait says, never a closed socket alone.
+//! - **NODE-3** nothing outlives the node: workers, zygote, session folder.
+
+mod actors;
+mod conns;
+mod functions;
+pub mod launcher;
+mod leases;
+mod logs;
+mod looped;
+mod messages;
+mod procs;
+mod room;
+mod status;
+mod zygote;
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use model::{NodeId, Resources};
+use net::unix;
+
+/// What a node is told once.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What it has.
+    pub total: Resources,
+    /// Visible names of its GPUs.
+    pub gpu_names: Vec<Box<str>>,
+    /// Bytes of the arena.
+    pub store_bytes: u64,
+    /// Cores that waiters may count on.
+    pub cores: u32,
+    /// Version of the interpreter that its workers run; drivers of another one are refused.
+    pub python: Box<str>,
+    /// Starts a zygote: program and arguments.
+    pub zygote: Vec<OsString>,
+    /// More environment for the zygote.
+    pub zygote_env: Vec<(OsString, OsString)>,
+    /// Its folder; made by the node.
+    pub session_dir: PathBuf,
+    /// Where drivers of other processes knock; none for a node inside a driver.
+    pub listen: Option<PathBuf>,
+    /// Workers to start before anyone asks.
+    pub prestart: u32,
+    /// An idle worker beyond those is ended after this long.
+    pub idle_ms_max: u64,
+    /// Whether the session's folder stays when the node ends.
+    pub keep_session: bool,
+    /// Its id, and the seed for jobs' root tasks.
+    pub id: NodeId,
+}
+
+/// Why a node could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A system call failed.
+    #[error("{what}: {cause}")]
+    Io {
+        /// Which.
+        what: &'static str,
+        /// How.
+        cause: std::io::Error,
+    },
+    /// The store could not be made.
+    #[error("cannot make the object store: {0}")]
+    Store(#[from] store::Error),
+}
+
+/// What the handle asks the loop for.
+pub(crate) enum Command {
+    Connect(OwnedFd),
+    Stop,
+}
+
+/// A running node, in the hands of the process that hosts it.
+pub struct Handle {
+    commands: Arc<Mutex<VecDeque<Command>>>,
+    wake: OwnedFd,
+    thread: Mutex<Option<std::thread::JoinHandle<Option<String>>>>,
+}
+
+/// Starts a node.
+///
+/// # Errors
+/// If the system refuses what it needs.
+pub fn start(options: Options) -> Result<Handle, Error> {
+    let io = |what: &'static str| move |errno: rustix::io::Errno| Error::Io { what, cause: errno.into() };
+    let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK)
+        .map_err(io("making an eventfd"))?;
+    let commands = Arc::new(Mutex::new(VecDeque::new()));
+    let node_wake = wake.try_clone().map_err(|cause| Error::Io { what: "cloning an eventfd", cause })?;
+    let node = looped::Node::new(options, node_wake, commands.clone())?;
+    let run = move || {
+        // A bug in the node fails the node, never the user's program.
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| node.run())) {
+            Ok(()) => None,
+            Err(panic) => Some(
+                panic
+                    .downcast_ref::<&str>()
+                    .map(ToString::to_string)
+                    .or_else(|| panic.downcast_ref::<String>().cloned())
+                    .unwrap_or_else(|| "unknown".into()),
+            ),
+        }
+    };
+    let thread = net::without_signals(|| std::thread::Builder::new().name("eagleray-node".into()).spawn(run))
+        .map_err(|cause| Error::Io { what: "starting the node's thread", cause })?;
+    Ok(Handle { commands, wake, thread: Mutex::new(Some(thread)) })
+}
+
+impl Handle {
+    /// A new connection to the node, for a driver in this process.
+    ///
+    /// # Errors
+    /// If the system has no more descriptors.
+    pub fn connect(&self) -> Result<OwnedFd, Error> {
+        let (ours, theirs) =
+            unix::pair().map_err(|errno| Error::Io { what: "making a socket pair", cause: errno.into() })?;
+        self.command(Command::Connect(theirs));
+        Ok(ours)
+    }
+
+    fn command(&self, command: Command) {
+        self.commands.lock().expect("never poisoned").push_back(command);
+        let _ = rustix::io::write(self.wake.as_fd(), &1_u64.to_ne_bytes());
+    }
+
+    /// Ends the node and everything it started; waits until that is done. Returns what went wrong in it, if anything did.
+    pub fn stop(&self) -> Option<String> {
+        self.command(Command::Stop);
+        self.join()
+    }
+
+    /// Waits until the node ends by itself (somebody asked the daemon to stop).
+    pub fn join(&self) -> Option<String> {
+        let thread = self.thread.lock().expect("never poisoned").take()?;
+        thread.join().ok().flatten()
+    }
+
+    /// Whether the node still runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.thread.lock().expect("never poisoned").as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+/// How long an ending worker may take for its exit handlers.
+pub(crate) const GRACE: Duration = Duration::from_secs(30);

@@ -33,6 +33,34 @@ impl Owner {
         true
     }
 
+    /// The node is gone: nothing that is under way can end any more.
+    pub fn on_node_gone(&mut self, out: &mut Vec<Effect>) {
+        let keys: Vec<TaskKey> = self.tasks().map(|(key, _)| key).collect();
+        for key in keys {
+            self.finish_failed(key, Failure::NodeDied, out);
+        }
+        let slots: Vec<Slot> =
+            self.objects().filter(|(_, object)| object.value.is_none()).map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.resolve(slot, crate::Value::Failed(std::sync::Arc::new(Failure::NodeDied)), smallvec::SmallVec::new(), out);
+        }
+        out.retain(|effect| matches!(effect, Effect::Resolved(_) | Effect::Freed { .. }));
+    }
+
+    /// The task cannot be sent at all.
+    pub fn on_cannot_send(&mut self, key: TaskKey, failure: Failure, out: &mut Vec<Effect>) {
+        let Some(task) = self.task(key) else { return };
+        let (target, stage) = (task.spec.target, task.stage);
+        self.finish_failed(key, failure, out);
+        match (target, stage) {
+            (Target::Actor(actor), _) => self.actor_progressed(actor, key, out),
+            (Target::Pool, Stage::Under { worker, .. }) => {
+                self.lease_progressed(model::Tick::default(), worker, key, out);
+            }
+            (Target::Pool, _) => {}
+        }
+    }
+
     /// Whether a task that was sent to this worker is still there: an interrupt is only worth sending then.
     #[must_use]
     pub fn is_under(&self, key: TaskKey, on: ProcId) -> bool {

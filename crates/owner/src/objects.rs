@@ -221,6 +221,16 @@ impl Owner {
         self.objects.insert(object).0
     }
 
+    /// The object holds these others as long as it lives.
+    pub fn on_contains_set(&mut self, slot: Slot, contains: &[Slot]) {
+        for inner in contains {
+            self.hold(*inner);
+        }
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.contains = contains.into();
+        }
+    }
+
     /// The actor's name was taken: the object stands for nothing.
     pub fn on_actor_not_made(&mut self, slot: Slot) {
         if let Some(object) = self.objects.get_mut(slot) {

@@ -1,1 +1,47 @@
-//! (being written)
+//! The Python face: the only crate that names pyo3.
+//!
+//! - `session`: the node and the runtime of this process; `init`, `shutdown`.
+//! - `door`: the one way out of the interpreter's lock and back.
+//! - `encode`, `decode`: Python objects to bytes and back.
+//! - `object_ref`, `function`, `actor`: what user code holds.
+//! - `getting`: `get`, `wait`, `put`.
+//! - `execute`: the worker's loop.
+//! - `launch`: the zygote's loop.
+
+mod actor;
+mod buffer;
+mod context;
+mod decode;
+mod door;
+mod encode;
+mod errors;
+mod execute;
+mod function;
+mod getting;
+mod launch;
+mod measure;
+mod object_ref;
+mod plain;
+mod session;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<object_ref::ObjectRef>()?;
+    module.add_class::<function::Function>()?;
+    module.add_class::<actor::ActorCore>()?;
+    module.add_class::<actor::Method>()?;
+    module.add_class::<buffer::Buffer>()?;
+    module.add_class::<session::Node>()?;
+    module.add_class::<launch::Launcher>()?;
+    session::register(module)?;
+    getting::register(module)?;
+    actor::register(module)?;
+    object_ref::register(module)?;
+    execute::register(module)?;
+    launch::register(module)?;
+    measure::register(module)?;
+    errors::register(module)?;
+    Ok(())
+}

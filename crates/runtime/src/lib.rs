@@ -1,1 +1,93 @@
-//! (being written)
+//! What every driver and every worker carries: submit, get, put, wait, execute.
+//!
+//! The thread that asks does the work: it records, writes the frame and drains replies itself. Two native threads stand by and never
+//! take the interpreter's lock: `control` listens to the node, `pump` drains the rings when nobody else has done so for a while.
+//!
+//! - **RUN-1** the state's lock is never held while Python runs, and nothing blocks under it but a short write to the node.
+//! - **RUN-2** whoever changes the state applies all effects before the lock is released.
+//! - **RUN-3** at most one thread sleeps on the doorbell; when it leaves, another one that waits takes its place.
+
+mod actors;
+mod control;
+mod effects;
+mod error;
+mod execute;
+mod inbound;
+mod link;
+mod objects;
+mod pump;
+mod stages;
+mod start;
+mod state;
+mod submit;
+pub mod value;
+mod waiting;
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Condvar, Mutex};
+
+use crossbeam_queue::SegQueue;
+use model::{JobId, NodeId, ProcId, TaskId, WorkerId};
+use net::{Bell, Cells, Segment, Spinner};
+use owner::Slot;
+
+pub use actors::{ActorCreation, NamedHandle};
+pub use error::Error;
+pub use control::LogEvent;
+pub use owner::{Slot as ObjectSlot, Target};
+pub use execute::{Assignment, Build, CallArg, CallHandle, IncomingCall, Work};
+pub use objects::{Content, Got};
+pub use stages::{STAGES, Stage};
+pub use start::{Connected, connect};
+pub use submit::Submission;
+pub use waiting::{Interrupts, NoInterrupts, Waited};
+
+use crate::state::State;
+
+/// One process's part of the engine.
+pub struct Runtime {
+    /// This process.
+    pub me: ProcId,
+    /// The same, as users see it.
+    pub worker_id: WorkerId,
+    /// Its node.
+    pub node_id: NodeId,
+    /// The driver's job; a worker's changes with its lease.
+    pub job: Mutex<JobId>,
+    /// The driver's root task.
+    pub root: TaskId,
+    /// Namespace in force.
+    pub namespace: Mutex<Box<str>>,
+    /// The session's folder.
+    pub session_dir: Box<str>,
+    /// Where the node listens; empty if it does not.
+    pub address: Box<str>,
+    /// Workers give their CPU back while they wait; drivers have none.
+    pub is_worker: bool,
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) bell: Bell,
+    pub(crate) store: store::Client,
+    pub(crate) state: Mutex<State>,
+    pub(crate) cells: Cells,
+    /// Handles that Python dropped; taken up by the next thread that enters.
+    pub(crate) dropped: SegQueue<Slot>,
+    pub(crate) socket: OwnedFd,
+    pub(crate) sending: Mutex<()>,
+    pub(crate) spinner: Mutex<Spinner>,
+    pub(crate) listening: AtomicBool,
+    pub(crate) followers: AtomicU32,
+    pub(crate) resolved: AtomicU32,
+    pub(crate) drains: AtomicU64,
+    pub(crate) pump: pump::Pump,
+    pub(crate) extents: Mutex<Vec<Result<(u64, u64), Box<str>>>>,
+    pub(crate) extent_arrived: Condvar,
+    pub(crate) answers: control::Answers,
+    pub(crate) logs: control::Logs,
+    pub(crate) loops: Mutex<Vec<objects::LoopWatch>>,
+    pub(crate) loops_count: std::sync::atomic::AtomicUsize,
+    pub(crate) interrupts: AtomicBool,
+    pub(crate) assignments: AtomicU64,
+    pub(crate) closed: AtomicBool,
+    pub(crate) threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+}

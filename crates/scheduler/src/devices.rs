@@ -95,9 +95,7 @@ pub(crate) fn take(free: &mut [i64], ask: Ask) -> Vec<u16> {
             let with_room = (0..free.len()).filter(|&at| free[at] >= parts);
             with_room.min_by_key(|&at| free[at]).map(|at| at as u16).into_iter().collect()
         }
-        Ask::Whole(count) => {
-            (0..free.len()).filter(|&at| free[at] == WHOLE).take(count).map(|at| at as u16).collect()
-        }
+        Ask::Whole(count) => (0..free.len()).filter(|&at| free[at] == WHOLE).take(count).map(|at| at as u16).collect(),
     };
     devices.iter().for_each(|&device| free[usize::from(device)] -= ask.parts());
     devices

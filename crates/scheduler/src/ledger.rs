@@ -1,13 +1,15 @@
 //! Counts what the node has and what of it is free.
 //!
 //! The kinds of resource a node has are fixed when it starts. So an amount is a number in a short array,
-//! a need is a list of (place in that array, amount), and comparing the two touches no string.
+//! a need is a list of (place in that array, amount), and comparing the two touches no string. Worker
+//! processes are one more kind, of which every lease holds one: so `workers_max` is shared out, and
+//! asked back, by the same rules as cores.
 
 use model::{Need, Quantity, Resources};
 
 const CPU: usize = 0;
 const GPU: usize = 1;
-const MEMORY: usize = 2;
+const WORKERS: usize = 3;
 
 /// What the node has, and what of it is free; free amounts may be below zero.
 pub(crate) struct Ledger {
@@ -29,9 +31,9 @@ pub(crate) struct Demand {
 }
 
 impl Ledger {
-    pub(crate) fn new(total: &Resources) -> Self {
-        let mut names: Vec<Box<str>> = vec!["CPU".into(), "GPU".into(), "memory".into()];
-        let mut amounts = vec![total.cpu.0, total.gpu.0, total.memory.0];
+    pub(crate) fn new(total: &Resources, workers_max: u32) -> Self {
+        let mut names: Vec<Box<str>> = vec!["CPU".into(), "GPU".into(), "memory".into(), "".into()];
+        let mut amounts = vec![total.cpu.0, total.gpu.0, total.memory.0, i64::from(workers_max)];
         for (name, amount) in total.iter().filter(|(name, _)| !matches!(*name, "CPU" | "GPU" | "memory")) {
             names.push(name.into());
             amounts.push(amount.0);
@@ -45,13 +47,14 @@ impl Ledger {
             let mut list = Vec::new();
             for (name, amount) in resources.iter().filter(|(_, amount)| *amount > Quantity::ZERO) {
                 match self.names.iter().position(|known| &**known == name) {
-                    Some(kind) => list.push((kind, amount.0)),
-                    None => is_feasible = false,
+                    Some(kind) if kind != WORKERS => list.push((kind, amount.0)),
+                    _ => is_feasible = false,
                 }
             }
             list
         };
-        let hold = known(&need.to_hold);
+        let mut hold = known(&need.to_hold);
+        hold.push((WORKERS, 1));
         let mut fit = known(&need.to_place);
         for &(kind, amount) in &hold {
             match fit.iter_mut().find(|(other, _)| *other == kind) {
@@ -84,19 +87,20 @@ impl Ledger {
         }
     }
 
+    /// Whether only the number of processes stands in the way.
+    pub(crate) fn lacks_only_workers(&self, demand: &Demand) -> bool {
+        let mut lacking = demand.fit.iter().filter(|&&(kind, amount)| self.free[kind] < amount);
+        lacking.all(|&(kind, _)| kind == WORKERS)
+    }
+
     pub(crate) fn free_gpu(&self) -> i64 {
         self.free[GPU]
     }
 
     fn resources(&self, amounts: &[i64]) -> Resources {
-        let mut resources = Resources {
-            cpu: Quantity(amounts[CPU]),
-            gpu: Quantity(amounts[GPU]),
-            memory: Quantity(amounts[MEMORY]),
-            ..Resources::default()
-        };
-        for (name, amount) in self.names.iter().zip(amounts).skip(MEMORY + 1) {
-            resources.set(name, Quantity(*amount));
+        let mut resources = Resources::default();
+        for kind in (0..self.names.len()).filter(|kind| *kind != WORKERS) {
+            resources.set(&self.names[kind], Quantity(amounts[kind]));
         }
         resources
     }
@@ -105,6 +109,12 @@ impl Ledger {
 impl Demand {
     pub(crate) fn fits(&self, free: &[i64]) -> bool {
         self.fit.iter().all(|&(kind, amount)| free[kind] >= amount)
+    }
+
+    /// Whether this fits once a lease of `other` is back.
+    pub(crate) fn fits_with(&self, free: &[i64], other: &Self) -> bool {
+        let back = |kind: usize| other.hold.iter().find(|held| held.0 == kind).map_or(0, |held| held.1);
+        self.fit.iter().all(|&(kind, amount)| free[kind] + back(kind) >= amount)
     }
 
     pub(crate) fn take(&self, free: &mut [i64]) {

@@ -19,14 +19,15 @@
 //!   placed leases and the stock of idle workers lack.
 //! - **SCHED-7** indexes say what the tables say.
 //!
-//! Map: `scheduler` has the handlers, `revoke` the rule for asking leases back; below them are `shape`
-//! (queues), `table` (leases), `ledger` (amounts), `devices` (GPUs), `pool` (workers), `memory` (what is
-//! over); `view` is for readers.
+//! Map: `scheduler` has the handlers, `place` the order of service, `revoke` the rule for asking leases
+//! back; below them are `shape` (queues), `table` (leases), `ledger` (amounts), `devices` (GPUs), `pool`
+//! (workers), `memory` (what is over); `view` is for readers.
 
 mod devices;
 mod event;
 mod ledger;
 mod memory;
+mod place;
 mod pool;
 mod revoke;
 mod scheduler;

@@ -2,11 +2,16 @@
 //!
 //! For each waiting lease that would fit if leases that run tasks came back, the fewest that are needed
 //! are asked for, and none if even all would not do. What was asked for before counts as if it were back.
+//!
 //! The waiting owner holds `h` leases of the shape that waits; another (owner, shape) that holds `k`
 //! which could be asked back gives one up if `k > h + 1`, or if `h` is zero. So owners come to hold
 //! about the same, and where there are more owners than places they take turns. An actor stays, so it
 //! never takes turns: for it `h` counts as zero. The same shape is asked first, then the one that holds
 //! most; of its leases the youngest.
+//!
+//! One that needs several leases back may see the first of them taken by a smaller one before the last
+//! is there. So that this does not go round and round, a shape asks for leases of which one alone is not
+//! enough at most once a second.
 
 use model::ProcId;
 
@@ -15,8 +20,11 @@ use crate::shape::Shape;
 use crate::table::{At, Granted, State};
 use crate::{Effect, LeaseKind, Scheduler};
 
+const ASK_MS: u64 = 1_000;
+
 /// What would be free if all leases that were asked for came back.
-struct Outlook {
+#[derive(Default)]
+pub(crate) struct Outlook {
     free: Vec<i64>,
     gpus: Vec<i64>,
 }
@@ -36,6 +44,12 @@ impl Outlook {
         devices::give(&mut self.gpus, shape.gpu, gpus);
     }
 
+    /// The inverse of `give`.
+    fn take_back(&mut self, shape: &Shape, gpus: &[u16]) {
+        shape.demand.take(&mut self.free);
+        gpus.iter().for_each(|&gpu| self.gpus[usize::from(gpu)] -= shape.gpu.parts());
+    }
+
     fn is_helped(&self, waiting: &Shape, held: &Shape) -> bool {
         let gpu_helps = held.gpu != devices::Ask::Nothing && !devices::fits(&self.gpus, waiting.gpu);
         gpu_helps || waiting.demand.is_helped_by(&held.demand, &self.free)
@@ -53,49 +67,39 @@ struct Waiter {
 impl Scheduler {
     /// Asks for leases back on behalf of what waits.
     pub(crate) fn revoke(&mut self, out: &mut Vec<Effect>) {
-        if self.revocable_count == 0 || (self.queue.is_empty() && self.unmanned.len() == 0) {
+        if self.revocable_count == 0 || self.queue.is_empty() {
             return;
         }
-        if !self.queue.is_empty() {
-            let mut outlook = self.outlook();
-            for position in 0..self.queue.len() {
-                self.revoke_for_shape(self.queue[position], &mut outlook, out);
-            }
-        }
-        self.revoke_for_unmanned(out);
-    }
-
-    fn outlook(&self) -> Outlook {
-        let mut outlook = Outlook { free: self.ledger.free.clone(), gpus: self.devices.free.clone() };
+        let mut outlook = std::mem::take(&mut self.outlook);
+        outlook.free.clone_from(&self.ledger.free);
+        outlook.gpus.clone_from(&self.devices.free);
         for at in self.asked.iter(&self.leases) {
             let lease = self.leases.get(at);
             outlook.give(self.shapes.get(lease.shape), &lease.gpus);
         }
-        outlook
+        for position in 0..self.queue.len() {
+            self.revoke_for_shape(self.queue[position], &mut outlook, out);
+        }
+        self.outlook = outlook;
     }
 
     fn revoke_for_shape(&mut self, index: u32, outlook: &mut Outlook, out: &mut Vec<Effect>) {
+        let shape = self.shapes.get(index);
+        if shape.capped_until.is_some_and(|until| until > self.now) {
+            return;
+        }
+        let takes_turns = shape.kind == LeaseKind::Tasks;
         let mut key = None;
-        let mut promised = 0;
         loop {
-            let shape = self.shapes.get(index);
-            key = shape.next_owner(key);
-            let Some((mut held, _, owner)) = key else { return };
-            if shape.kind == LeaseKind::Actor {
-                held = 0;
-            }
-            for _ in 0..shape.waiting_of(owner) {
-                let shape = self.shapes.get(index);
-                if shape.soft_max.is_some_and(|most| shape.held + promised >= most) {
-                    return;
-                }
-                let waiter = Waiter { owner, shape: index, held };
-                if !outlook.fits(shape) && !self.ask_enough(waiter, outlook, out) {
+            key = self.shapes.get(index).next_owner(key);
+            let Some((held, _, owner)) = key else { return };
+            let mut waiter = Waiter { owner, shape: index, held: if takes_turns { held } else { 0 } };
+            for _ in 0..self.shapes.get(index).waiting_of(owner) {
+                if !outlook.fits(self.shapes.get(index)) && !self.ask_enough(waiter, outlook, out) {
                     return;
                 }
                 outlook.take(self.shapes.get(index));
-                promised += 1;
-                held += u32::from(self.shapes.get(index).kind == LeaseKind::Tasks);
+                waiter.held += u32::from(takes_turns);
             }
         }
     }
@@ -104,13 +108,15 @@ impl Scheduler {
     fn ask_enough(&mut self, waiter: Waiter, outlook: &mut Outlook, out: &mut Vec<Effect>) -> bool {
         let mut picked: Vec<At> = Vec::new();
         while !outlook.fits(self.shapes.get(waiter.shape)) {
-            let Some(at) = self.candidate(waiter, outlook) else {
+            let Some(at) = self.candidate(waiter, outlook).filter(|&at| self.may_ask(waiter.shape, at)) else {
                 for at in picked.into_iter().rev() {
                     let lease = self.leases.get(at);
-                    let shape = self.shapes.get(lease.shape);
-                    shape.demand.take(&mut outlook.free);
-                    lease.gpus.iter().for_each(|&gpu| outlook.gpus[usize::from(gpu)] -= shape.gpu.parts());
+                    outlook.take_back(self.shapes.get(lease.shape), &lease.gpus);
                     self.set_asked(at, false);
+                }
+                let again_at = self.shapes.get(waiter.shape).ask_again_at;
+                if again_at > self.now {
+                    self.look_again(again_at);
                 }
                 return false;
             };
@@ -119,8 +125,21 @@ impl Scheduler {
             self.set_asked(at, true);
             picked.push(at);
         }
+        if picked.iter().any(|&at| !self.is_enough(waiter.shape, at)) {
+            self.shapes.get_mut(waiter.shape).ask_again_at = self.now.plus_ms(ASK_MS);
+        }
         out.extend(picked.into_iter().map(|at| Effect::Revoke(self.leases.get(at).id)));
         true
+    }
+
+    fn may_ask(&self, waiting: u32, at: At) -> bool {
+        self.now >= self.shapes.get(waiting).ask_again_at || self.is_enough(waiting, at)
+    }
+
+    /// Whether a lease of the shape fits as soon as this one is back.
+    fn is_enough(&self, waiting: u32, at: At) -> bool {
+        let held = &self.shapes.get(self.leases.get(at).shape).demand;
+        self.shapes.get(waiting).demand.fits_with(&self.ledger.free, held)
     }
 
     fn candidate(&self, waiter: Waiter, outlook: &Outlook) -> Option<At> {
@@ -136,20 +155,6 @@ impl Scheduler {
         of_shape(waiter.shape, waiting)
             .or_else(|| self.shapes.iter().filter_map(|(index, shape)| of_shape(index, shape)).max())
             .map(|(_, _, at)| at)
-    }
-
-    /// Where no process may be added, a placed lease gets its worker from another lease.
-    fn revoke_for_unmanned(&mut self, out: &mut Vec<Effect>) {
-        let coming = self.pool.starting() + self.asked.len();
-        if self.pool.room() > 0 || self.unmanned.len() <= coming {
-            return;
-        }
-        for _ in coming..self.unmanned.len() {
-            let most = self.shapes.iter().filter_map(|(_, shape)| shape.most_revocable(None)).max();
-            let Some((_, at)) = most else { return };
-            self.set_asked(at, true);
-            out.push(Effect::Revoke(self.leases.get(at).id));
-        }
     }
 
     fn set_asked(&mut self, at: At, is_asked: bool) {

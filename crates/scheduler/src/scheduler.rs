@@ -6,13 +6,14 @@
 use model::{JobId, LeaseId, Need, ProcId, Tick};
 use rustc_hash::FxHashMap;
 
-use crate::devices::{self, Devices};
+use crate::devices::Devices;
 use crate::ledger::Ledger;
 use crate::memory::{Ended, Gone};
 use crate::pool::{Duty, Pool};
+use crate::revoke::Outlook;
 use crate::shape::Shapes;
 use crate::table::{At, Granted, List, Request, State, Table};
-use crate::{Effect, Event, Grant, LeaseKind, Options};
+use crate::{Effect, Event, LeaseKind, Options};
 
 /// The scheduler of one node.
 pub struct Scheduler {
@@ -33,10 +34,13 @@ pub struct Scheduler {
     pub(crate) owners: FxHashMap<ProcId, u32>,
     ended: Ended,
     gone: Gone,
-    /// No later than the first moment at which a capped shape may have one more.
-    pub(crate) uncap_at: Option<Tick>,
+    /// No later than the first moment at which a waiting shape may do what it may not do yet: be placed
+    /// beyond its soft bound, or ask for leases back once more.
+    pub(crate) look_at: Option<Tick>,
+    /// Kept for its memory.
+    pub(crate) outlook: Outlook,
     arrivals: u64,
-    now: Tick,
+    pub(crate) now: Tick,
 }
 
 impl Scheduler {
@@ -44,7 +48,7 @@ impl Scheduler {
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
-            ledger: Ledger::new(&options.total),
+            ledger: Ledger::new(&options.total, options.workers_max),
             devices: Devices::new(options.total.gpu, &options.gpu_names),
             leases: Table::default(),
             shapes: Shapes::default(),
@@ -56,7 +60,8 @@ impl Scheduler {
             owners: FxHashMap::default(),
             ended: Ended::new(),
             gone: Gone::default(),
-            uncap_at: None,
+            look_at: None,
+            outlook: Outlook::default(),
             arrivals: 0,
             now: Tick::default(),
         }
@@ -66,7 +71,9 @@ impl Scheduler {
     pub fn step(&mut self, now: Tick, event: Event, out: &mut Vec<Effect>) {
         self.now = now.max(self.now);
         match event {
-            Event::LeaseRequested { lease, job, kind, need } => self.on_lease_requested(lease, job, kind, need, out),
+            Event::LeaseRequested { lease, job, kind, need } => {
+                self.on_lease_requested(Wish { lease, job, kind, need }, out);
+            }
             Event::LeaseCancelled(lease) => self.on_lease_cancelled(lease, out),
             Event::LeaseReturned(lease) => self.on_lease_returned(lease, out),
             Event::WorkerReady(worker) => self.on_worker_ready(worker, out),
@@ -79,13 +86,14 @@ impl Scheduler {
         }
         self.revoke(out);
         self.pool.start(self.now, self.unmanned.len(), out);
-        #[cfg(debug_assertions)]
-        if self.leases.len() <= 64 {
+        // Looking at everything after each step is quadratic; small tables show the same bugs.
+        if cfg!(debug_assertions) && self.leases.len() <= 64 {
             self.check_invariants();
         }
     }
 
-    fn on_lease_requested(&mut self, id: LeaseId, job: JobId, kind: LeaseKind, need: Need, out: &mut Vec<Effect>) {
+    fn on_lease_requested(&mut self, wish: Wish, out: &mut Vec<Effect>) {
+        let Wish { lease: id, job, kind, need } = wish;
         if let Some(at) = self.leases.find(id) {
             return self.answer_again(at, out);
         }
@@ -178,83 +186,11 @@ impl Scheduler {
     }
 
     fn on_tick(&mut self, out: &mut Vec<Effect>) {
-        if self.uncap_at.is_some_and(|at| at <= self.now) {
-            self.uncap_at = None;
+        if self.look_at.is_some_and(|at| at <= self.now) {
+            self.look_at = None;
             self.place_from(0, out);
         }
         self.pool.end_unused(self.now, out);
-    }
-
-    /// Places all that fits, beginning with the `from`-th shape of the queue. A shape that got something
-    /// goes to the end, so that shapes take turns.
-    fn place_from(&mut self, from: usize, out: &mut Vec<Effect>) {
-        let mut position = from;
-        while position < self.queue.len() {
-            let index = self.queue[position];
-            let shape = self.shapes.get(index);
-            if shape.waiting == 0 {
-                self.queue.remove(position);
-            } else if shape.demand.fits(&self.ledger.free)
-                && devices::fits(&self.devices.free, shape.gpu)
-                && self.may_have_one_more(index)
-            {
-                self.place_first(index);
-                self.man(out);
-                let index = self.queue.remove(position);
-                if self.shapes.get(index).waiting > 0 {
-                    self.queue.push(index);
-                }
-            } else {
-                position += 1;
-            }
-        }
-    }
-
-    /// The soft bound on workers per shape: blocked ones count, so that nested calls do not fill the
-    /// node with processes; one more is let through after a while, so that they do not lock up either.
-    fn may_have_one_more(&mut self, index: u32) -> bool {
-        let shape = self.shapes.get_mut(index);
-        let is_due = shape.capped_until.is_some_and(|until| until <= self.now);
-        if is_due || !shape.is_full() {
-            shape.capped_until = None;
-            return true;
-        }
-        let back_off_ms = shape.cap_back_off_ms();
-        let until = *shape.capped_until.get_or_insert_with(|| self.now.plus_ms(back_off_ms));
-        self.uncap_at = Some(self.uncap_at.map_or(until, |at| at.min(until)));
-        false
-    }
-
-    fn place_first(&mut self, index: u32) {
-        let shape = self.shapes.get_mut(index);
-        let at = shape.first().expect("a shape in the queue has a lease that waits");
-        shape.dequeue(&mut self.leases, at);
-        shape.hold(&mut self.leases, at);
-        shape.demand.take(&mut self.ledger.free);
-        let gpus = self.devices.take(shape.gpu);
-        let lease = self.leases.get_mut(at);
-        (lease.state, lease.gpus) = (State::Placed, gpus);
-        self.unmanned.push(&mut self.leases, at);
-    }
-
-    /// Gives idle workers to placed leases.
-    fn man(&mut self, out: &mut Vec<Effect>) {
-        while let Some(at) = self.unmanned.first() {
-            let Some(worker) = self.pool.lease(at) else { return };
-            self.unmanned.remove(&mut self.leases, at);
-            let granted = Granted { worker, is_blocked: false, is_asked: false };
-            self.leases.get_mut(at).state = State::Granted(granted);
-            self.list_granted(at, granted);
-            self.answer_again(at, out);
-        }
-    }
-
-    fn answer_again(&self, at: At, out: &mut Vec<Effect>) {
-        let lease = self.leases.get(at);
-        if let State::Granted(Granted { worker, .. }) = lease.state {
-            let grant = Grant { gpus: self.devices.names(&lease.gpus) };
-            out.push(Effect::Granted { lease: lease.id, worker, grant });
-        }
     }
 
     /// The owner has no more use for the lease.
@@ -325,6 +261,14 @@ impl Scheduler {
             State::Waiting | State::Placed | State::Ending => None,
         }
     }
+}
+
+/// What `LeaseRequested` says.
+struct Wish {
+    lease: LeaseId,
+    job: JobId,
+    kind: LeaseKind,
+    need: Need,
 }
 
 /// What becomes of the worker of a lease that ends.

@@ -26,6 +26,8 @@ pub(crate) struct Shape {
     pub(crate) soft_max: Option<u32>,
     /// When one more than `soft_max` may be placed.
     pub(crate) capped_until: Option<Tick>,
+    /// When leases may be asked back again of which one alone is not enough.
+    pub(crate) ask_again_at: Tick,
     /// Leases that hold resources.
     pub(crate) held: u32,
     pub(crate) waiting: u32,
@@ -193,6 +195,7 @@ impl Shapes {
             soft_max: ledger.leases_per_cpus(&demand),
             demand,
             capped_until: None,
+            ask_again_at: Tick::default(),
             held: 0,
             waiting: 0,
             shares: FxHashMap::default(),

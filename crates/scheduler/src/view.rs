@@ -58,6 +58,7 @@ impl Scheduler {
                 State::Placed => WaitReason::NoWorker,
                 State::Waiting if !shape.is_feasible => WaitReason::Infeasible,
                 State::Waiting if shape.capped_until.is_some() && self.fits(lease.shape) => WaitReason::Capped,
+                State::Waiting if self.lacks_only_workers(lease.shape) => WaitReason::NoWorker,
                 State::Waiting => WaitReason::NoResources,
                 State::Granted(_) | State::Ending => return None,
             };
@@ -98,8 +99,8 @@ impl Scheduler {
     /// When a `Tick` is needed next. `None`: the clock alone changes nothing, so nobody need look at it.
     #[must_use]
     pub fn next_tick(&self, now: Tick) -> Option<Tick> {
-        let uncap_at = self.uncap_at.filter(|_| !self.queue.is_empty());
-        self.pool.next_tick(self.unmanned.len()).into_iter().chain(uncap_at).min().map(|at| at.max(now))
+        let look_at = self.look_at.filter(|_| !self.queue.is_empty());
+        self.pool.next_tick(self.unmanned.len()).into_iter().chain(look_at).min().map(|at| at.max(now))
     }
 
     /// Panics if one of the invariants listed in the crate's documentation does not hold. For tests and
@@ -147,6 +148,11 @@ impl Scheduler {
         for (lease, worker) in self.granted() {
             assert_eq!(self.lease_of(worker), Some(lease), "SCHED-2: {worker} serves another lease");
         }
+    }
+
+    fn lacks_only_workers(&self, index: u32) -> bool {
+        let shape = self.shapes.get(index);
+        self.ledger.lacks_only_workers(&shape.demand) && devices::fits(&self.devices.free, shape.gpu)
     }
 
     fn fits(&self, index: u32) -> bool {

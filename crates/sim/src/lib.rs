@@ -1,1 +1,38 @@
-//! (being written)
+//! A whole cluster in one thread from one seed.
+//!
+//! The brains are the real ones: `scheduler::Scheduler` and `control::Actors` in each node,
+//! `owner::Owner` in each process. What is simulated is their surroundings: the clock, the network, the
+//! processes and what users' programs do. The simulator decides nothing that a brain decides.
+//!
+//! A run has two halves. While faults last, messages are lost (and sent again), repeated, delayed and
+//! overtaken, processes are killed and paused, workers fail to start. Then faults stop, and whatever is
+//! still to be done must be done before a deadline.
+//!
+//! What must hold (`oracle`):
+//!
+//! - **SIM-1** each task of a living owner ends exactly once, in a way that its history explains.
+//! - **SIM-2** a value is the one that a run without faults gives.
+//! - **SIM-3** a task starts at most once more than its retries allow, and never after its value was sent.
+//! - **SIM-4** calls of one caller start on an actor in the order of submission.
+//! - **SIM-5** once faults stop, nothing waits for ever.
+//! - **SIM-6** at rest nothing is held: no lease, no object, no actor out of scope, no claim.
+//! - **SIM-7** the same seed gives the same run.
+//!
+//! Nodes do not talk to each other yet, because brains do not: a run of N nodes is N clusters of one
+//! node under one clock.
+
+mod driver;
+mod env;
+mod network;
+mod node;
+mod oracle;
+mod process;
+mod rng;
+mod settings;
+mod work;
+mod worker;
+mod world;
+
+pub use env::Counts;
+pub use settings::Settings;
+pub use world::{Broken, Report, run};

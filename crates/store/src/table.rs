@@ -57,14 +57,6 @@ struct SlotHead {
 }
 const _: () = assert!(size_of::<SlotHead>() == 8 && SLOT_BYTES.is_multiple_of(CHUNK_BYTES));
 
-/// Who may write where in this mapping of the table.
-pub(crate) enum Access {
-    /// Everywhere.
-    Host,
-    /// To the commons and to one slot.
-    Slot(u16),
-}
-
 pub(crate) struct Table {
     map: Mapping,
     capacity: u64,
@@ -83,8 +75,9 @@ impl Table {
         Ok((Self { map, capacity, procs_max }, fd))
     }
 
-    /// Maps a table that [`create`](Self::create) made, after checking that it is one.
-    pub(crate) fn attach(fd: &OwnedFd, access: Access) -> Result<Self, Error> {
+    /// Maps a table that [`create`](Self::create) made, after checking that it is one. Writable are the commons and
+    /// the pins of `slot`.
+    pub(crate) fn attach(fd: &OwnedFd, slot: u16) -> Result<Self, Error> {
         let length = mapping::sealed_length(fd)?;
         if length < COMMONS_AT {
             return Err(Error::BadArena("the pin table is too short"));
@@ -97,22 +90,15 @@ impl Table {
             return Err(Error::BadArena("the pin table is of another version"));
         }
         let capacity = header.capacity;
-        let procs_max =
-            u16::try_from(header.procs_max).map_err(|_| Error::BadArena("the pin table has a bad size"))?;
+        let procs_max = u16::try_from(header.procs_max).map_err(|_| Error::BadArena("the pin table has a bad size"))?;
         if !capacity.is_multiple_of(CHUNK_BYTES) || total_bytes(capacity, procs_max) != length {
             return Err(Error::BadArena("the pin table has a bad size"));
         }
         let table = Self { map, capacity, procs_max };
-        match access {
-            Access::Host => table.map.open(Extent { offset: 0, length })?,
-            Access::Slot(slot) => {
-                table.check_slot(slot)?;
-                let commons_end = slots_at(capacity, procs_max);
-                table.map.open(Extent { offset: COMMONS_AT, length: commons_end - COMMONS_AT })?;
-                let offset = commons_end + u64::from(slot) * SLOT_BYTES;
-                table.map.open(Extent { offset, length: SLOT_BYTES })?;
-            }
-        }
+        table.check_slot(slot)?;
+        let commons_end = slots_at(capacity, procs_max);
+        table.map.open(Extent { offset: COMMONS_AT, length: commons_end - COMMONS_AT })?;
+        table.map.open(Extent { offset: commons_end + u64::from(slot) * SLOT_BYTES, length: SLOT_BYTES })?;
         Ok(table)
     }
 
@@ -287,4 +273,50 @@ fn slots_at(capacity: u64, procs_max: u16) -> u64 {
 
 fn total_bytes(capacity: u64, procs_max: u16) -> u64 {
     slots_at(capacity, procs_max) + u64::from(procs_max) * SLOT_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `/proc/self/maps` says of an address: "rw-s" or "r--s".
+    fn access(address: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let covers = |line: &&str| {
+            let (start, end) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
+            let number = |text| usize::from_str_radix(text, 16).unwrap();
+            (number(start)..number(end)).contains(&address)
+        };
+        maps.lines().find(covers).unwrap().split_whitespace().nth(1).unwrap().to_owned()
+    }
+
+    #[test]
+    fn store_5_a_process_writes_to_its_own_pins_only() {
+        let (_host, fd) = Table::create(1 << 30, 4).unwrap();
+        let table = Table::attach(&fd, 2).unwrap();
+        assert_eq!(access(table.map.at(0).as_ptr() as usize), "r--s", "the header");
+        for slot in 0..4 {
+            let expected = if slot == 2 { "rw-s" } else { "r--s" };
+            for array in [table.starts(slot), table.lengths(slot)] {
+                assert_eq!(access(array.first().unwrap().as_ptr() as usize), expected, "slot {slot}");
+                assert_eq!(access(array.last().unwrap().as_ptr() as usize), expected, "slot {slot}");
+            }
+        }
+        assert_eq!(access(table.warm().last().unwrap().as_ptr() as usize), "rw-s");
+    }
+
+    #[test]
+    fn store_3_a_pin_is_found_by_any_byte_of_the_block_around_it() {
+        let (table, _fd) = Table::create(1 << 20, 2).unwrap();
+        table.take_slot(1).unwrap();
+        table.set_high(1, 8);
+        table.pin(1, 5, 10, 200);
+        assert!(table.is_pinned(640, 704) && table.is_pinned(0, 1 << 20) && table.is_pinned(576, 704));
+        assert!(!table.is_pinned(0, 640) && !table.is_pinned(704, 1 << 20));
+        assert_eq!(table.pin_ranges(), [(640, 840)]);
+        table.clear_slot(1);
+        assert!(!table.is_pinned(0, 1 << 20));
+        table.set_high(1, PINS_MAX);
+        assert!(!table.is_pinned(0, 1 << 20), "STORE-4: nothing was left beyond the mark");
+    }
 }

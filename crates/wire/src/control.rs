@@ -402,6 +402,8 @@ pub enum FromNode {
         /// What was asked for.
         wanted: u64,
     },
+    /// Somebody needs room in the arena: give back what you hold and do not use.
+    GiveBackRoom,
     /// From another process.
     Relay {
         /// Who sent it.

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `DEFINE` | `number: u32`, then a postcard `Template`: later calls on this ring name it by number |
 //! | `CALL` | `claim word: u32`, `template: u32`, `task id: 24`, counted payload, then values, one per dependency |
-//! | `REPLY` | values, one per return |
+//! | `REPLY` | `count: u32`, that many values, then references that the worker keeps (id: 28, owner: 8 bytes each) |
 //!
 //! A value is one byte of kind, then: inline, error and failure: counted bytes; stored: offset and length, 8 bytes each.
 
@@ -31,6 +31,9 @@ pub const REPLY: u8 = 4;
 
 /// Flag: the body is a place in the arena (offset and length, 8 bytes each) where the real body lies.
 pub const FAR: u8 = 1;
+
+/// Flag of a reply: the worker has not started the call and gives it back, since it is about to wait for something.
+pub const GIVEN_BACK: u8 = 2;
 
 /// What stands before every body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,6 +53,13 @@ pub enum Peer {
         /// Cancel what it started, too.
         recursive: bool,
     },
+    /// To whoever allocated it: the value that lay there is gone.
+    FreePlace {
+        /// Offset in the arena.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
     /// To a worker: interrupt this task if it runs there; nothing happens if it does not.
     Interrupt {
         /// Which.

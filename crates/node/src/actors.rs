@@ -1,0 +1,122 @@
+//! Carries the actor table's decisions out.
+
+use model::{ActorId, LeaseId, ProcId};
+use scheduler::LeaseKind;
+use wire::control::{ActorPlace, ActorRegistration, FromNode, NamedActor};
+
+use crate::looped::Node;
+
+impl Node {
+    /// Tells the actor table something and does what it says.
+    pub(crate) fn act(&mut self, event: control::Event) {
+        let mut effects = std::mem::take(&mut self.acted);
+        self.actors.step(net::clock::now(), event, &mut effects);
+        let mut done = effects.drain(..).collect::<Vec<_>>();
+        self.acted = effects;
+        for effect in done.drain(..) {
+            self.on_acted(effect);
+        }
+    }
+
+    fn on_acted(&mut self, effect: control::Effect) {
+        match effect {
+            control::Effect::Answer { request, answer } => self.answer_creation(request, answer),
+            control::Effect::Place { actor, incarnation } => self.place_actor(actor, incarnation),
+            control::Effect::Unplace { actor, incarnation } => {
+                let lease = self.actor_leases.iter().find(|(_, life)| **life == (actor, incarnation)).map(|(lease, _)| *lease);
+                if let Some(lease) = lease {
+                    self.actor_leases.remove(&lease);
+                    self.schedule(scheduler::Event::LeaseCancelled(lease));
+                }
+            }
+            control::Effect::Build { actor, worker } => self.build_actor(actor, worker),
+            control::Effect::Publish(view) => self.publish(&view),
+            control::Effect::EndWorker { worker, gracefully } => {
+                self.end_worker(worker, gracefully, "its actor was ended");
+            }
+        }
+    }
+
+    fn answer_creation(&mut self, request: ActorId, answer: control::Registered) {
+        let Some(creator) = self.creators.remove(&request) else { return };
+        let answer = match answer {
+            control::Registered::Created(_) => ActorRegistration::Created,
+            control::Registered::Existing(actor) => match self.named(actor) {
+                Some(named) => ActorRegistration::Existing(named),
+                None => ActorRegistration::NameTaken,
+            },
+            control::Registered::NameTaken => ActorRegistration::NameTaken,
+        };
+        self.tell(creator, &FromNode::ActorAnswer { request, answer });
+    }
+
+    pub(crate) fn named(&self, actor: ActorId) -> Option<NamedActor> {
+        self.actors.get(actor).map(|record| NamedActor { actor, spec: record.creation.spec.to_vec() })
+    }
+
+    fn place_actor(&mut self, actor: ActorId, incarnation: u32) {
+        let Some(record) = self.actors.get(actor) else { return };
+        let (owner, job, need) = (record.creation.owner, record.creation.job, record.creation.options.need.clone());
+        // Actor leases have numbers of their own, beyond those that owners give out.
+        self.actor_lease_next += 1;
+        let lease = LeaseId { owner, number: (1 << 63) | self.actor_lease_next };
+        self.actor_leases.retain(|_, life| life.0 != actor);
+        self.actor_leases.insert(lease, (actor, incarnation));
+        self.schedule(scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Actor, need });
+    }
+
+    fn build_actor(&mut self, actor: ActorId, worker: ProcId) {
+        let Some(record) = self.actors.get(actor) else { return };
+        let creation = &record.creation;
+        let incarnation = record.incarnation;
+        let message = FromNode::BuildActor {
+            actor,
+            spec: creation.spec.to_vec(),
+            options: creation.options.clone(),
+            incarnation,
+        };
+        let class_name = creation.options.class_name.clone();
+        if let Some(proc) = self.procs.get_mut(worker) {
+            proc.class_name = class_name;
+        }
+        self.tell(worker, &message);
+    }
+
+    fn publish(&mut self, view: &control::ActorView) {
+        for watcher in self.watchers.get(&view.actor).cloned().unwrap_or_default() {
+            self.tell_actor(watcher, view);
+        }
+        if matches!(view.state, control::ActorState::Dead(_)) {
+            self.watchers.remove(&view.actor);
+            self.actor_leases.retain(|_, life| life.0 != view.actor);
+        }
+    }
+
+    /// Tells one process where an actor is, with rings to it if it is there.
+    pub(crate) fn tell_actor(&mut self, to: ProcId, view: &control::ActorView) {
+        let place = match &view.state {
+            control::ActorState::Pending => ActorPlace::Pending,
+            control::ActorState::Restarting => ActorPlace::Restarting,
+            control::ActorState::Dead(death) => ActorPlace::Dead(death.clone()),
+            control::ActorState::Alive { worker } => {
+                let pid = self.procs.get(*worker).map_or(0, |proc| proc.pid);
+                match self.link(to, *worker) {
+                    Ok(rings) => ActorPlace::Alive { worker: *worker, pid, rings },
+                    Err(()) => ActorPlace::Pending,
+                }
+            }
+        };
+        self.tell(to, &FromNode::Actor { actor: view.actor, state: place, incarnation: view.incarnation });
+    }
+
+    pub(crate) fn watch_actor(&mut self, actor: ActorId, by: ProcId) {
+        let view = self.actors.view(actor);
+        if !matches!(view.state, control::ActorState::Dead(_)) {
+            let watchers = self.watchers.entry(actor).or_default();
+            if !watchers.contains(&by) {
+                watchers.push(by);
+            }
+        }
+        self.tell_actor(by, &view);
+    }
+}

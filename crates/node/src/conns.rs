@@ -1,0 +1,146 @@
+//! Sockets: reading and writing without waiting for anyone.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use model::ProcId;
+use net::unix::{Arrived, Inbox, Outbox};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use wire::control::{FromNode, ToNode};
+
+use crate::looped::{Node, token};
+
+/// Messages that a process may leave unread. A driver that reads nothing loses log lines first.
+const UNREAD_MAX: usize = 100_000;
+/// Log lines are dropped beyond this.
+pub(crate) const UNREAD_LOGS_MAX: usize = 2_000;
+
+#[derive(Default)]
+pub(crate) struct Conns {
+    table: Vec<Option<Conn>>,
+}
+
+pub(crate) struct Conn {
+    socket: OwnedFd,
+    inbox: Inbox,
+    pub(crate) outbox: Outbox,
+    /// Who is at the other end, once it has said hello. A worker's is known before.
+    pub(crate) who: Option<ProcId>,
+    is_waiting_to_write: bool,
+}
+
+impl Conns {
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Conn> {
+        self.table.get_mut(at)?.as_mut()
+    }
+
+    fn insert(&mut self, conn: Conn) -> usize {
+        let at = self.table.iter().position(Option::is_none).unwrap_or(self.table.len());
+        if at == self.table.len() {
+            self.table.push(None);
+        }
+        self.table[at] = Some(conn);
+        at
+    }
+
+    pub(crate) fn remove(&mut self, at: usize) -> Option<Conn> {
+        self.table.get_mut(at)?.take()
+    }
+}
+
+/// Listens at a path that only this user can reach.
+pub(crate) fn listen(path: &Path) -> std::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    if rustix::net::bind(&socket, &address).is_err() {
+        // A socket that nobody answers at is left over from a node that was killed.
+        let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        if rustix::net::connect(&probe, &address).is_ok() {
+            return Err(std::io::Error::new(std::io::ErrorKind::AddrInUse, "a node is running here already"));
+        }
+        std::fs::remove_file(path)?;
+        rustix::net::bind(&socket, &address)?;
+    }
+    rustix::fs::chmod(path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
+    rustix::net::listen(&socket, 128)?;
+    Ok(socket)
+}
+
+impl Node {
+    pub(crate) fn add_conn(&mut self, socket: OwnedFd, who: Option<ProcId>) {
+        let _ = self.add_conn_at(socket, who);
+    }
+
+    pub(crate) fn add_conn_at(&mut self, socket: OwnedFd, who: Option<ProcId>) -> Option<usize> {
+        let conn =
+            Conn { socket, inbox: Inbox::default(), outbox: Outbox::default(), who, is_waiting_to_write: false };
+        let at = self.conns.insert(conn);
+        let socket = &self.conns.get_mut(at)?.socket;
+        if epoll::add(&self.epoll, socket, EventData::new_u64(token::CONNS + at as u64), EventFlags::IN).is_err() {
+            self.conns.remove(at);
+            return None;
+        }
+        Some(at)
+    }
+
+    pub(crate) fn on_conn(&mut self, at: usize, flags: EventFlags) {
+        if flags.contains(EventFlags::OUT) {
+            self.flush(at);
+        }
+        if !flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+            return;
+        }
+        let Some(conn) = self.conns.get_mut(at) else { return };
+        let arrived = conn.inbox.fill(&conn.socket, false).unwrap_or(Arrived::Closed);
+        loop {
+            let Some(conn) = self.conns.get_mut(at) else { return };
+            match conn.inbox.next() {
+                Ok(Some(bytes)) => match wire::decode::<ToNode>(&bytes) {
+                    Ok(message) => self.on_message(at, message),
+                    Err(_) => return self.on_conn_closed(at),
+                },
+                Ok(None) => break,
+                Err(_) => return self.on_conn_closed(at),
+            }
+        }
+        if arrived == Arrived::Closed {
+            self.on_conn_closed(at);
+        }
+    }
+
+    fn on_conn_closed(&mut self, at: usize) {
+        let Some(conn) = self.conns.remove(at) else { return };
+        let _ = epoll::delete(&self.epoll, &conn.socket);
+        if let Some(who) = conn.who {
+            self.on_link_lost(who);
+        }
+    }
+
+    /// Says something to a process. Never waits: what does not go out now goes out later.
+    pub(crate) fn tell(&mut self, to: ProcId, message: &FromNode) {
+        if let Some(at) = self.procs.get(to).and_then(|proc| proc.conn) {
+            self.tell_conn(at, message, Vec::new());
+        }
+    }
+
+    pub(crate) fn tell_conn(&mut self, at: usize, message: &FromNode, fds: Vec<OwnedFd>) {
+        let Some(conn) = self.conns.get_mut(at) else { return };
+        conn.outbox.push(&wire::encode(message), fds);
+        if conn.outbox.len() > UNREAD_MAX {
+            return self.on_conn_closed(at);
+        }
+        self.flush(at);
+    }
+
+    fn flush(&mut self, at: usize) {
+        let Some(conn) = self.conns.get_mut(at) else { return };
+        let Ok(is_empty) = conn.outbox.flush(&conn.socket) else { return };
+        if is_empty == conn.is_waiting_to_write {
+            conn.is_waiting_to_write = !is_empty;
+            let want = if is_empty { EventFlags::IN } else { EventFlags::IN | EventFlags::OUT };
+            let _ = epoll::modify(&self.epoll, conn.socket.as_fd(), EventData::new_u64(token::CONNS + at as u64), want);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The zygote's own loop: it waits for fork requests, reaps workers and says how they ended, and goes last.
+//!
+//! Runs in a single-threaded process that the node started by exec. When the node is gone it kills every descendant, also those that
+//! users' code started in sessions of their own (it is their subreaper), and removes the session's folder.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use net::unix;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use wire::zygote::{DIED, FORK, FORK_FAILED, FORKED, KILL, PACKET_BYTES, Packet, UP};
+
+/// The zygote's ends of everything.
+pub struct Launcher {
+    socket: OwnedFd,
+    node: OwnedFd,
+    children: OwnedFd,
+    session_dir: PathBuf,
+    keep_session: bool,
+}
+
+/// What the zygote does next.
+pub enum Next {
+    /// Fork; the child joins through this socket.
+    Fork {
+        /// The worker's slot.
+        slot: u16,
+        /// The slot's epoch.
+        epoch: u32,
+        /// The worker's control socket.
+        socket: OwnedFd,
+    },
+    /// The node is gone and so is everything it started.
+    Exit,
+}
+
+impl Launcher {
+    /// Takes over: `socket` leads to the node, which runs in process `node_pid`; `children` becomes readable when a child ends.
+    ///
+    /// # Errors
+    /// If the node is gone already.
+    pub fn new(
+        socket: OwnedFd,
+        node_pid: i32,
+        children: OwnedFd,
+        session_dir: PathBuf,
+        keep_session: bool,
+    ) -> rustix::io::Result<Self> {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let node_pid = Pid::from_raw(node_pid).ok_or(rustix::io::Errno::SRCH)?;
+        let node = rustix::process::pidfd_open(node_pid, PidfdFlags::empty())?;
+        let launcher = Self { socket, node, children, session_dir, keep_session };
+        launcher.say(Packet { kind: UP, slot: 0, pid: 0, status: 0 });
+        Ok(launcher)
+    }
+
+    fn say(&self, packet: Packet) {
+        let _ = unix::send_some(&self.socket, &packet.to_bytes(), &[], SendFlags::empty());
+    }
+
+    /// Waits for something to do, reaping on the way.
+    pub fn next(&self) -> Next {
+        loop {
+            let mut fds = [
+                PollFd::new(&self.socket, PollFlags::IN),
+                PollFd::new(&self.node, PollFlags::IN),
+                PollFd::new(&self.children, PollFlags::IN),
+            ];
+            if poll(&mut fds, None).is_err() {
+                continue;
+            }
+            let (from_node, node_gone, child_died) =
+                (fds[0].revents(), !fds[1].revents().is_empty(), !fds[2].revents().is_empty());
+            if child_died {
+                let mut drained = [0; 256];
+                let _ = rustix::io::read(&self.children, &mut drained);
+                self.reap();
+            }
+            if !from_node.is_empty() {
+                let mut bytes = [0; PACKET_BYTES];
+                let mut passed = Vec::new();
+                match unix::receive_some(&self.socket, &mut bytes, &mut passed, RecvFlags::DONTWAIT) {
+                    Ok(PACKET_BYTES) => {
+                        if let Some(next) = self.on_packet(Packet::from_bytes(bytes), passed) {
+                            return next;
+                        }
+                    }
+                    Err(rustix::io::Errno::AGAIN) => {}
+                    _ => return self.end(),
+                }
+            } else if node_gone {
+                return self.end();
+            }
+        }
+    }
+
+    fn on_packet(&self, packet: Packet, mut passed: Vec<OwnedFd>) -> Option<Next> {
+        match packet.kind {
+            FORK => passed.pop().map(|socket| Next::Fork { slot: packet.slot, epoch: packet.status as u32, socket }),
+            KILL => {
+                if let Some(pid) = Pid::from_raw(packet.pid) {
+                    let _ = rustix::process::kill_process(pid, Signal::KILL);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The fork made this child.
+    pub fn forked(&self, slot: u16, epoch: u32, pid: i32) {
+        self.say(Packet { kind: FORKED, slot, pid, status: epoch as i32 });
+    }
+
+    /// The fork failed.
+    pub fn fork_failed(&self, slot: u16, errno: i32) {
+        self.say(Packet { kind: FORK_FAILED, slot, pid: 0, status: errno });
+    }
+
+    fn reap(&self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            let status = status.as_raw();
+            self.say(Packet { kind: DIED, slot: 0, pid: pid.as_raw_nonzero().get(), status });
+        }
+    }
+
+    /// Kills every descendant until none is left. Orphans become our children, so killing children again and again reaches them all.
+    fn end(&self) -> Next {
+        for _ in 0..2_000 {
+            let children = children_of(rustix::process::getpid());
+            if children.is_empty() {
+                break;
+            }
+            for pid in children.into_iter().filter_map(Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+            while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+            let mut fds = [PollFd::new(&self.children, PollFlags::IN)];
+            let tick = rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            let _ = poll(&mut fds, Some(&tick));
+        }
+        if !self.keep_session {
+            let _ = std::fs::remove_dir_all(&self.session_dir);
+        }
+        Next::Exit
+    }
+}
+
+fn children_of(pid: Pid) -> Vec<i32> {
+    let pid = pid.as_raw_nonzero();
+    std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
+        .map(|text| text.split_whitespace().filter_map(|word| word.parse().ok()).collect())
+        .unwrap_or_default()
+}
+
+/// Makes this process die with its parent. For workers: called right after the fork.
+pub fn die_with_parent() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+}
+
+/// The descriptor of a socket handed over as standard input; standard input itself becomes nothing.
+///
+/// # Errors
+/// If standard input is no descriptor.
+pub fn socket_from_stdin() -> std::io::Result<OwnedFd> {
+    let socket = rustix::io::fcntl_dupfd_cloexec(std::io::stdin().as_fd(), 3)?;
+    let null = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(socket)
+}

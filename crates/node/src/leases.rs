@@ -1,0 +1,85 @@
+//! Carries the scheduler's decisions out.
+
+use model::{ActorId, LeaseId, ProcId};
+use wire::control::FromNode;
+
+use crate::looped::Node;
+use crate::procs::Kind;
+
+impl Node {
+    /// Tells the scheduler something and does what it says.
+    pub(crate) fn schedule(&mut self, event: scheduler::Event) {
+        let mut effects = std::mem::take(&mut self.scheduled);
+        self.scheduler.step(net::clock::now(), event, &mut effects);
+        let mut done = effects.drain(..).collect::<Vec<_>>();
+        self.scheduled = effects;
+        for effect in done.drain(..) {
+            self.on_scheduled(effect);
+        }
+    }
+
+    fn on_scheduled(&mut self, effect: scheduler::Effect) {
+        match effect {
+            scheduler::Effect::StartWorker => self.fork_worker(),
+            scheduler::Effect::Granted { lease, worker, grant } => self.on_granted(lease, worker, grant),
+            scheduler::Effect::Revoke(lease) => {
+                self.tell(lease.owner, &FromNode::Revoke { number: lease.number });
+            }
+            scheduler::Effect::EndWorker(worker) => self.end_worker(worker, false, "it was no longer needed"),
+            scheduler::Effect::Infeasible(lease) => self.on_infeasible(lease),
+        }
+    }
+
+    fn on_granted(&mut self, lease: LeaseId, worker: ProcId, grant: scheduler::Grant) {
+        if let Some((actor, incarnation)) = self.actor_leases.get(&lease).copied() {
+            self.assign(worker, lease.owner, &grant, actor_need(self, actor));
+            return self.act(control::Event::Placed { actor, worker, incarnation });
+        }
+        let need = self.lease_needs.get(&lease).cloned().unwrap_or_default();
+        self.assign(worker, lease.owner, &grant, need);
+        let pid = self.procs.get(worker).map_or(0, |proc| proc.pid);
+        match self.link(lease.owner, worker) {
+            Ok(rings) => {
+                let gpus = grant.gpus;
+                self.tell(lease.owner, &FromNode::Granted { number: lease.number, worker, pid, gpus, rings });
+            }
+            Err(()) => {
+                // No rings are left for this pair: the worker goes back, the owner asks again.
+                self.schedule(scheduler::Event::LeaseReturned(lease));
+            }
+        }
+    }
+
+    /// Tells a worker what its lease gives it and for whom it works.
+    fn assign(&mut self, worker: ProcId, owner: ProcId, grant: &scheduler::Grant, need: model::Resources) {
+        let job = self.procs.get(owner).map(|proc| proc.job);
+        let Some(job) = job else { return };
+        let driver = self.procs.iter().find_map(|proc| match &proc.kind {
+            Kind::Driver { namespace, paths, .. } if proc.job == job => Some((namespace.clone(), paths.clone())),
+            _ => None,
+        });
+        let (namespace, paths) = driver.unwrap_or_default();
+        if let Some(proc) = self.procs.get_mut(worker) {
+            proc.job = job;
+        }
+        let resources = need.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
+        self.tell(worker, &FromNode::Assigned { gpus: grant.gpus.clone(), resources, job, namespace, paths });
+    }
+
+    fn on_infeasible(&mut self, lease: LeaseId) {
+        let need = match self.actor_leases.get(&lease).copied() {
+            Some((actor, _)) => self.actors.get(actor).map(|record| record.creation.options.need.to_place.to_string()),
+            None => self.lease_needs.get(&lease).map(ToString::to_string),
+        };
+        let text = format!(
+            "(autoscaler) No available node types can fulfill resource request {}. This node has {}; it waits until a node that can is added.",
+            need.unwrap_or_default(),
+            self.scheduler.total()
+        );
+        self.notice_all("infeasible", &text);
+    }
+}
+
+fn actor_need(node: &Node, actor: ActorId) -> model::Resources {
+    node.actors.get(actor).map(|record| record.creation.options.need.to_hold.clone()).unwrap_or_default()
+}

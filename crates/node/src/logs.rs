@@ -1,0 +1,206 @@
+//! Workers' output: each writes to files of its own in the session's folder, so that a crash loses nothing; new lines are passed on to
+//! the driver they belong to.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use model::{JobId, ProcId, WorkerExit};
+use rustc_hash::FxHashMap;
+use rustix::fs::inotify;
+use wire::control::{FromNode, LogLines};
+
+use crate::conns::UNREAD_LOGS_MAX;
+use crate::looped::Node;
+use crate::procs::Kind;
+
+/// A log file longer than this starts again from nothing.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Read at a time, so that one noisy worker does not hold everyone up.
+const READ_BYTES: usize = 256 * 1024;
+/// A line longer than this is cut.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+pub(crate) struct Logs {
+    dir: PathBuf,
+    inotify: OwnedFd,
+    files: FxHashMap<Box<str>, Follow>,
+}
+
+#[derive(Default)]
+struct Follow {
+    offset: u64,
+    partial: Vec<u8>,
+}
+
+/// Which worker and stream a log file is of: `worker-SLOT-EPOCH.out` or `.err`.
+fn parse(name: &str) -> Option<(ProcId, bool)> {
+    let (stem, stream) = name.strip_prefix("worker-")?.rsplit_once('.')?;
+    let (slot, epoch) = stem.split_once('-')?;
+    Some((ProcId { slot: slot.parse().ok()?, epoch: epoch.parse().ok()? }, stream == "err"))
+}
+
+impl Logs {
+    pub(crate) fn new(dir: PathBuf) -> rustix::io::Result<Self> {
+        let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        inotify::add_watch(&inotify, &dir, inotify::WatchFlags::MODIFY)?;
+        Ok(Self { dir, inotify, files: FxHashMap::default() })
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+
+    fn changed(&self) -> Vec<Box<str>> {
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&self.inotify, &mut space);
+        let mut names: Vec<Box<str>> = Vec::new();
+        while let Ok(event) = reader.next() {
+            if let Some(name) = event.file_name().and_then(|name| name.to_str().ok())
+                && !names.iter().any(|known| **known == *name)
+            {
+                names.push(name.into());
+            }
+            if names.len() > 256 {
+                break;
+            }
+        }
+        names
+    }
+
+    /// New whole lines of a file.
+    fn read(&mut self, name: &str, is_last: bool) -> Vec<String> {
+        let Ok(mut file) = File::options().read(true).write(true).open(self.dir.join(name)) else { return Vec::new() };
+        let length = file.metadata().map_or(0, |data| data.len());
+        let follow = self.files.entry(name.into()).or_default();
+        if length < follow.offset {
+            follow.offset = 0;
+        }
+        let mut bytes = vec![0; READ_BYTES.min((length - follow.offset) as usize)];
+        if file.seek(SeekFrom::Start(follow.offset)).is_err() || file.read_exact(&mut bytes).is_err() {
+            return Vec::new();
+        }
+        follow.offset += bytes.len() as u64;
+        if follow.offset > FILE_BYTES_MAX && follow.offset == length {
+            let _ = file.set_len(0);
+            follow.offset = 0;
+        }
+        follow.partial.extend_from_slice(&bytes);
+        let mut lines = Vec::new();
+        while let Some(end) = follow.partial.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = follow.partial.drain(..=end).collect();
+            lines.push(clean(&line[..end]));
+        }
+        if follow.partial.len() > LINE_BYTES_MAX || (is_last && !follow.partial.is_empty()) {
+            lines.push(clean(&std::mem::take(&mut follow.partial)));
+        }
+        lines
+    }
+
+    /// More to read than was read at a time.
+    fn has_more(&self, name: &str) -> bool {
+        let length = std::fs::metadata(self.dir.join(name)).map_or(0, |data| data.len());
+        length > self.files.get(name).map_or(0, |follow| follow.offset)
+    }
+
+    /// The Python stack that faulthandler wrote when the worker crashed.
+    pub(crate) fn crash_stack(&self, id: ProcId) -> String {
+        let text = self.tail(&format!("worker-{}-{}.err", id.slot, id.epoch));
+        text.find("Fatal Python error").map_or_else(String::new, |at| text[at..].to_string())
+    }
+
+    /// The end of a log file.
+    pub(crate) fn tail(&self, name: &str) -> String {
+        let Ok(mut file) = File::open(self.dir.join(name)) else { return String::new() };
+        let length = file.metadata().map_or(0, |data| data.len());
+        let mut bytes = Vec::new();
+        let _ = file.seek(SeekFrom::Start(length.saturating_sub(8_192)));
+        let _ = file.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+fn clean(line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]).into_owned()
+}
+
+impl Node {
+    pub(crate) fn on_logs(&mut self) {
+        for name in self.logs.changed() {
+            self.pass_on(&name, false);
+        }
+    }
+
+    fn pass_on(&mut self, name: &str, is_last: bool) {
+        let Some((id, is_error)) = parse(name) else { return };
+        loop {
+            let lines = self.logs.read(name, is_last);
+            if !lines.is_empty() {
+                self.send_lines(id, is_error, lines);
+            }
+            if !is_last || !self.logs.has_more(name) {
+                return;
+            }
+        }
+    }
+
+    fn send_lines(&mut self, id: ProcId, is_error: bool, lines: Vec<String>) {
+        let Some((pid, job)) = self.procs.any(id).map(|proc| (proc.pid, proc.job)) else { return };
+        let name = self.segment.proc(id.slot).label();
+        let message = FromNode::Log(LogLines { pid, name: name.into(), is_error, lines });
+        for (driver, conn) in self.listeners(Some(job)) {
+            if self.conns.get_mut(conn).is_some_and(|conn| conn.outbox.len() < UNREAD_LOGS_MAX) {
+                self.tell(driver, &message);
+            }
+        }
+    }
+
+    fn listeners(&self, job: Option<JobId>) -> Vec<(ProcId, usize)> {
+        self.procs
+            .iter()
+            .filter(|proc| matches!(proc.kind, Kind::Driver { logs, .. } if logs || job.is_none()))
+            .filter(|proc| job.is_none_or(|job| proc.job == job))
+            .filter_map(|proc| Some((proc.id, proc.conn?)))
+            .collect()
+    }
+
+    /// Something every driver should read.
+    pub(crate) fn notice_all(&mut self, kind: &str, text: &str) {
+        for (driver, _) in self.listeners(None) {
+            self.tell(driver, &FromNode::Notice { kind: kind.into(), text: text.into() });
+        }
+    }
+
+    /// A worker died: its last words are passed on, and its job is told if that was not intended.
+    pub(crate) fn logs_of_dead(&mut self, id: ProcId, exit: &WorkerExit) {
+        for stream in ["out", "err"] {
+            let name = format!("worker-{}-{}.{stream}", id.slot, id.epoch);
+            self.pass_on(&name, true);
+            self.logs.files.remove(&*name);
+            let _ = std::fs::remove_file(self.logs.dir.join(&name));
+        }
+        let Some((pid, job, is_worker)) =
+            self.procs.any(id).map(|proc| (proc.pid, proc.job, proc.kind == Kind::Worker))
+        else {
+            return;
+        };
+        let is_unexpected = !matches!(exit, WorkerExit::Intended(_) | WorkerExit::Code(0));
+        if is_worker && is_unexpected {
+            let text = format!("A worker died or was killed while executing a task or actor: pid={pid}, {exit}");
+            for (driver, _) in self.listeners(Some(job)) {
+                self.tell(driver, &FromNode::Notice { kind: "worker_died".into(), text: text.clone().into() });
+            }
+        }
+    }
+
+    /// Passes on whatever is left.
+    pub(crate) fn flush_logs(&mut self) {
+        let names: Vec<_> = self.logs.files.keys().cloned().collect();
+        for name in names {
+            self.pass_on(&name, true);
+        }
+    }
+}

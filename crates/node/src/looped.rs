@@ -1,0 +1,214 @@
+//! The node's one loop: waits for sockets, the zygote, log files and time, and hands each to its room.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use model::{ProcId, Tick};
+use net::Segment;
+use net::clock::now;
+use rustc_hash::FxHashMap;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use crate::conns::Conns;
+use crate::functions::Functions;
+use crate::logs::Logs;
+use crate::procs::Procs;
+use crate::room::Room;
+use crate::zygote::Zygote;
+use crate::{Command, Error, Options};
+
+/// What a readiness event is about.
+pub(crate) mod token {
+    pub(crate) const WAKE: u64 = 0;
+    pub(crate) const LISTEN: u64 = 1;
+    pub(crate) const ZYGOTE: u64 = 2;
+    pub(crate) const ZYGOTE_PID: u64 = 3;
+    pub(crate) const LOGS: u64 = 4;
+    /// Connections from here on.
+    pub(crate) const CONNS: u64 = 1 << 32;
+    /// Drivers' pidfds from here on.
+    pub(crate) const DRIVERS: u64 = 1 << 33;
+}
+
+pub(crate) struct Node {
+    pub(crate) options: Options,
+    pub(crate) epoll: OwnedFd,
+    wake: OwnedFd,
+    commands: Arc<Mutex<VecDeque<Command>>>,
+    listener: Option<OwnedFd>,
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) conns: Conns,
+    pub(crate) procs: Procs,
+    pub(crate) zygote: Zygote,
+    pub(crate) scheduler: scheduler::Scheduler,
+    pub(crate) scheduled: Vec<scheduler::Effect>,
+    pub(crate) actors: control::Actors,
+    pub(crate) acted: Vec<control::Effect>,
+    pub(crate) watchers: FxHashMap<model::ActorId, Vec<ProcId>>,
+    /// Leases of actors: which life of which actor asked.
+    pub(crate) actor_leases: FxHashMap<model::LeaseId, (model::ActorId, u32)>,
+    pub(crate) actor_lease_next: u64,
+    /// Who asked for an actor and waits for the answer.
+    pub(crate) creators: FxHashMap<model::ActorId, ProcId>,
+    /// What each lease of tasks holds.
+    pub(crate) lease_needs: FxHashMap<model::LeaseId, model::Resources>,
+    pub(crate) functions: Functions,
+    pub(crate) room: Room,
+    pub(crate) logs: Logs,
+    pub(crate) stopping: bool,
+    pub(crate) jobs_next: u32,
+}
+
+impl Node {
+    pub(crate) fn new(
+        options: Options,
+        wake: OwnedFd,
+        commands: Arc<Mutex<VecDeque<Command>>>,
+    ) -> Result<Self, Error> {
+        let io = |what: &'static str| move |errno: rustix::io::Errno| Error::Io { what, cause: errno.into() };
+        let logs_dir = options.session_dir.join("logs");
+        std::fs::create_dir_all(&logs_dir).map_err(|cause| Error::Io { what: "making the session's folder", cause })?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io("making an epoll"))?;
+        let segment = Arc::new(Segment::create().map_err(io("making the shared segment"))?);
+        segment.spin().cores.store(options.cores, std::sync::atomic::Ordering::Relaxed);
+        let room = Room::new(store::Host::create(options.store_bytes, net::segment::PROCS_MAX)?);
+        let logs = Logs::new(logs_dir).map_err(io("watching the log folder"))?;
+        let listener = match &options.listen {
+            None => None,
+            Some(path) => Some(crate::conns::listen(path).map_err(|cause| Error::Io { what: "listening", cause })?),
+        };
+        let scheduler = scheduler::Scheduler::new(scheduler::Options {
+            total: options.total.clone(),
+            gpu_names: options.gpu_names.clone(),
+            prestart: options.prestart,
+            idle_ms_max: options.idle_ms_max,
+            workers_max: u32::from(net::segment::PROCS_MAX) - 64,
+        });
+        let node = Self {
+            epoll,
+            wake,
+            commands,
+            listener,
+            segment,
+            conns: Conns::default(),
+            procs: Procs::default(),
+            zygote: Zygote::default(),
+            scheduler,
+            scheduled: Vec::new(),
+            actors: control::Actors::new(),
+            acted: Vec::new(),
+            watchers: FxHashMap::default(),
+            actor_leases: FxHashMap::default(),
+            actor_lease_next: 0,
+            creators: FxHashMap::default(),
+            lease_needs: FxHashMap::default(),
+            functions: Functions::default(),
+            room,
+            logs,
+            stopping: false,
+            jobs_next: 0,
+            options,
+        };
+        node.watch(&node.wake, token::WAKE).map_err(io("watching"))?;
+        node.watch(node.logs.fd(), token::LOGS).map_err(io("watching"))?;
+        if let Some(listener) = &node.listener {
+            node.watch(listener, token::LISTEN).map_err(io("watching"))?;
+        }
+        Ok(node)
+    }
+
+    pub(crate) fn watch(&self, fd: impl AsFd, token: u64) -> rustix::io::Result<()> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(token), EventFlags::IN)
+    }
+
+    /// Serves until it is told to stop; then ends everything it started.
+    pub(crate) fn run(mut self) {
+        self.start_zygote();
+        self.schedule(scheduler::Event::Tick);
+        let mut events = Vec::with_capacity(256);
+        while !self.stopping {
+            let timeout = self.timeout();
+            events.clear();
+            let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
+            if let Err(errno) = waited
+                && errno != rustix::io::Errno::INTR
+            {
+                break;
+            }
+            for event in &events {
+                let flags = event.flags;
+                self.on_event(event.data.u64(), flags);
+            }
+            self.on_time(now());
+        }
+        self.end_all();
+    }
+
+    fn on_event(&mut self, what: u64, flags: EventFlags) {
+        match what {
+            token::WAKE => self.on_commands(),
+            token::LISTEN => self.on_knock(),
+            token::ZYGOTE => self.on_zygote(),
+            token::ZYGOTE_PID => self.on_zygote_died(),
+            token::LOGS => self.on_logs(),
+            driver if driver >= token::DRIVERS => self.on_driver_pidfd((driver - token::DRIVERS) as u16),
+            conn => self.on_conn((conn - token::CONNS) as usize, flags),
+        }
+    }
+
+    fn on_commands(&mut self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.wake, &mut count);
+        loop {
+            let command = self.commands.lock().expect("never poisoned").pop_front();
+            match command {
+                Some(Command::Connect(socket)) => self.add_conn(socket, None),
+                Some(Command::Stop) => self.stopping = true,
+                None => return,
+            }
+        }
+    }
+
+    fn on_knock(&mut self) {
+        loop {
+            let Some(listener) = &self.listener else { return };
+            let Ok(socket) = rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC) else { return };
+            let is_ours = rustix::net::sockopt::socket_peercred(&socket)
+                .is_ok_and(|peer| peer.uid == rustix::process::geteuid());
+            if is_ours {
+                self.add_conn(socket, None);
+            }
+        }
+    }
+
+    /// Nothing is polled while nothing waits.
+    fn timeout(&self) -> Option<Timespec> {
+        let now = now();
+        let next = [
+            self.scheduler.next_tick(now),
+            self.functions.next_deadline(),
+            self.room.next_deadline(),
+            self.procs.next_deadline(),
+            self.zygote.next_start(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()?;
+        let wait_us = next.0.saturating_sub(now.0).clamp(1_000, 60_000_000);
+        Some(Timespec { tv_sec: (wait_us / 1_000_000) as i64, tv_nsec: (wait_us % 1_000_000 * 1_000) as i64 })
+    }
+
+    fn on_time(&mut self, now: Tick) {
+        if self.scheduler.next_tick(now).is_some_and(|next| next <= now) {
+            self.schedule(scheduler::Event::Tick);
+        }
+        self.expire_functions(now);
+        self.retry_room(now);
+        self.end_overdue(now);
+        if self.zygote.next_start().is_some_and(|next| next <= now) {
+            self.start_zygote();
+        }
+    }
+}

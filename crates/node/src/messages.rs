@@ -1,0 +1,190 @@
+//! One dispatcher, one handler per message.
+
+use std::os::fd::OwnedFd;
+
+use model::{JobId, LeaseId, ProcId, TaskId, WorkerId};
+use scheduler::LeaseKind;
+use wire::control::{Answer, FromNode, Hello, Question, Role, ToNode, Welcome};
+
+use crate::looped::Node;
+use crate::procs::Kind;
+
+impl Node {
+    pub(crate) fn on_message(&mut self, conn: usize, message: ToNode) {
+        if let ToNode::Hello(hello) = message {
+            return self.on_hello(conn, hello);
+        }
+        if let ToNode::Ask { request, question } = message {
+            return self.on_ask(conn, request, question);
+        }
+        let Some(who) = self.conns.get_mut(conn).and_then(|conn| conn.who) else { return };
+        match message {
+            ToNode::Hello(_) | ToNode::Ask { .. } => {}
+            ToNode::RequestLease { number, job, need, name: _ } => {
+                let lease = LeaseId { owner: who, number };
+                self.lease_needs.insert(lease, need.to_hold.clone());
+                self.schedule(scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
+            }
+            ToNode::ReturnLease { number } => {
+                let lease = LeaseId { owner: who, number };
+                self.lease_needs.remove(&lease);
+                self.schedule(scheduler::Event::LeaseReturned(lease));
+            }
+            ToNode::Blocked { blocked: true } => self.schedule(scheduler::Event::WorkerBlocked(who)),
+            ToNode::Blocked { blocked: false } => self.schedule(scheduler::Event::WorkerUnblocked(who)),
+            ToNode::CreateActor { actor, job, options, get_if_exists, spec } => {
+                self.creators.insert(actor, who);
+                self.watchers.entry(actor).or_default().push(who);
+                let spec = spec.into();
+                let creation = control::Creation { actor, owner: who, job, options, get_if_exists, spec };
+                self.act(control::Event::CreateRequested(creation));
+            }
+            ToNode::WatchActor { actor } => self.watch_actor(actor, who),
+            ToNode::KillActor { actor, no_restart } => self.act(control::Event::KillRequested { actor, no_restart }),
+            ToNode::ActorOutOfScope { actor } => self.act(control::Event::OutOfScope(actor)),
+            ToNode::ActorBuilt { actor } => self.act(control::Event::Built { actor, worker: who }),
+            ToNode::ActorBuildFailed { actor, error } => {
+                self.act(control::Event::BuildFailed { actor, worker: who, error: error.into() });
+            }
+            ToNode::Leaving => {
+                self.act(control::Event::Leaving { worker: who });
+                if let Some(proc) = self.procs.get_mut(who) {
+                    proc.ending.get_or_insert_with(|| "it left by itself (INTENDED_USER_EXIT)".into());
+                }
+            }
+            ToNode::Export { function, body } => self.export(function, body),
+            ToNode::WantExtent { length } => self.want_extent(who, length),
+            ToNode::ReturnExtent { offset, length } => self.return_extent(who, offset, length),
+            ToNode::LinkClosed { peer } => self.link_closed(who, peer),
+            ToNode::Relay { to, message } => {
+                if self.procs.get(to).is_some_and(|proc| proc.conn.is_some()) {
+                    self.tell(to, &FromNode::Relay { sender: who, message });
+                } else {
+                    self.tell(who, &FromNode::Undeliverable { to, message });
+                }
+            }
+            ToNode::KillWorker { worker } => {
+                let pid = self.procs.get(worker).filter(|proc| proc.kind == Kind::Worker).map(|proc| proc.pid);
+                if let Some(pid) = pid {
+                    self.zygote_kill(pid);
+                }
+            }
+            ToNode::Waits(waits) => {
+                if let Some(proc) = self.procs.get_mut(who) {
+                    proc.waits = waits;
+                }
+            }
+            ToNode::Bye => {
+                if self.procs.get(who).is_some_and(|proc| matches!(proc.kind, Kind::Driver { .. })) {
+                    self.process_died(who, model::WorkerExit::Intended("its driver left (INTENDED_USER_EXIT)".into()));
+                }
+            }
+        }
+    }
+
+    fn on_hello(&mut self, conn: usize, hello: Hello) {
+        if hello.protocol != wire::PROTOCOL {
+            let why = format!(
+                "this process speaks protocol {}, the node {}; install the same version of eagleray for both",
+                hello.protocol,
+                wire::PROTOCOL
+            );
+            return self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
+        }
+        if hello.role != Role::Visitor && hello.python != self.options.python {
+            let why = format!(
+                "Version mismatch: the node runs Python {}, this process is Python {}. \
+                 Values are pickled between the two, so use the same interpreter version for both.",
+                self.options.python, hello.python
+            );
+            return self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
+        }
+        match hello.role {
+            Role::Visitor => {}
+            Role::Worker { slot } => {
+                let known = self.conns.get_mut(conn).and_then(|conn| conn.who).filter(|id| id.slot == slot);
+                let Some(id) = known else { return };
+                if let Some(proc) = self.procs.get_mut(id) {
+                    proc.kind = Kind::Worker;
+                    if proc.pid == 0 {
+                        proc.pid = hello.pid;
+                    }
+                }
+                self.welcome(conn, id, JobId([0; 4]), "");
+                self.schedule(scheduler::Event::WorkerReady(id));
+            }
+            Role::Driver { namespace, paths, logs } => {
+                let kind = Kind::Driver { namespace: namespace.clone(), paths, logs };
+                let Some(id) = self.add_proc(hello.pid, kind) else {
+                    let why = "the node has as many processes as it can have";
+                    return self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
+                };
+                self.jobs_next += 1;
+                let job = JobId(self.jobs_next.to_le_bytes());
+                if let Some(proc) = self.procs.get_mut(id) {
+                    proc.conn = Some(conn);
+                    proc.job = job;
+                }
+                if let Some(conn) = self.conns.get_mut(conn) {
+                    conn.who = Some(id);
+                }
+                self.watch_driver(id, hello.pid);
+                self.welcome(conn, id, job, &namespace);
+            }
+        }
+    }
+
+    fn welcome(&mut self, conn: usize, id: ProcId, job: JobId, namespace: &str) {
+        let mut worker = [0; 28];
+        worker[..20].copy_from_slice(&self.options.id.0[..20]);
+        worker[20..].copy_from_slice(&id.to_u64().to_le_bytes());
+        let seed: [u8; 16] = self.options.id.0[..16].try_into().expect("sixteen bytes");
+        let fds: Vec<OwnedFd> = [self.segment.fd(), self.room.host.data_fd(), self.room.host.table_fd()]
+            .iter()
+            .filter_map(|fd| fd.try_clone_to_owned().ok())
+            .collect();
+        let welcome = Welcome {
+            process: id,
+            worker: WorkerId(worker),
+            node: self.options.id,
+            job,
+            root: TaskId::root(job, seed).child(id.to_u64()),
+            namespace: namespace.into(),
+            session_dir: self.options.session_dir.to_string_lossy().into(),
+            address: self.options.listen.as_ref().map_or_else(String::new, |path| path.to_string_lossy().into()).into(),
+            cores: self.options.cores,
+        };
+        self.tell_conn(conn, &FromNode::Welcome(welcome), fds);
+    }
+
+    fn on_ask(&mut self, conn: usize, request: u64, question: Question) {
+        let who = self.conns.get_mut(conn).and_then(|conn| conn.who);
+        let answer = match question {
+            Question::Function(function) => return self.ask_function(conn, request, function),
+            Question::ActorByName { namespace, name } => {
+                let found = self.actors.by_name(&namespace, &name).filter(|actor| self.actors.get(*actor).is_some_and(|record| record.death().is_none()));
+                if let (Some(actor), Some(who)) = (found, who) {
+                    self.watch_actor(actor, who);
+                }
+                Answer::Actor(found.and_then(|actor| self.named(actor)))
+            }
+            Question::ActorNames { namespace, all } => {
+                let names = self.actors.names((!all).then_some(&*namespace));
+                Answer::ActorNames(names.map(|(space, name, _)| (Box::from(space), Box::from(name))).collect())
+            }
+            Question::Resources => {
+                let list = |resources: model::Resources| {
+                    resources.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect()
+                };
+                Answer::Resources { total: list(self.scheduler.total()), free: list(self.scheduler.available()) }
+            }
+            Question::Status => Answer::Status(Box::new(self.status())),
+            Question::Stop => {
+                self.stopping = true;
+                Answer::Done
+            }
+            Question::Sync => Answer::Done,
+        };
+        self.tell_conn(conn, &FromNode::Answer { request, answer }, Vec::new());
+    }
+}

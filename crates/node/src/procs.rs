@@ -1,0 +1,300 @@
+//! The process table: who is here, who talks to whom through which rings, and what is done when one dies.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use model::{JobId, ProcId, Tick, WorkerExit};
+use net::segment::{PROCS_MAX, RINGS_MAX, RINGS_PER_PROC};
+use rustc_hash::{FxHashMap, FxHashSet};
+use wire::control::{FromNode, Rings, WaitRecord};
+
+use crate::looped::Node;
+
+#[derive(Default)]
+pub(crate) struct Procs {
+    table: FxHashMap<u16, Proc>,
+    epochs: FxHashMap<u16, u32>,
+    rings_free: Vec<u32>,
+    rings_made: u32,
+    /// Dead processes whose peers have not all said that they read everything.
+    closing: FxHashMap<ProcId, FxHashSet<ProcId>>,
+    /// Workers that were told to end and are killed at that time.
+    overdue: BTreeMap<Tick, Vec<ProcId>>,
+}
+
+/// What a process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A user's program.
+    Driver {
+        namespace: Box<str>,
+        paths: Vec<Box<str>>,
+        logs: bool,
+    },
+    /// Forked, not heard of yet.
+    Starting,
+    /// Serves tasks or an actor.
+    Worker,
+}
+
+pub(crate) struct Proc {
+    pub(crate) id: ProcId,
+    pub(crate) pid: i32,
+    pub(crate) kind: Kind,
+    pub(crate) conn: Option<usize>,
+    pub(crate) job: JobId,
+    pub(crate) links: FxHashMap<ProcId, Pair>,
+    bits: Vec<bool>,
+    pub(crate) is_dead: bool,
+    /// Why it is being ended, if it is.
+    pub(crate) ending: Option<Box<str>>,
+    pub(crate) waits: Vec<WaitRecord>,
+    pub(crate) class_name: Box<str>,
+    pidfd: Option<OwnedFd>,
+}
+
+/// The rings between two processes, as one of them sees them.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair {
+    rings: Rings,
+}
+
+impl Procs {
+    pub(crate) fn get(&self, id: ProcId) -> Option<&Proc> {
+        self.table.get(&id.slot).filter(|proc| proc.id == id && !proc.is_dead)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ProcId) -> Option<&mut Proc> {
+        self.table.get_mut(&id.slot).filter(|proc| proc.id == id && !proc.is_dead)
+    }
+
+    pub(crate) fn at_slot(&self, slot: u16) -> Option<&Proc> {
+        self.table.get(&slot).filter(|proc| !proc.is_dead)
+    }
+
+    /// Dead or alive.
+    pub(crate) fn any(&self, id: ProcId) -> Option<&Proc> {
+        self.table.get(&id.slot).filter(|proc| proc.id == id)
+    }
+
+    pub(crate) fn by_pid(&self, pid: i32) -> Option<ProcId> {
+        self.table.values().find(|proc| proc.pid == pid && !proc.is_dead).map(|proc| proc.id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Proc> {
+        self.table.values().filter(|proc| !proc.is_dead)
+    }
+
+    fn take_ring(&mut self) -> Option<u32> {
+        self.rings_free.pop().or_else(|| {
+            let number = self.rings_made;
+            (number < RINGS_MAX).then(|| {
+                self.rings_made += 1;
+                number
+            })
+        })
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Tick> {
+        self.overdue.keys().next().copied()
+    }
+}
+
+impl Proc {
+    fn take_bit(&mut self) -> Option<u16> {
+        if self.bits.is_empty() {
+            self.bits = vec![false; usize::from(RINGS_PER_PROC)];
+        }
+        let bit = self.bits.iter().position(|taken| !taken)?;
+        self.bits[bit] = true;
+        Some(bit as u16)
+    }
+}
+
+impl Node {
+    /// A slot for a new process; none if there are too many.
+    pub(crate) fn add_proc(&mut self, pid: i32, kind: Kind) -> Option<ProcId> {
+        let slot = (0..PROCS_MAX).find(|slot| !self.procs.table.contains_key(slot))?;
+        let epoch = self.procs.epochs.entry(slot).or_insert(0);
+        *epoch += 1;
+        let id = ProcId { slot, epoch: *epoch };
+        self.segment.reset_proc(slot);
+        self.segment.proc(slot).pid.store(pid, Ordering::Relaxed);
+        let proc = Proc {
+            id,
+            pid,
+            kind,
+            conn: None,
+            job: JobId([0; 4]),
+            links: FxHashMap::default(),
+            bits: Vec::new(),
+            is_dead: false,
+            ending: None,
+            waits: Vec::new(),
+            class_name: "".into(),
+            pidfd: None,
+        };
+        self.procs.table.insert(slot, proc);
+        Some(id)
+    }
+
+    /// Watches a driver's process: its death must not depend on its socket, which a forked child may hold open.
+    pub(crate) fn watch_driver(&mut self, id: ProcId, pid: i32) {
+        let Some(pid) = rustix::process::Pid::from_raw(pid) else { return };
+        if pid == rustix::process::getpid() {
+            return;
+        }
+        if let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+            let _ = self.watch(pidfd.as_fd(), crate::looped::token::DRIVERS + u64::from(id.slot));
+            if let Some(proc) = self.procs.get_mut(id) {
+                proc.pidfd = Some(pidfd);
+            }
+        }
+    }
+
+    pub(crate) fn on_driver_pidfd(&mut self, slot: u16) {
+        if let Some(id) = self.procs.at_slot(slot).map(|proc| proc.id) {
+            self.process_died(id, WorkerExit::Unknown);
+        }
+    }
+
+    /// Rings between two processes, as `a` sees them; `b` is told. `None` inside: they have them already. An error: there are none left.
+    pub(crate) fn link(&mut self, a: ProcId, b: ProcId) -> Result<Option<Rings>, ()> {
+        if a == b || self.procs.get(b).is_none() {
+            return Err(());
+        }
+        if self.procs.get(a).ok_or(())?.links.contains_key(&b) {
+            return Ok(None);
+        }
+        let (out, inward) = (self.procs.take_ring().ok_or(())?, self.procs.take_ring().ok_or(())?);
+        let in_bit = self.procs.get_mut(a).and_then(Proc::take_bit);
+        let out_bit = self.procs.get_mut(b).and_then(Proc::take_bit);
+        let (Some(in_bit), Some(out_bit)) = (in_bit, out_bit) else {
+            self.procs.rings_free.extend([out, inward]);
+            return Err(());
+        };
+        let mine = Rings { out, out_bit, inward, in_bit };
+        let theirs = Rings { out: inward, out_bit: in_bit, inward: out, in_bit: out_bit };
+        let job = self.procs.get(a).map_or(JobId([0; 4]), |proc| proc.job);
+        self.procs.get_mut(a).expect("checked above").links.insert(b, Pair { rings: mine });
+        self.procs.get_mut(b).expect("checked above").links.insert(a, Pair { rings: theirs });
+        self.tell(b, &FromNode::Linked { peer: a, rings: theirs, job });
+        Ok(Some(mine))
+    }
+
+    /// A connection ended. A driver's is a good-bye; a worker that closes its socket but lives is ended.
+    pub(crate) fn on_link_lost(&mut self, who: ProcId) {
+        let Some(proc) = self.procs.get_mut(who) else { return };
+        proc.conn = None;
+        match proc.kind {
+            Kind::Driver { .. } => self.process_died(who, WorkerExit::Intended("its driver left".into())),
+            Kind::Starting | Kind::Worker => {
+                let pid = proc.pid;
+                if pid > 0 {
+                    self.zygote_kill(pid);
+                }
+            }
+        }
+    }
+
+    /// A process is dead (NODE-2). Everyone who may care is told; its slot and rings are kept until they have read what it left.
+    pub(crate) fn process_died(&mut self, id: ProcId, exit: WorkerExit) {
+        let Some(proc) = self.procs.get_mut(id) else { return };
+        let exit = match proc.ending.take() {
+            Some(why) => WorkerExit::Intended(why),
+            None => exit,
+        };
+        proc.is_dead = true;
+        let (conn, job, kind) = (proc.conn.take(), proc.job, proc.kind.clone());
+        let peers: FxHashSet<ProcId> = proc.links.keys().copied().collect();
+        if let Some(pidfd) = proc.pidfd.take() {
+            let _ = rustix::event::epoll::delete(&self.epoll, pidfd);
+        }
+        if let Some(at) = conn {
+            self.conns.remove(at);
+        }
+        self.segment.proc(id.slot).state.store(2, Ordering::Release);
+        self.segment.spin().clear(id.slot);
+        let alive: Vec<ProcId> = self.procs.iter().filter(|other| other.conn.is_some()).map(|other| other.id).collect();
+        let waiting: FxHashSet<ProcId> = peers.into_iter().filter(|peer| alive.contains(peer)).collect();
+        self.procs.closing.insert(id, waiting);
+        for other in alive {
+            self.tell(other, &FromNode::PeerDied { peer: id, exit: exit.clone() });
+        }
+        self.logs_of_dead(id, &exit);
+        if kind == Kind::Starting {
+            self.schedule(scheduler::Event::WorkerNotStarted);
+        } else {
+            self.schedule(scheduler::Event::WorkerDied(id));
+        }
+        self.schedule(scheduler::Event::OwnerDied(id));
+        if matches!(kind, Kind::Driver { .. }) {
+            self.act(control::Event::JobEnded(job));
+        }
+        self.act(control::Event::ProcessDied { process: id, exit });
+        for watchers in self.watchers.values_mut() {
+            watchers.retain(|watcher| *watcher != id);
+        }
+        // The dead one may itself have been waited for by others that are closing.
+        let dead: Vec<ProcId> = self.procs.closing.keys().copied().collect();
+        for other in dead {
+            self.link_closed(id, other);
+        }
+        self.bury(id);
+    }
+
+    /// `by` has read everything that `dead` published.
+    pub(crate) fn link_closed(&mut self, by: ProcId, dead: ProcId) {
+        if let Some(waiting) = self.procs.closing.get_mut(&dead) {
+            waiting.remove(&by);
+        }
+        self.bury(dead);
+    }
+
+    /// NODE-1: gives back what a dead process had, once nobody needs it.
+    fn bury(&mut self, dead: ProcId) {
+        if self.procs.closing.get(&dead).is_none_or(|waiting| !waiting.is_empty()) {
+            return;
+        }
+        self.procs.closing.remove(&dead);
+        let Some(proc) = self.procs.table.remove(&dead.slot) else { return };
+        for (peer, pair) in proc.links {
+            for ring in [pair.rings.out, pair.rings.inward] {
+                self.segment.reset_ring(ring);
+                self.procs.rings_free.push(ring);
+            }
+            if let Some(peer) = self.procs.table.get_mut(&peer.slot).filter(|other| other.id == peer) {
+                peer.links.remove(&dead);
+                if let Some(bit) = peer.bits.get_mut(usize::from(pair.rings.out_bit)) {
+                    *bit = false;
+                }
+            }
+        }
+        self.room.host.process_gone(dead.slot);
+    }
+
+    /// Ends a worker: with its exit handlers and a time limit, or at once.
+    pub(crate) fn end_worker(&mut self, id: ProcId, gracefully: bool, why: &str) {
+        let Some(proc) = self.procs.get_mut(id) else { return };
+        proc.ending.get_or_insert_with(|| why.into());
+        let (pid, is_starting) = (proc.pid, proc.kind == Kind::Starting);
+        if gracefully && !is_starting {
+            self.tell(id, &FromNode::Exit { gracefully: true });
+            let at = net::clock::now().plus_ms(crate::GRACE.as_millis() as u64);
+            self.procs.overdue.entry(at).or_default().push(id);
+        } else if pid > 0 {
+            self.zygote_kill(pid);
+        }
+    }
+
+    pub(crate) fn end_overdue(&mut self, now: Tick) {
+        while let Some(entry) = self.procs.overdue.first_entry().filter(|entry| *entry.key() <= now) {
+            for id in entry.remove() {
+                if let Some(pid) = self.procs.get(id).map(|proc| proc.pid) {
+                    self.zygote_kill(pid);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What `eagleray status` shows: the node at a glance, and who waits for what.
+
+use wire::control::{ActorStatus, ProcessStatus, Status, WaitRecord};
+
+use crate::looped::Node;
+use crate::procs::Kind;
+
+impl Node {
+    pub(crate) fn status(&self) -> Status {
+        let list = |resources: model::Resources| {
+            resources.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect()
+        };
+        let now = net::clock::now();
+        let mut processes: Vec<ProcessStatus> = self
+            .procs
+            .iter()
+            .map(|proc| ProcessStatus {
+                pid: proc.pid,
+                role: match &proc.kind {
+                    Kind::Driver { .. } => "driver".into(),
+                    Kind::Starting => "starting".into(),
+                    Kind::Worker => {
+                        let label = self.segment.proc(proc.id.slot).label();
+                        if label.is_empty() { "idle".into() } else { label.into() }
+                    }
+                },
+                waits: proc.waits.clone(),
+            })
+            .collect();
+        processes.sort_by_key(|process| process.pid);
+        let actors = self
+            .actors
+            .iter()
+            .filter_map(|record| {
+                let actor = record.creation.actor;
+                let (state, pid) = match record.state {
+                    control::ActorState::Pending => ("PENDING", 0),
+                    control::ActorState::Alive { worker } => {
+                        ("ALIVE", self.procs.get(worker).map_or(0, |proc| proc.pid))
+                    }
+                    control::ActorState::Restarting => ("RESTARTING", 0),
+                    control::ActorState::Dead(_) => return None,
+                };
+                let options = &record.creation.options;
+                Some(ActorStatus {
+                    actor,
+                    class_name: options.class_name.clone(),
+                    name: options.name.clone(),
+                    state: state.into(),
+                    pid,
+                })
+            })
+            .collect();
+        let waiting = self
+            .scheduler
+            .waiting()
+            .map(|wait| WaitRecord {
+                who: match self.actor_leases.get(&wait.lease) {
+                    Some((actor, _)) => format!("actor {actor}").into(),
+                    None => format!("task of {}", wait.lease.owner).into(),
+                },
+                what: format!("{:?}: needs {}", wait.reason, wait.need.to_place).into(),
+                waited_ms: now.ms_since(wait.since),
+            })
+            .collect();
+        Status {
+            total: list(self.scheduler.total()),
+            free: list(self.scheduler.available()),
+            store: (self.room.host.used(), self.room.host.capacity()),
+            pid: rustix::process::getpid().as_raw_nonzero().get(),
+            processes,
+            actors,
+            waiting,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The process that forks workers: starts it, asks it, believes what it says about deaths.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use model::{ProcId, Tick, WorkerExit};
+use net::unix;
+use rustix::net::{RecvFlags, SendFlags};
+use wire::zygote::{DIED, FORK, FORK_FAILED, FORKED, KILL, PACKET_BYTES, Packet, UP};
+
+use crate::looped::{Node, token};
+use crate::procs::Kind;
+
+#[derive(Default)]
+pub(crate) struct Zygote {
+    child: Option<Child>,
+    socket: Option<OwnedFd>,
+    pidfd: Option<OwnedFd>,
+    is_up: bool,
+    /// It died; when it is started again, and how often that failed.
+    restart_at: Option<Tick>,
+    failures: u32,
+}
+
+impl Zygote {
+    pub(crate) fn next_start(&self) -> Option<Tick> {
+        self.restart_at
+    }
+}
+
+impl Node {
+    /// Starts the zygote. It gets its socket as standard input and finds everything else in its arguments.
+    pub(crate) fn start_zygote(&mut self) {
+        self.zygote.restart_at = None;
+        if let Err(error) = self.spawn_zygote() {
+            self.zygote_failed(&format!("cannot start the worker launcher: {error}"));
+        }
+    }
+
+    fn spawn_zygote(&mut self) -> std::io::Result<()> {
+        let (ours, theirs) = unix::packet_pair()?;
+        let log = |name: &str| {
+            std::fs::OpenOptions::new().create(true).append(true).open(self.options.session_dir.join("logs").join(name))
+        };
+        let child = Command::new(&self.options.zygote[0])
+            .args(&self.options.zygote[1..])
+            .envs(self.options.zygote_env.iter().cloned())
+            .stdin(Stdio::from(theirs))
+            .stdout(log("zygote.out")?)
+            .stderr(log("zygote.err")?)
+            .spawn()?;
+        let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a pid is not zero");
+        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+        self.watch(ours.as_fd(), token::ZYGOTE)?;
+        self.watch(pidfd.as_fd(), token::ZYGOTE_PID)?;
+        self.zygote.child = Some(child);
+        self.zygote.socket = Some(ours);
+        self.zygote.pidfd = Some(pidfd);
+        self.zygote.is_up = false;
+        Ok(())
+    }
+
+    fn zygote_failed(&mut self, why: &str) {
+        self.zygote.failures += 1;
+        let wait_ms = 100 << self.zygote.failures.min(6);
+        self.zygote.restart_at = Some(net::clock::now().plus_ms(wait_ms));
+        if self.zygote.failures == 3 {
+            let tail = self.logs.tail("zygote.err");
+            let text = format!("no worker can be started: {why}\n{tail}");
+            self.notice_all("worker_not_started", &text);
+        }
+    }
+
+    /// Asks for one more worker.
+    pub(crate) fn fork_worker(&mut self) {
+        let Some(id) = self.add_proc(0, Kind::Starting) else {
+            return self.schedule(scheduler::Event::WorkerNotStarted);
+        };
+        let forked = unix::pair().ok().and_then(|(ours, theirs)| {
+            let at = self.add_conn_at(ours, Some(id))?;
+            self.procs.get_mut(id)?.conn = Some(at);
+            let packet = Packet { kind: FORK, slot: id.slot, pid: 0, status: id.epoch as i32 };
+            let socket = self.zygote.socket.as_ref()?;
+            unix::send_some(socket, &packet.to_bytes(), &[theirs.as_fd()], SendFlags::DONTWAIT).ok()
+        });
+        if forked.is_none() {
+            self.process_died(id, WorkerExit::NotStarted("the node is out of descriptors or has no launcher".into()));
+        }
+    }
+
+    pub(crate) fn zygote_kill(&mut self, pid: i32) {
+        let packet = Packet { kind: KILL, slot: 0, pid, status: 0 };
+        if let Some(socket) = &self.zygote.socket {
+            let _ = unix::send_some(socket, &packet.to_bytes(), &[], SendFlags::empty());
+        }
+    }
+
+    pub(crate) fn on_zygote(&mut self) {
+        loop {
+            let Some(socket) = &self.zygote.socket else { return };
+            let mut bytes = [0; PACKET_BYTES];
+            match unix::receive_some(socket, &mut bytes, &mut Vec::new(), RecvFlags::DONTWAIT) {
+                Ok(PACKET_BYTES) => self.on_packet(Packet::from_bytes(bytes)),
+                Ok(0) => {
+                    // Its end is told by its pidfd; until then there is nothing more to read.
+                    let _ = rustix::event::epoll::delete(&self.epoll, socket);
+                    return;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn on_packet(&mut self, packet: Packet) {
+        match packet.kind {
+            UP => {
+                self.zygote.is_up = true;
+                self.zygote.failures = 0;
+            }
+            FORKED => {
+                let epoch = packet.status as u32;
+                if let Some(proc) = self.procs.get_mut(ProcId { slot: packet.slot, epoch }) {
+                    proc.pid = packet.pid;
+                    let is_unwanted = proc.ending.is_some();
+                    self.segment.proc(packet.slot).pid.store(packet.pid, std::sync::atomic::Ordering::Relaxed);
+                    if is_unwanted {
+                        self.zygote_kill(packet.pid);
+                    }
+                } else {
+                    self.zygote_kill(packet.pid);
+                }
+            }
+            FORK_FAILED => {
+                let why = std::io::Error::from_raw_os_error(packet.status).to_string();
+                if let Some(id) = self.procs.at_slot(packet.slot).map(|proc| proc.id) {
+                    self.process_died(id, WorkerExit::NotStarted(why.clone().into()));
+                }
+                self.notice_all("worker_not_started", &format!("a worker could not be started: {why}; trying again"));
+            }
+            DIED => {
+                if let Some(id) = self.procs.by_pid(packet.pid) {
+                    let exit = self.exit_of(id, packet.status);
+                    self.process_died(id, exit);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What a wait status says; for a fatal signal, with the Python stack that faulthandler wrote.
+    fn exit_of(&self, id: ProcId, status: i32) -> WorkerExit {
+        let signal = status & 0x7f;
+        if signal == 0 {
+            return WorkerExit::Code((status >> 8) & 0xff);
+        }
+        WorkerExit::Signal(signal, self.logs.crash_stack(id).into())
+    }
+
+    /// The zygote is dead, and every worker with it (they are killed with their parent).
+    pub(crate) fn on_zygote_died(&mut self) {
+        self.on_zygote();
+        let Some(mut child) = self.zygote.child.take() else { return };
+        let how = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        if let Some(pidfd) = self.zygote.pidfd.take() {
+            let _ = rustix::event::epoll::delete(&self.epoll, pidfd);
+        }
+        self.zygote.socket = None;
+        let workers: Vec<ProcId> =
+            self.procs.iter().filter(|proc| !matches!(proc.kind, Kind::Driver { .. })).map(|proc| proc.id).collect();
+        self.zygote_failed(&format!("the worker launcher ended ({how})"));
+        for id in workers {
+            self.process_died(id, WorkerExit::Signal(9, "".into()));
+        }
+    }
+
+    /// NODE-3: ends everything this node started.
+    pub(crate) fn end_all(mut self) {
+        // Drivers of other processes see the end of their streams.
+        self.zygote.socket = None;
+        if let Some(mut child) = self.zygote.child.take() {
+            let deadline = net::clock::now_ns() + Duration::from_secs(5).as_nanos() as u64;
+            while matches!(child.try_wait(), Ok(None)) {
+                if net::clock::now_ns() > deadline {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        if let Some(path) = &self.options.listen {
+            let _ = std::fs::remove_file(path);
+        }
+        self.flush_logs();
+        if !self.options.keep_session {
+            let _ = std::fs::remove_dir_all(&self.options.session_dir);
+        }
+    }
+}

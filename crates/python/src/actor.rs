@@ -1,0 +1,293 @@
+//! HOT: handles on actors and calls on them. The Python class `ActorHandle` is a thin subclass of `ActorCore`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::{ActorId, ActorOptions, FunctionId, Lifetime, Need, ObjectId, Template};
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use runtime::{ActorCreation, Runtime, Target};
+
+use crate::function::{Arity, encode_args, resources, submit};
+use crate::object_ref::ObjectRef;
+use crate::{context, door, errors, session};
+
+/// One method as all handles of a class know it.
+struct MethodInfo {
+    arity: Arity,
+    template: Arc<Template>,
+}
+
+/// What all handles of one class share.
+pub(crate) struct ClassInfo {
+    methods: HashMap<String, Arc<MethodInfo>>,
+    /// Calls that may be outstanding; zero: any number.
+    pending_max: usize,
+    callee: String,
+}
+
+/// A handle on an actor.
+#[pyclass(frozen, subclass, weakref, module = "eagleray._native")]
+pub(crate) struct ActorCore {
+    actor: ActorId,
+    class: Arc<ClassInfo>,
+    runtime: Arc<Runtime>,
+    /// Keeps the actor alive; none in a weak handle.
+    life: Option<Py<ObjectRef>>,
+    /// What Python needs to make this handle elsewhere.
+    #[pyo3(get)]
+    _meta: Py<PyAny>,
+}
+
+#[pymethods]
+impl ActorCore {
+    /// `methods`: name to (signature, returns, retries, retry_exceptions, display name).
+    #[new]
+    #[pyo3(signature = (actor_id, class_id, methods, pending_max, callee, is_ordered, life, meta))]
+    #[expect(clippy::too_many_arguments, reason = "called from one place")]
+    fn new(
+        py: Python<'_>,
+        actor_id: &[u8],
+        class_id: &[u8],
+        methods: &Bound<'_, PyDict>,
+        pending_max: usize,
+        callee: String,
+        is_ordered: bool,
+        life: Option<Py<ObjectRef>>,
+        meta: Py<PyAny>,
+    ) -> PyResult<Self> {
+        let bad = |error: model::IdLength| PyValueError::new_err(error.to_string());
+        let actor = ActorId::from_slice(actor_id).map_err(bad)?;
+        let function = FunctionId::from_slice(class_id).map_err(bad)?;
+        let mut table = HashMap::new();
+        for (name, about) in methods.iter() {
+            let name: String = name.extract()?;
+            let (signature, returns, retries_max, retry_exceptions, display): (Bound<'_, PyAny>, u32, i32, bool, String) =
+                about.extract()?;
+            let template = Template {
+                function,
+                name: display.into(),
+                method: name.as_str().into(),
+                need: Need::default(),
+                returns,
+                retries_max,
+                retry_exceptions,
+                calls_max: 0,
+            };
+            let info = MethodInfo { arity: Arity::of(&signature)?, template: Arc::new(template) };
+            table.insert(name, Arc::new(info));
+        }
+        let runtime = session::current_or_start(py)?;
+        runtime.watch_actor(actor, is_ordered);
+        let class = Arc::new(ClassInfo { methods: table, pending_max, callee });
+        Ok(Self { actor, class, runtime, life, _meta: meta })
+    }
+
+    fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Method> {
+        let this = slf.get();
+        match this.class.methods.get(name) {
+            Some(info) => Ok(Method { handle: slf.clone().unbind(), info: info.clone() }),
+            None => Err(PyAttributeError::new_err(format!("'{}' object has no attribute '{name}'", this.class.callee))),
+        }
+    }
+
+    /// The names of the actor's methods.
+    fn _method_names(&self) -> Vec<String> {
+        self.class.methods.keys().cloned().collect()
+    }
+
+    #[getter]
+    fn _actor_id<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.actor.0)
+    }
+
+    #[getter]
+    fn _life(&self, py: Python<'_>) -> Option<Py<ObjectRef>> {
+        self.life.as_ref().map(|life| life.clone_ref(py))
+    }
+
+    /// Whether the handle belongs to the session that is running.
+    fn _is_current(&self) -> bool {
+        session::current().is_some_and(|runtime| Arc::ptr_eq(&runtime, &self.runtime))
+    }
+
+    fn __hash__(&self) -> isize {
+        i64::from_le_bytes(self.actor.0[0..8].try_into().expect("eight bytes")).wrapping_shr(1) as isize
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().actor == self.actor)
+    }
+
+    fn __ne__(&self, other: &Bound<'_, PyAny>) -> bool {
+        !self.__eq__(other)
+    }
+
+    fn _kill(&self, no_restart: bool) {
+        self.runtime.kill_actor(self.actor, no_restart);
+    }
+}
+
+/// One method of one actor.
+#[pyclass(frozen, freelist = 256, module = "eagleray")]
+pub(crate) struct Method {
+    handle: Py<ActorCore>,
+    info: Arc<MethodInfo>,
+}
+
+#[pymethods]
+impl Method {
+    /// tour(actor) 1: user code calls `handle.method.remote(...)`.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn remote<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let clock = runtime::Stage::clock();
+        self.info.arity.check(args, kwargs)?;
+        let handle = self.handle.get();
+        if !session::is_current(&handle.runtime) {
+            return Err(errors::named(
+                py,
+                "RayActorError",
+                "the actor cannot be called: It might be dead or it's from a different cluster",
+            ));
+        }
+        let payload = encode_args(&handle.runtime, args, kwargs, &self.info.template.name)?;
+        let target = Target::Actor(handle.actor);
+        let result = submit(py, &handle.runtime, &self.info.template, target, payload, handle.class.pending_max);
+        runtime::Stage::Submit.add(clock);
+        result
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __call__(&self, _args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let name = &self.info.template.method;
+        Err(PyTypeError::new_err(format!(
+            "Actor methods cannot be called directly. Instead of running 'object.{name}()', try 'object.{name}.remote()'."
+        )))
+    }
+
+    /// The same method under other options.
+    fn _with(&self, py: Python<'_>, returns: Option<u32>, retries_max: Option<i32>, retry_exceptions: Option<bool>, name: Option<String>) -> Self {
+        let old = &self.info.template;
+        let template = Template {
+            returns: returns.unwrap_or(old.returns),
+            retries_max: retries_max.unwrap_or(old.retries_max),
+            retry_exceptions: retry_exceptions.unwrap_or(old.retry_exceptions),
+            name: name.map_or_else(|| old.name.clone(), Into::into),
+            ..(**old).clone()
+        };
+        let arity = Arity { check: self.info.arity.check.clone_ref(py), ..self.info.arity };
+        Self { handle: self.handle.clone_ref(py), info: Arc::new(MethodInfo { arity, template: Arc::new(template) }) }
+    }
+
+    #[pyo3(signature = (**options))]
+    fn options<'py>(slf: &Bound<'py, Self>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("eagleray.actor")?.getattr("_method_options")?.call((slf,), options)
+    }
+
+    #[getter]
+    fn _name(&self) -> &str {
+        &self.info.template.method
+    }
+
+    #[getter]
+    fn _handle(&self, py: Python<'_>) -> Py<ActorCore> {
+        self.handle.clone_ref(py)
+    }
+}
+
+/// Makes an actor. Returns (actor id, life ref), or (actor id, spec) of the one that has the name already.
+#[pyfunction]
+#[pyo3(signature = (*, class_id, class_name, name, namespace, is_detached, restarts_max, to_place, to_hold, concurrency, is_async,
+    get_if_exists, args, kwargs, meta))]
+#[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
+fn create_actor<'py>(
+    py: Python<'py>,
+    class_id: &[u8],
+    class_name: &str,
+    name: &str,
+    namespace: &str,
+    is_detached: bool,
+    restarts_max: i32,
+    to_place: &Bound<'py, PyDict>,
+    to_hold: &Bound<'py, PyDict>,
+    concurrency: u32,
+    is_async: bool,
+    get_if_exists: bool,
+    args: &Bound<'py, PyTuple>,
+    kwargs: &Bound<'py, PyDict>,
+    meta: &[u8],
+) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyAny>)> {
+    let runtime = session::current_or_start(py)?;
+    let payload = encode_args(&runtime, args, Some(kwargs), class_name)?;
+    let (creation_task, _) = context::next_child(&runtime.root);
+    let actor = ActorId::of(creation_task);
+    let life = ObjectId::of(creation_task, u32::MAX);
+    let mut spec = Vec::with_capacity(meta.len() + payload.bytes.len() + 64);
+    put_counted(&mut spec, meta);
+    spec.extend_from_slice(class_id);
+    spec.extend_from_slice(&creation_task.0);
+    put_counted(&mut spec, &payload.bytes);
+    for slot in &payload.deps {
+        runtime.escape(*slot);
+        if let Some((id, owner)) = runtime.identity(*slot) {
+            runtime::value::write_ref(&mut spec, &id, owner);
+        }
+    }
+    let options = ActorOptions {
+        class_name: class_name.into(),
+        name: name.into(),
+        namespace: namespace.into(),
+        lifetime: if is_detached { Lifetime::Detached } else { Lifetime::Owned },
+        restarts_max,
+        need: Need { to_place: resources(to_place)?, to_hold: resources(to_hold)? },
+        concurrency,
+        is_async,
+    };
+    let contains = payload.deps.iter().chain(&payload.contains).copied().collect();
+    let creation = ActorCreation { actor, life, options, get_if_exists, spec, contains };
+    let made = if name.is_empty() {
+        runtime.create_actor(creation)
+    } else {
+        door::enter(py, || runtime.create_actor(creation))
+    };
+    match made.map_err(|error| errors::from_runtime(&error))? {
+        Ok(slot) => {
+            let life = Bound::new(py, ObjectRef::holding(&runtime, slot, life))?;
+            Ok((PyBytes::new(py, &actor.0), life.into_any()))
+        }
+        Err(named) => Ok((PyBytes::new(py, &named.actor.0), PyBytes::new(py, &named.spec).into_any())),
+    }
+}
+
+pub(crate) fn put_counted(to: &mut Vec<u8>, bytes: &[u8]) {
+    to.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    to.extend_from_slice(bytes);
+}
+
+/// An actor by name: (actor id, spec), or nothing.
+#[pyfunction]
+fn find_actor<'py>(py: Python<'py>, namespace: &str, name: &str) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+    let runtime = session::current_or_start(py)?;
+    let found = door::enter(py, || runtime.actor_by_name(namespace, name)).map_err(|error| errors::from_runtime(&error))?;
+    Ok(found.map(|named| (PyBytes::new(py, &named.actor.0), PyBytes::new(py, &named.spec))))
+}
+
+/// The part of an actor's spec that describes its handles.
+#[pyfunction]
+fn spec_meta<'py>(py: Python<'py>, spec: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let mut reader = wire::Reader::new(spec);
+    let meta = reader.counted().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(PyBytes::new(py, meta))
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(create_actor, module)?)?;
+    module.add_function(wrap_pyfunction!(find_actor, module)?)?;
+    module.add_function(wrap_pyfunction!(spec_meta, module)?)
+}

@@ -1,0 +1,81 @@
+//! What this thread is doing: which task it runs, which references the value it encodes or decodes has named.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use model::TaskId;
+use owner_slot::Slot;
+
+/// The owner's slots, without naming the owner's crate here.
+mod owner_slot {
+    pub(crate) type Slot = u32;
+}
+
+thread_local! {
+    static TASK: Cell<Option<(TaskId, u64)>> = const { Cell::new(None) };
+    static ENCODED: RefCell<Option<Vec<Slot>>> = const { RefCell::new(None) };
+    static DECODED: RefCell<Option<Vec<Slot>>> = const { RefCell::new(None) };
+}
+
+/// Children of the process's root task.
+static ROOT_CHILDREN: AtomicU64 = AtomicU64::new(1);
+
+/// The id of the next thing that the current task makes, and that task if it runs on this thread.
+#[inline]
+pub(crate) fn next_child(root: &TaskId) -> (TaskId, Option<TaskId>) {
+    TASK.with(|task| match task.get() {
+        Some((id, made)) => {
+            task.set(Some((id, made + 1)));
+            (id.child(made + 1), Some(id))
+        }
+        None => (root.child(ROOT_CHILDREN.fetch_add(1, Ordering::Relaxed)), None),
+    })
+}
+
+/// The task that runs on this thread.
+pub(crate) fn current_task() -> Option<TaskId> {
+    TASK.with(|task| task.get().map(|(id, _)| id))
+}
+
+/// This thread starts a task, or goes back to one.
+pub(crate) fn set_task(id: Option<TaskId>) -> Option<TaskId> {
+    TASK.with(|task| task.replace(id.map(|id| (id, 0))).map(|(id, _)| id))
+}
+
+/// Collects the references that `encode` names.
+pub(crate) fn encoding<T>(encode: impl FnOnce() -> T) -> (T, Vec<Slot>) {
+    let outer = ENCODED.with(|refs| refs.replace(Some(Vec::new())));
+    let result = encode();
+    let refs = ENCODED.with(|refs| refs.replace(outer)).unwrap_or_default();
+    (result, refs)
+}
+
+/// A reference was named in a value. False: nobody collects; it leaves by plain pickle.
+pub(crate) fn named(slot: Slot) -> bool {
+    ENCODED.with(|refs| match &mut *refs.borrow_mut() {
+        Some(refs) => {
+            refs.push(slot);
+            true
+        }
+        None => false,
+    })
+}
+
+/// Collects the references that `decode` makes.
+pub(crate) fn decoding<T>(decode: impl FnOnce() -> T) -> (T, Vec<Slot>) {
+    let outer = DECODED.with(|refs| refs.replace(Some(Vec::new())));
+    let result = decode();
+    let refs = DECODED.with(|refs| refs.replace(outer)).unwrap_or_default();
+    (result, refs)
+}
+
+/// A reference came out of a value. False: it came by plain pickle.
+pub(crate) fn made(slot: Slot) -> bool {
+    DECODED.with(|refs| match &mut *refs.borrow_mut() {
+        Some(refs) => {
+            refs.push(slot);
+            true
+        }
+        None => false,
+    })
+}

@@ -1,0 +1,113 @@
+//! HOT: bytes back to Python objects. Large arrays and buffers stay where they are: Python gets read-only views that pin them.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyList;
+use runtime::value::{HAS_REFS, REF_BYTES};
+use store::View;
+use wire::Reader;
+
+use crate::buffer::{Buffer, Memory};
+use crate::encode::{INLINE_ALIGNMENT, PICKLE, PLAIN, STORED_ALIGNMENT};
+use crate::plain::{self, Source};
+
+static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static LOADS_PLAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// A value in the arena: arrays are views of it.
+pub(crate) struct Stored<'a>(pub(crate) &'a View);
+
+impl Source for Stored<'_> {
+    fn memory(&self, at: usize, _length: usize) -> (Memory, usize) {
+        (Memory::Stored(self.0.clone()), at)
+    }
+
+    fn alignment(&self) -> usize {
+        STORED_ALIGNMENT
+    }
+}
+
+/// A value that its owner keeps: arrays share its bytes.
+pub(crate) struct Shared<'a>(pub(crate) &'a Arc<[u8]>);
+
+impl Source for Shared<'_> {
+    fn memory(&self, at: usize, _length: usize) -> (Memory, usize) {
+        (Memory::Inline(self.0.clone()), at)
+    }
+
+    fn alignment(&self) -> usize {
+        INLINE_ALIGNMENT
+    }
+}
+
+/// A value in a frame: the frame's memory is used again, so arrays get a copy.
+pub(crate) struct Passing<'a>(pub(crate) &'a [u8]);
+
+impl Source for Passing<'_> {
+    fn memory(&self, at: usize, length: usize) -> (Memory, usize) {
+        (Memory::Inline(Arc::from(&self.0[at..at + length])), 0)
+    }
+
+    fn alignment(&self) -> usize {
+        INLINE_ALIGNMENT
+    }
+}
+
+fn bad(error: wire::Malformed) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// Decodes one whole value.
+pub(crate) fn value<'py>(py: Python<'py>, bytes: &[u8], source: &dyn Source) -> PyResult<Bound<'py, PyAny>> {
+    let mut reader = Reader::new(bytes);
+    let kind = reader.u8().map_err(bad)?;
+    if kind & HAS_REFS != 0 {
+        let count = reader.u32().map_err(bad)? as usize;
+        reader.bytes(count * REF_BYTES).map_err(bad)?;
+    }
+    match kind & !HAS_REFS {
+        PLAIN => plain::read(py, bytes, &mut reader, source),
+        PICKLE => pickled(py, bytes, &mut reader, source),
+        _ => Err(PyValueError::new_err("malformed value")),
+    }
+}
+
+/// Decodes what `Pickled::write` wrote. `whole` is the value's first byte: positions count from there.
+pub(crate) fn pickled<'py>(
+    py: Python<'py>,
+    whole: &[u8],
+    reader: &mut Reader<'_>,
+    source: &dyn Source,
+) -> PyResult<Bound<'py, PyAny>> {
+    let count = reader.u32().map_err(bad)?;
+    let length = reader.u64().map_err(bad)? as usize;
+    let buffers = PyList::empty(py);
+    let mut end = 0;
+    for _ in 0..count {
+        let (at, size) = (reader.u64().map_err(bad)? as usize, reader.u64().map_err(bad)? as usize);
+        let past = at.checked_add(size).filter(|past| *past <= whole.len()).ok_or_else(|| bad(wire::Malformed("buffer")))?;
+        end = end.max(past);
+        let (memory, start) = source.memory(at, size);
+        buffers.append(Bound::new(py, Buffer::new(memory, start, size))?)?;
+    }
+    let pickle = reader.bytes(length).map_err(bad)?;
+    let at = whole.len() - reader.rest().len();
+    if end > at {
+        reader.bytes(end - at).map_err(bad)?;
+    }
+    let pickle = pyo3::types::PyBytes::new(py, pickle);
+    if count == 0 {
+        let loads = LOADS_PLAIN.get_or_try_init(py, || Ok::<_, PyErr>(py.import("pickle")?.getattr("loads")?.unbind()))?;
+        return loads.bind(py).call1((pickle,));
+    }
+    let loads = LOADS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._pickle")?.getattr("loads")?.unbind()))?;
+    loads.bind(py).call1((pickle, buffers))
+}
+
+/// Decodes an error that travelled as a value.
+pub(crate) fn error_value<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    value(py, bytes, &Passing(bytes))
+}

@@ -1,0 +1,162 @@
+//! HOT: Python objects to bytes. A value begins with its references (`runtime::value`), then:
+//!
+//! | kind | what follows |
+//! |---|---|
+//! | `PLAIN` | see `plain` |
+//! | `PICKLE` | count of buffers (4 bytes), length of the pickle (8), then per buffer its position and length (8 each), the pickle, the buffers |
+//!
+//! Positions count from the value's first byte. Buffers are aligned to 64 bytes in the arena and to 8 elsewhere.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyList};
+use runtime::{Content, Runtime, value};
+
+use crate::buffer::Bytes;
+use crate::{context, door, errors, plain};
+
+pub(crate) const PLAIN: u8 = 1;
+pub(crate) const PICKLE: u8 = 2;
+/// Alignment of arrays and buffers in the arena.
+pub(crate) const STORED_ALIGNMENT: usize = 64;
+pub(crate) const INLINE_ALIGNMENT: usize = 8;
+
+static DUMPS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// An object that pickle has taken apart.
+pub(crate) struct Pickled<'py> {
+    pickle: Bound<'py, PyBytes>,
+    buffers: Vec<Bytes>,
+    /// Slots of the references in it.
+    pub(crate) refs: Vec<u32>,
+}
+
+/// Pickles an object, large buffers apart.
+pub(crate) fn pickle<'py>(object: &Bound<'py, PyAny>) -> PyResult<Pickled<'py>> {
+    let py = object.py();
+    let dumps = DUMPS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._pickle")?.getattr("dumps")?.unbind()))?;
+    let (result, refs) = context::encoding(|| dumps.bind(py).call1((object,)));
+    let (pickle, buffers): (Bound<'py, PyBytes>, Bound<'py, PyList>) = result?.extract()?;
+    let buffers = buffers.iter().map(|buffer| Bytes::of(&buffer)).collect::<PyResult<Vec<_>>>()?;
+    Ok(Pickled { pickle, buffers, refs })
+}
+
+impl Pickled<'_> {
+    /// Bytes it takes, give or take the padding.
+    pub(crate) fn size(&self) -> usize {
+        self.pickle.as_bytes().len() + self.buffers.iter().map(|buffer| buffer.as_slice().len() + 64).sum::<usize>() + 64
+    }
+
+    /// Everything before the buffers; `start` is how many bytes of the value stand before it. Returns the buffers' positions.
+    fn head(&self, to: &mut Vec<u8>, start: usize, alignment: usize) -> Vec<usize> {
+        let pickle = self.pickle.as_bytes();
+        to.extend_from_slice(&(self.buffers.len() as u32).to_le_bytes());
+        to.extend_from_slice(&(pickle.len() as u64).to_le_bytes());
+        let mut at = to.len() - start + 16 * self.buffers.len() + pickle.len();
+        let mut positions = Vec::with_capacity(self.buffers.len());
+        for buffer in &self.buffers {
+            at = at.next_multiple_of(alignment);
+            positions.push(at);
+            to.extend_from_slice(&(at as u64).to_le_bytes());
+            to.extend_from_slice(&(buffer.as_slice().len() as u64).to_le_bytes());
+            at += buffer.as_slice().len();
+        }
+        to.extend_from_slice(pickle);
+        positions
+    }
+
+    /// As one run of bytes behind `to`; positions count from `start`.
+    pub(crate) fn write(&self, to: &mut Vec<u8>, start: usize) {
+        let positions = self.head(to, start, INLINE_ALIGNMENT);
+        for (buffer, at) in self.buffers.iter().zip(positions) {
+            to.resize(start + at, 0);
+            to.extend_from_slice(buffer.as_slice());
+        }
+    }
+}
+
+/// The first bytes of a value: kind and references.
+pub(crate) fn write_refs(runtime: &Runtime, to: &mut Vec<u8>, kind: u8, refs: &[u32]) {
+    if refs.is_empty() {
+        to.push(kind);
+        return;
+    }
+    to.push(kind | value::HAS_REFS);
+    to.extend_from_slice(&(refs.len() as u32).to_le_bytes());
+    for slot in refs {
+        if let Some((id, owner)) = runtime.identity(*slot) {
+            value::write_ref(to, &id, owner);
+        }
+    }
+}
+
+/// An encoded value and the slots of the references in it.
+pub(crate) struct Encoded {
+    pub(crate) content: Content,
+    pub(crate) refs: Vec<u32>,
+}
+
+/// Encodes one value: small ones into bytes, large ones straight into the arena.
+pub(crate) fn encode(runtime: &Runtime, object: &Bound<'_, PyAny>) -> PyResult<Encoded> {
+    if let Some((dtype, shape, bytes)) = plain::simple_array(object)
+        && bytes.as_slice().len() > wire::INLINE_BYTES_MAX / 2
+    {
+        let mut head = vec![PLAIN];
+        plain::write_array_head(&mut head, &dtype, &shape, bytes.as_slice().len());
+        return store_parts(object.py(), runtime, head, &[bytes.as_slice()], STORED_ALIGNMENT, Vec::new());
+    }
+    let mut to = Vec::with_capacity(64);
+    to.push(PLAIN);
+    if plain::write(object, &mut to) {
+        if to.len() <= wire::INLINE_BYTES_MAX {
+            return Ok(Encoded { content: Content::Inline(to), refs: Vec::new() });
+        }
+        // A plain value that large has no arrays in it that would need another alignment, unless it is a tuple of arrays.
+        if to.get(1) != Some(&b't') {
+            return store_parts(object.py(), runtime, to, &[], 1, Vec::new());
+        }
+    }
+    let pickled = pickle(object)?;
+    let mut to = Vec::new();
+    write_refs(runtime, &mut to, PICKLE, &pickled.refs);
+    if pickled.size() <= wire::INLINE_BYTES_MAX {
+        pickled.write(&mut to, 0);
+        return Ok(Encoded { content: Content::Inline(to), refs: pickled.refs });
+    }
+    pickled.head(&mut to, 0, STORED_ALIGNMENT);
+    let buffers: Vec<&[u8]> = pickled.buffers.iter().map(Bytes::as_slice).collect();
+    store_parts(object.py(), runtime, to, &buffers, STORED_ALIGNMENT, pickled.refs.clone())
+}
+
+/// Writes `head` and then each part, aligned, into a fresh block of the arena. The one copy that a large value costs.
+fn store_parts(
+    py: Python<'_>,
+    runtime: &Runtime,
+    head: Vec<u8>,
+    parts: &[&[u8]],
+    alignment: usize,
+    refs: Vec<u32>,
+) -> PyResult<Encoded> {
+    let length = parts.iter().fold(head.len(), |at, part| at.next_multiple_of(alignment) + part.len());
+    let reserved = match runtime.try_reserve(length as u64) {
+        Some(reservation) => Ok(reservation),
+        None => door::enter(py, || runtime.reserve(length as u64)),
+    };
+    let mut block = reserved.map_err(|error| match error {
+        runtime::Error::StoreFull(why) => errors::named(py, "ObjectStoreFullError", format!("cannot store {length} bytes: {why}")),
+        other => errors::from_runtime(&other),
+    })?;
+    let place = door::enter(py, || {
+        let room = block.as_mut_slice();
+        room[..head.len()].copy_from_slice(&head);
+        let mut at = head.len();
+        for part in parts {
+            let aligned = at.next_multiple_of(alignment);
+            room[at..aligned].fill(0);
+            store::copy_into(&mut room[aligned..aligned + part.len()], part);
+            at = aligned + part.len();
+        }
+        block.seal()
+    });
+    Ok(Encoded { content: Content::Stored(place), refs })
+}

@@ -1,0 +1,119 @@
+//! Errors of the engine as the exceptions that users know. The classes are Python's; they are looked up when first needed.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+static TRANSLATE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+fn exceptions(py: Python<'_>) -> PyResult<&Py<PyModule>> {
+    CLASSES.get_or_try_init(py, || Ok(py.import("eagleray.exceptions")?.unbind()))
+}
+
+/// An exception of `eagleray.exceptions` by name.
+pub(crate) fn named(py: Python<'_>, class: &str, text: impl AsRef<str>) -> PyErr {
+    let made = exceptions(py).and_then(|module| module.bind(py).getattr(class)?.call1((text.as_ref(),)));
+    match made {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(error) => error,
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "errors are made where the lock may not be held")]
+pub(crate) fn from_runtime(error: &runtime::Error) -> PyErr {
+    Python::attach(|py| match error {
+        runtime::Error::Refused(why) => PyRuntimeError::new_err(why.clone()),
+        runtime::Error::Closed => named(py, "RaySystemError", "Ray has not been started yet, or was shut down."),
+        runtime::Error::StoreFull(why) => named(py, "ObjectStoreFullError", why),
+        runtime::Error::TimedOut(what) => named(py, "GetTimeoutError", what),
+        runtime::Error::Interrupted => pyo3::exceptions::PyKeyboardInterrupt::new_err(()),
+        runtime::Error::NameTaken => PyValueError::new_err("the name is taken"),
+        runtime::Error::TooManyPending { pending, limit } => named(
+            py,
+            "PendingCallsLimitExceeded",
+            format!("The actor has {pending} pending calls; max_pending_calls is {limit}. Wait for some of them first."),
+        ),
+        runtime::Error::Os { .. } => PyRuntimeError::new_err(error.to_string()),
+    })
+}
+
+/// Python's `eagleray._failures.to_exception` turns a failure into what `get` raises.
+pub(crate) fn from_failure(py: Python<'_>, failure: &model::Failure, object: &model::ObjectId) -> PyErr {
+    let made = TRANSLATE
+        .get_or_try_init(py, || Ok(py.import("eagleray._failures")?.getattr("to_exception")?.unbind()))
+        .and_then(|translate: &Py<PyAny>| {
+            let described = describe(py, failure)?;
+            described.set_item("task_id", object.task().to_string())?;
+            described.set_item("object_id", object.to_string())?;
+            translate.bind(py).call1((described,))
+        });
+    match made {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(error) => error,
+    }
+}
+
+/// A failure as a dict: `kind` and what belongs to it.
+fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'py, PyDict>> {
+    use model::{ActorDeath, Failure, WorkerExit};
+    let dict = PyDict::new(py);
+    let error_value = |bytes: &[u8]| crate::decode::error_value(py, bytes);
+    match failure {
+        Failure::Raised(error) | Failure::Retryable(error) => {
+            dict.set_item("kind", "raised")?;
+            dict.set_item("error", error_value(error)?)?;
+        }
+        Failure::Argument { task, cause } => {
+            dict.set_item("kind", "argument")?;
+            dict.set_item("task", &**task)?;
+            dict.set_item("cause", describe(py, cause)?)?;
+        }
+        Failure::WorkerDied(exit) => {
+            dict.set_item("kind", "worker_died")?;
+            dict.set_item("text", exit.to_string())?;
+            if let WorkerExit::Code(code) = exit {
+                dict.set_item("code", code)?;
+            }
+        }
+        Failure::Cancelled => dict.set_item("kind", "cancelled")?,
+        Failure::ActorDied(actor, death) => {
+            dict.set_item("kind", "actor_died")?;
+            dict.set_item("actor_id", actor.to_string())?;
+            match death {
+                ActorDeath::Killed => dict.set_item("death", "killed")?,
+                ActorDeath::Exited => dict.set_item("death", "exited")?,
+                ActorDeath::Crashed(exit) => {
+                    dict.set_item("death", "crashed")?;
+                    dict.set_item("text", exit.to_string())?;
+                }
+                ActorDeath::InitFailed(error) => {
+                    dict.set_item("death", "init_failed")?;
+                    dict.set_item("error", error_value(error)?)?;
+                }
+                ActorDeath::OwnerDied => dict.set_item("death", "owner_died")?,
+                ActorDeath::OutOfScope => dict.set_item("death", "out_of_scope")?,
+                ActorDeath::NeverExisted => dict.set_item("death", "never_existed")?,
+                ActorDeath::NodeDied => dict.set_item("death", "node_died")?,
+            }
+        }
+        Failure::ActorUnavailable { actor, may_have_run } => {
+            dict.set_item("kind", "actor_unavailable")?;
+            dict.set_item("actor_id", actor.to_string())?;
+            dict.set_item("may_have_run", may_have_run)?;
+        }
+        Failure::OwnerDied => dict.set_item("kind", "owner_died")?,
+        Failure::Freed => dict.set_item("kind", "freed")?,
+        Failure::NodeDied => dict.set_item("kind", "node_died")?,
+        Failure::StoreFull(why) => {
+            dict.set_item("kind", "store_full")?;
+            dict.set_item("text", &**why)?;
+        }
+    }
+    Ok(dict)
+}
+
+pub(crate) fn register(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+    Ok(())
+}

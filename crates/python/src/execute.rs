@@ -1,0 +1,529 @@
+//! HOT: the worker's loop: take a call, decode, run, encode, reply.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use model::{Failure, FunctionId, TaskId, Template};
+use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use runtime::{CallArg, CallHandle, Content, IncomingCall, Runtime, Stage, Work};
+use wire::Reader;
+use wire::frame::Value;
+
+use crate::door::Signals;
+use crate::function::{DEPENDENCY, PICKLED};
+use crate::{context, decode, door, encode, plain, session};
+
+/// User code runs on the main thread right now: a cancel may interrupt it.
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// The assignment that Python has taken over.
+static ASSIGNED: AtomicU64 = AtomicU64::new(0);
+
+/// Lets Python take over what a new lease gives, before anything of it runs.
+#[inline]
+fn follow_assignment(runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>) -> PyResult<()> {
+    let serial = runtime.assignments();
+    if ASSIGNED.load(Ordering::Relaxed) != serial {
+        ASSIGNED.store(serial, Ordering::Relaxed);
+        worker.call_method0("assigned")?;
+    }
+    Ok(())
+}
+
+thread_local! {
+    static FUNCTIONS: RefCell<HashMap<FunctionId, Py<PyAny>>> = RefCell::new(HashMap::new());
+    /// Bound methods, by the address of the template, which is kept so that the address stays its own.
+    static METHODS: RefCell<HashMap<usize, (Arc<Template>, Py<PyAny>)>> = RefCell::new(HashMap::new());
+}
+
+/// Serves calls on this thread until it is told to end. `worker` is Python's `eagleray._worker.Worker`. Returns how to end:
+/// "exit", "abort", or "built" once an actor that is served otherwise (by threads or an event loop) was built.
+#[pyfunction]
+fn serve(py: Python<'_>, worker: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    let runtime = session::current_or_start(py)?;
+    loop {
+        match next(py, &runtime)? {
+            None => {}
+            Some(Work::Exit(true)) => return Ok("exit"),
+            Some(Work::Exit(false)) => return Ok("abort"),
+            Some(Work::Build(build)) => {
+                if build_actor(py, &runtime, worker, &build)? {
+                    return Ok("built");
+                }
+            }
+            Some(Work::Call(call)) => {
+                if run(py, &runtime, worker, &call)? {
+                    return Ok("exit");
+                }
+            }
+        }
+    }
+}
+
+fn next(py: Python<'_>, runtime: &Arc<Runtime>) -> PyResult<Option<Work>> {
+    // A moment with the interpreter's lock: a caller that waits for replies sends its next call within microseconds.
+    let found = std::cell::RefCell::new(None);
+    let has_found = runtime.poll(|| {
+        if found.borrow().is_none() {
+            *found.borrow_mut() = runtime.try_next_work();
+        }
+        found.borrow().is_some()
+    });
+    if has_found {
+        return Ok(found.into_inner());
+    }
+    let mut signals = Signals::default();
+    let work = door::enter(py, || runtime.next_work(None, &mut signals));
+    match work {
+        Some(work) => Ok(Some(work)),
+        None => py.check_signals().map(|()| None),
+    }
+}
+
+/// Builds the actor; true if Python wants to serve it otherwise.
+fn build_actor(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, build: &runtime::Build) -> PyResult<bool> {
+    runtime.set_label(&build.options.class_name);
+    let spec = Spec::read(&build.spec).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let options = &build.options;
+    context::set_task(Some(spec.creation));
+    let (args, came_with) = context::decoding(|| spec.args(py));
+    let built = args.and_then(|(args, kwargs)| {
+        let about = PyDict::new(py);
+        about.set_item("actor_id", PyBytes::new(py, &build.actor.0))?;
+        about.set_item("class_id", PyBytes::new(py, &spec.class.0))?;
+        about.set_item("class_name", &*options.class_name)?;
+        about.set_item("name", &*options.name)?;
+        about.set_item("namespace", &*options.namespace)?;
+        about.set_item("concurrency", options.concurrency)?;
+        about.set_item("is_async", options.is_async)?;
+        about.set_item("incarnation", build.incarnation)?;
+        about.set_item("meta", PyBytes::new(py, spec.meta))?;
+        worker.call_method1("build", (about, args, kwargs))
+    });
+    context::set_task(None);
+    // References that came with the constructor stay registered by the actor's creator; those the actor keeps are claimed here.
+    for slot in came_with {
+        runtime.claim_share(slot);
+    }
+    match built {
+        Ok(is_served_otherwise) => {
+            runtime.built(build.actor, Ok(()));
+            is_served_otherwise.extract()
+        }
+        Err(error) => {
+            if error.is_instance_of::<PySystemExit>(py) {
+                return Err(error);
+            }
+            let name = format!("{}.__init__", options.class_name);
+            let failure = worker.call_method1("fail", (error.into_value(py), name, false))?;
+            let (error, _): (Bound<'_, PyAny>, bool) = failure.extract()?;
+            runtime.built(build.actor, Err(error_bytes(runtime, &error)?));
+            Ok(false)
+        }
+    }
+}
+
+/// An actor's spec, as its creator wrote it.
+struct Spec<'a> {
+    meta: &'a [u8],
+    class: FunctionId,
+    creation: TaskId,
+    payload: &'a [u8],
+    refs: &'a [u8],
+}
+
+impl<'a> Spec<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self, wire::Malformed> {
+        let mut reader = Reader::new(bytes);
+        Ok(Self {
+            meta: reader.counted()?,
+            class: FunctionId(reader.array()?),
+            creation: TaskId(reader.array()?),
+            payload: reader.counted()?,
+            refs: reader.rest(),
+        })
+    }
+
+    /// The constructor's arguments; refs among them are read here, which waits until they are ready.
+    fn args<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+        let native = py.import("eagleray._native")?;
+        let mut values = Vec::new();
+        for raw in self.refs.chunks_exact(runtime::value::REF_BYTES) {
+            let owner = u64::from_le_bytes(raw[28..].try_into().expect("eight bytes"));
+            let object = native.getattr("rebuild_ref")?.call1((PyBytes::new(py, &raw[..28]), owner))?;
+            values.push(native.getattr("get")?.call1((object,))?);
+        }
+        decode_args(py, self.payload, |index| {
+            values.get(index).cloned().ok_or_else(|| PyValueError::new_err("malformed argument"))
+        })
+    }
+}
+
+/// Turns a payload back into arguments.
+fn decode_args<'py>(
+    py: Python<'py>,
+    payload: &[u8],
+    mut dependency: impl FnMut(usize) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+    let bad = |error: wire::Malformed| PyValueError::new_err(error.to_string());
+    let mut reader = Reader::new(payload);
+    let positional = reader.u32().map_err(bad)?;
+    let keywords = reader.u32().map_err(bad)?;
+    let mut decode_one = |reader: &mut Reader<'_>| -> PyResult<Bound<'py, PyAny>> {
+        match reader.rest().first() {
+            Some(&DEPENDENCY) => {
+                reader.u8().map_err(bad)?;
+                dependency(reader.u32().map_err(bad)? as usize)
+            }
+            Some(&PICKLED) => {
+                reader.u8().map_err(bad)?;
+                let bytes = reader.counted().map_err(bad)?;
+                decode::pickled(py, bytes, &mut Reader::new(bytes), &decode::Passing(bytes))
+            }
+            _ => plain::read(py, payload, reader, &decode::Passing(payload)),
+        }
+    };
+    let args = if positional == 0 {
+        PyTuple::empty(py)
+    } else {
+        let mut values = Vec::with_capacity(positional as usize);
+        for _ in 0..positional {
+            values.push(decode_one(&mut reader)?);
+        }
+        PyTuple::new(py, values)?
+    };
+    if keywords == 0 {
+        return Ok((args, None));
+    }
+    let kwargs = PyDict::new(py);
+    for _ in 0..keywords {
+        let name = std::str::from_utf8(reader.counted().map_err(bad)?).map_err(|_| PyValueError::new_err("malformed name"))?;
+        kwargs.set_item(PyString::intern(py, name), decode_one(&mut reader)?)?;
+    }
+    Ok((args, Some(kwargs)))
+}
+
+fn call_args<'py>(
+    py: Python<'py>,
+    runtime: &Arc<Runtime>,
+    call: &IncomingCall,
+) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+    let deps = call.args(runtime).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    decode_args(py, call.payload(), |index| match deps.get(index) {
+        Some(CallArg::Inline(bytes)) => decode::value(py, bytes, &decode::Passing(bytes)),
+        Some(CallArg::Stored(view)) => decode::value(py, view.as_slice(), &decode::Stored(view)),
+        None => Err(PyValueError::new_err("malformed argument")),
+    })
+}
+
+/// The callable behind a template: a function, or a bound method of the actor.
+fn callable<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>, template: &Arc<Template>) -> PyResult<Bound<'py, PyAny>> {
+    if template.method.is_empty() {
+        let known = FUNCTIONS.with(|table| table.borrow().get(&template.function).map(|known| known.clone_ref(py)));
+        if let Some(known) = known {
+            return Ok(known.into_bound(py));
+        }
+        let loaded = worker.call_method1("load", (PyBytes::new(py, &template.function.0), &*template.name))?;
+        FUNCTIONS.with(|table| table.borrow_mut().insert(template.function, loaded.clone().unbind()));
+        return Ok(loaded);
+    }
+    let address = Arc::as_ptr(template) as usize;
+    let known = METHODS.with(|table| table.borrow().get(&address).map(|(_, known)| known.clone_ref(py)));
+    if let Some(known) = known {
+        return Ok(known.into_bound(py));
+    }
+    let method = worker.call_method1("method", (&*template.method,))?;
+    METHODS.with(|table| table.borrow_mut().insert(address, (template.clone(), method.clone().unbind())));
+    Ok(method)
+}
+
+/// tour(task) 7: the worker decodes the arguments, runs the user's code and encodes what it returns. True: it has served as many calls
+/// as it may.
+fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: &IncomingCall) -> PyResult<bool> {
+    let template = &call.template;
+    let task = call.handle.task;
+    runtime.set_label(&template.name);
+    context::set_task(Some(task));
+    let clock = Stage::clock();
+    let (decoded, came_with) = context::decoding(|| {
+        follow_assignment(runtime, worker)?;
+        let function = callable(py, worker, template)?;
+        let (args, kwargs) = call_args(py, runtime, call)?;
+        Ok::<_, PyErr>((function, args, kwargs))
+    });
+    Stage::Deserialise.add(clock);
+    let result = match decoded {
+        Err(error) => Err(error),
+        Ok(_) if runtime.is_interrupted(&task) => Err(PyKeyboardInterrupt::new_err(())),
+        Ok((function, args, kwargs)) => {
+            let clock = Stage::clock();
+            IS_RUNNING.store(true, Ordering::SeqCst);
+            let result = function.call(args, kwargs.as_ref());
+            IS_RUNNING.store(false, Ordering::SeqCst);
+            Stage::Run.add(clock);
+            result
+        }
+    };
+    let body = reply_body(py, runtime, worker, template, task, result);
+    context::set_task(None);
+    match body {
+        Ok(body) => {
+            runtime.reply(call.handle, body, &came_with);
+            if template.calls_max > 0 && worker.call_method1("count", (PyBytes::new(py, &template.function.0), template.calls_max))?.extract()? {
+                runtime.leaving();
+                return Ok(true);
+            }
+            Ok(false)
+        }
+        // The user's code asked to exit: the call is lost with the process, as its caller will see.
+        Err(error) => Err(error),
+    }
+}
+
+/// Encodes a result, or the failure that an exception is.
+fn reply_body(
+    py: Python<'_>,
+    runtime: &Arc<Runtime>,
+    worker: &Bound<'_, PyAny>,
+    template: &Template,
+    task: TaskId,
+    result: PyResult<Bound<'_, PyAny>>,
+) -> PyResult<Vec<u8>> {
+    let encoded = result.and_then(|value| encode_returns(runtime, template, &value));
+    let was_cancelled = runtime.is_interrupted(&task);
+    let mut body = Vec::new();
+    match encoded {
+        Ok(body) if !(was_cancelled && !template.method.is_empty()) => return Ok(body),
+        Ok(_) => {
+            body.extend_from_slice(&1_u32.to_le_bytes());
+            Value::write_failure(&Failure::Cancelled, &mut body);
+        }
+        Err(error) if error.is_instance_of::<PySystemExit>(py) => return Err(error),
+        Err(error) => {
+            body.extend_from_slice(&1_u32.to_le_bytes());
+            let is_interrupt = error.is_instance_of::<PyKeyboardInterrupt>(py);
+            if was_cancelled || is_interrupt {
+                Value::write_failure(&Failure::Cancelled, &mut body);
+            } else {
+                let failure = worker.call_method1("fail", (error.into_value(py), &*template.name, template.retry_exceptions))?;
+                let (error, retry): (Bound<'_, PyAny>, bool) = failure.extract()?;
+                let bytes = error_bytes(runtime, &error)?;
+                Value::Raised { error: &bytes, retry }.write(&mut body);
+            }
+        }
+    }
+    Ok(body)
+}
+
+/// An exception as a value that lives in frames, whatever its size.
+fn error_bytes(runtime: &Arc<Runtime>, error: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let pickled = encode::pickle(error)?;
+    let mut bytes = Vec::new();
+    encode::write_refs(runtime, &mut bytes, encode::PICKLE, &pickled.refs);
+    pickled.write(&mut bytes, 0);
+    Ok(bytes)
+}
+
+fn encode_returns(runtime: &Arc<Runtime>, template: &Template, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let mut body = Vec::with_capacity(64);
+    body.extend_from_slice(&template.returns.to_le_bytes());
+    match template.returns {
+        0 => {}
+        1 => encode_return(runtime, value, &mut body)?,
+        count => {
+            let has = value.len().unwrap_or(usize::MAX);
+            if has != count as usize {
+                let has = if has == usize::MAX { "no sequence".to_string() } else { has.to_string() };
+                return Err(PyValueError::new_err(format!(
+                    "Task returned {has} objects, but num_returns={count}."
+                )));
+            }
+            for item in value.try_iter()? {
+                encode_return(runtime, &item?, &mut body)?;
+            }
+        }
+    }
+    Ok(body)
+}
+
+#[inline]
+fn encode_return(runtime: &Arc<Runtime>, value: &Bound<'_, PyAny>, body: &mut Vec<u8>) -> PyResult<()> {
+    let encoded = encode::encode(runtime, value)?;
+    match encoded.content {
+        Content::Inline(bytes) => Value::Inline(&bytes).write(body),
+        Content::Stored(place) => Value::Stored { offset: place.offset, length: place.length }.write(body),
+    }
+    // Refs in the value are held by handles in the value itself until the reply has registered the caller's shares.
+    Ok(())
+}
+
+/// A call in the hands of an event loop.
+#[pyclass(frozen, module = "eagleray._native")]
+pub(crate) struct Call {
+    handle: CallHandle,
+    template: Arc<Template>,
+    came_with: Vec<u32>,
+    /// The bound method.
+    #[pyo3(get)]
+    function: Py<PyAny>,
+    /// Positional arguments.
+    #[pyo3(get)]
+    args: Py<PyTuple>,
+    /// Keyword arguments.
+    #[pyo3(get)]
+    kwargs: Option<Py<PyDict>>,
+}
+
+#[pymethods]
+impl Call {
+    #[getter]
+    fn task_id(&self) -> String {
+        self.handle.task.to_string()
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.template.name
+    }
+
+    /// Whether the caller cancelled it.
+    fn is_cancelled(&self) -> bool {
+        session::current().is_some_and(|runtime| runtime.is_interrupted(&self.handle.task))
+    }
+
+    /// Answers with a value.
+    fn finish(&self, py: Python<'_>, worker: &Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        self.answer(py, worker, Ok(value))
+    }
+
+    /// Answers with an exception.
+    fn fail(&self, py: Python<'_>, worker: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) -> PyResult<()> {
+        self.answer(py, worker, Err(PyErr::from_value(error)))
+    }
+
+    /// Answers that it was cancelled.
+    fn cancelled(&self, py: Python<'_>) -> PyResult<()> {
+        let runtime = session::current_or_start(py)?;
+        let mut body = 1_u32.to_le_bytes().to_vec();
+        Value::write_failure(&Failure::Cancelled, &mut body);
+        runtime.reply(self.handle, body, &self.came_with);
+        Ok(())
+    }
+}
+
+impl Call {
+    fn answer(&self, py: Python<'_>, worker: &Bound<'_, PyAny>, result: PyResult<Bound<'_, PyAny>>) -> PyResult<()> {
+        let runtime = session::current_or_start(py)?;
+        let body = reply_body(py, &runtime, worker, &self.template, self.handle.task, result)?;
+        runtime.reply(self.handle, body, &self.came_with);
+        Ok(())
+    }
+}
+
+/// For event loops: a `Call`, "exit", "abort", or nothing if there is none right now.
+#[pyfunction]
+fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let runtime = session::current_or_start(py)?;
+    let call = match runtime.try_next_work() {
+        None | Some(Work::Build(_)) => return Ok(None),
+        Some(Work::Exit(gracefully)) => {
+            return Ok(Some(PyString::new(py, if gracefully { "exit" } else { "abort" }).into_any()));
+        }
+        Some(Work::Call(call)) => call,
+    };
+    runtime.set_label(&call.template.name);
+    let (decoded, came_with) = context::decoding(|| {
+        let function = callable(py, worker, &call.template)?;
+        let (args, kwargs) = call_args(py, &runtime, &call)?;
+        Ok::<_, PyErr>((function, args, kwargs))
+    });
+    match decoded {
+        Ok((function, args, kwargs)) => {
+            let call = Call {
+                handle: call.handle,
+                template: call.template,
+                came_with,
+                function: function.unbind(),
+                args: args.unbind(),
+                kwargs: kwargs.map(Bound::unbind),
+            };
+            Ok(Some(Bound::new(py, call)?.into_any()))
+        }
+        Err(error) => {
+            let body = reply_body(py, &runtime, worker, &call.template, call.handle.task, Err(error))?;
+            runtime.reply(call.handle, body, &came_with);
+            Ok(None)
+        }
+    }
+}
+
+/// For event loops: waits until a call may have come, at most `seconds`. Without the interpreter's lock.
+#[pyfunction]
+fn wait_call(py: Python<'_>, seconds: Option<f64>) -> PyResult<()> {
+    let runtime = session::current_or_start(py)?;
+    let deadline = seconds.map(|seconds| net::clock::now_ns() + (seconds.clamp(0.0, 1e6) * 1e9) as u64);
+    let mut signals = Signals::default();
+    let waited = door::enter(py, || runtime.wait_work(deadline, &mut signals));
+    waited.map_err(|error| signals.raise(&error))
+}
+
+/// Whether a call has come. For event loops that spin.
+#[pyfunction]
+fn poll_call(py: Python<'_>) -> PyResult<bool> {
+    let runtime = session::current_or_start(py)?;
+    Ok(runtime.poll(|| runtime.has_work()))
+}
+
+/// Whether the task that runs on the main thread was cancelled: asked by the signal handler.
+#[pyfunction]
+fn shall_interrupt() -> bool {
+    IS_RUNNING.load(Ordering::SeqCst)
+        && session::current()
+            .zip(context::current_task())
+            .is_some_and(|(runtime, task)| runtime.is_interrupted(&task))
+}
+
+/// Whether this running task was cancelled.
+#[pyfunction]
+fn is_cancelled() -> bool {
+    session::current().zip(context::current_task()).is_some_and(|(runtime, task)| runtime.is_interrupted(&task))
+}
+
+/// This worker is about to end on its own will.
+#[pyfunction]
+fn leaving(py: Python<'_>) -> PyResult<()> {
+    let runtime = session::current_or_start(py)?;
+    door::enter(py, || runtime.leaving());
+    Ok(())
+}
+
+/// Runs `function` as if it were part of the task with this id (hex), on this thread.
+#[pyfunction]
+fn set_task(id: Option<&str>) -> PyResult<Option<String>> {
+    let id = match id {
+        None => None,
+        Some(hex) => {
+            let bytes: Option<Vec<u8>> =
+                (0..hex.len() / 2).map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()).collect();
+            let id = bytes.and_then(|bytes| TaskId::from_slice(&bytes).ok());
+            Some(id.ok_or_else(|| PyValueError::new_err("a task id has 24 bytes"))?)
+        }
+    };
+    Ok(context::set_task(id).map(|id| id.to_string()))
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Call>()?;
+    module.add_function(wrap_pyfunction!(serve, module)?)?;
+    module.add_function(wrap_pyfunction!(try_call, module)?)?;
+    module.add_function(wrap_pyfunction!(wait_call, module)?)?;
+    module.add_function(wrap_pyfunction!(poll_call, module)?)?;
+    module.add_function(wrap_pyfunction!(shall_interrupt, module)?)?;
+    module.add_function(wrap_pyfunction!(is_cancelled, module)?)?;
+    module.add_function(wrap_pyfunction!(leaving, module)?)?;
+    module.add_function(wrap_pyfunction!(set_task, module)?)
+}

@@ -1,0 +1,290 @@
+//! HOT: `f.remote(...)`: arguments to bytes, one submission, refs back.
+
+use std::sync::{Arc, Mutex};
+
+use model::{FunctionId, Need, Quantity, Resources, Template};
+use owner_target::Target;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use runtime::{Content, Runtime, Submission};
+use smallvec::SmallVec;
+
+use crate::encode::{self, Encoded};
+use crate::object_ref::ObjectRef;
+use crate::{context, errors, plain, session};
+
+mod owner_target {
+    pub(crate) use runtime::Target;
+}
+
+pub(crate) const DEPENDENCY: u8 = b'V';
+pub(crate) const PICKLED: u8 = b'P';
+/// An argument larger than this is put into the store and travels as a reference.
+const ARGUMENT_BYTES_MAX: usize = wire::INLINE_BYTES_MAX;
+
+/// What is checked of a call before it is sent: a signature compiled once.
+pub(crate) struct Arity {
+    pub(crate) min: usize,
+    /// `usize::MAX`: any number.
+    pub(crate) max: usize,
+    /// Positional arguments within the limits are all that is needed.
+    pub(crate) is_plain: bool,
+    /// Python's `Signature.check(args, kwargs)`, for everything else.
+    pub(crate) check: Py<PyAny>,
+}
+
+impl Arity {
+    pub(crate) fn of(signature: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let max: isize = signature.getattr("max_positional")?.extract()?;
+        Ok(Self {
+            min: signature.getattr("min_positional")?.extract()?,
+            max: usize::try_from(max).unwrap_or(usize::MAX),
+            is_plain: signature.getattr("plain")?.extract()?,
+            check: signature.getattr("check")?.unbind(),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn check(&self, args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let count = args.len();
+        let has_keywords = kwargs.is_some_and(|kwargs| !kwargs.is_empty());
+        if self.is_plain && !has_keywords && count >= self.min && count <= self.max {
+            return Ok(());
+        }
+        let py = args.py();
+        let kwargs = kwargs.map_or_else(|| PyDict::new(py), Clone::clone);
+        self.check.bind(py).call1((args, kwargs)).map(drop)
+    }
+}
+
+/// Arguments, ready to go.
+#[derive(Default)]
+pub(crate) struct Payload {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) deps: SmallVec<[u32; 2]>,
+    pub(crate) contains: SmallVec<[u32; 0]>,
+    /// Refs made for large arguments; dropped once the call holds them.
+    temporaries: Vec<ObjectRef>,
+}
+
+/// tour(task) 2: arguments become bytes; refs among them become dependencies, refs inside them are noted.
+pub(crate) fn encode_args(
+    runtime: &Arc<Runtime>,
+    args: &Bound<'_, PyTuple>,
+    kwargs: Option<&Bound<'_, PyDict>>,
+    callee: &str,
+) -> PyResult<Payload> {
+    let mut payload = Payload { bytes: Vec::with_capacity(64), ..Payload::default() };
+    let keywords = kwargs.map_or(0, |kwargs| kwargs.len());
+    payload.bytes.extend_from_slice(&(args.len() as u32).to_le_bytes());
+    payload.bytes.extend_from_slice(&(keywords as u32).to_le_bytes());
+    for arg in args.iter_borrowed() {
+        encode_arg(runtime, &arg, &mut payload, callee)?;
+    }
+    if let Some(kwargs) = kwargs {
+        for (name, arg) in kwargs.iter() {
+            let name: String = name.extract()?;
+            payload.bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
+            payload.bytes.extend_from_slice(name.as_bytes());
+            encode_arg(runtime, &arg, &mut payload, callee)?;
+        }
+    }
+    Ok(payload)
+}
+
+fn encode_arg(runtime: &Arc<Runtime>, arg: &Bound<'_, PyAny>, payload: &mut Payload, callee: &str) -> PyResult<()> {
+    if let Ok(object) = arg.cast::<ObjectRef>() {
+        let slot = object.get().slot_in(runtime).ok_or_else(|| unknown_ref("an argument"))?;
+        add_dependency(payload, slot);
+        return Ok(());
+    }
+    let start = payload.bytes.len();
+    if let Some((.., bytes)) = plain::simple_array(arg)
+        && bytes.as_slice().len() > ARGUMENT_BYTES_MAX
+    {
+        return put_argument(runtime, encode::encode(runtime, arg)?, payload);
+    }
+    if plain::write(arg, &mut payload.bytes) {
+        if payload.bytes.len() - start > ARGUMENT_BYTES_MAX {
+            payload.bytes.truncate(start);
+            return put_argument(runtime, encode::encode(runtime, arg)?, payload);
+        }
+        return Ok(());
+    }
+    let pickled = encode::pickle(arg).map_err(|error| unserializable(arg, callee, error))?;
+    if pickled.size() > ARGUMENT_BYTES_MAX {
+        return put_argument(runtime, encode::encode(runtime, arg)?, payload);
+    }
+    payload.bytes.push(PICKLED);
+    let length_at = payload.bytes.len();
+    payload.bytes.extend_from_slice(&[0; 4]);
+    pickled.write(&mut payload.bytes, length_at + 4);
+    let length = (payload.bytes.len() - length_at - 4) as u32;
+    payload.bytes[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+    payload.contains.extend(pickled.refs.iter().copied());
+    Ok(())
+}
+
+fn add_dependency(payload: &mut Payload, slot: u32) {
+    payload.bytes.push(DEPENDENCY);
+    payload.bytes.extend_from_slice(&(payload.deps.len() as u32).to_le_bytes());
+    payload.deps.push(slot);
+}
+
+fn put_argument(runtime: &Arc<Runtime>, encoded: Encoded, payload: &mut Payload) -> PyResult<()> {
+    let object = put_encoded(runtime, encoded);
+    add_dependency(payload, object.held.as_ref().expect("put just now").1);
+    payload.temporaries.push(object);
+    Ok(())
+}
+
+/// Keeps an encoded value; returns its ref.
+pub(crate) fn put_encoded(runtime: &Arc<Runtime>, encoded: Encoded) -> ObjectRef {
+    let (task, _) = context::next_child(&runtime.root);
+    let id = model::ObjectId::of(task, 0);
+    let content = match encoded.content {
+        Content::Inline(bytes) => Content::Inline(bytes),
+        Content::Stored(place) => Content::Stored(place),
+    };
+    let slot = runtime.put(id, content, &encoded.refs);
+    ObjectRef::holding(runtime, slot, id)
+}
+
+pub(crate) fn unknown_ref(what: &str) -> PyErr {
+    pyo3::exceptions::PyValueError::new_err(format!(
+        "{what} is a Ray object whose owner is unknown: the ref is from an earlier session, another cluster, or was made from bytes"
+    ))
+}
+
+fn unserializable(arg: &Bound<'_, PyAny>, callee: &str, error: PyErr) -> PyErr {
+    let py = arg.py();
+    let made = py
+        .import("eagleray._serialization_trace")
+        .and_then(|module| module.getattr("argument_error")?.call1((arg, callee)));
+    match made {
+        Ok(exception) => {
+            let raised = PyErr::from_value(exception);
+            raised.set_cause(py, Some(error));
+            raised
+        }
+        Err(_) => PyTypeError::new_err(format!("Could not serialize the argument for a task or actor {callee}: {error}")),
+    }
+}
+
+/// Submits, and turns the objects into what `.remote()` returns.
+pub(crate) fn submit<'py>(
+    py: Python<'py>,
+    runtime: &Arc<Runtime>,
+    template: &Arc<Template>,
+    target: Target,
+    payload: Payload,
+    pending_max: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (id, parent) = context::next_child(&runtime.root);
+    let call = Submission {
+        template: template.clone(),
+        target,
+        id,
+        parent,
+        payload: payload.bytes,
+        deps: payload.deps,
+        contains: payload.contains,
+        pending_max,
+    };
+    let made = runtime.submit(call).map_err(|error| errors::from_runtime(&error))?;
+    drop(payload.temporaries);
+    match &made[..] {
+        [] => Ok(py.None().into_bound(py)),
+        [(slot, id)] => Ok(Bound::new(py, ObjectRef::holding(runtime, *slot, *id))?.into_any()),
+        many => {
+            let refs = many.iter().map(|(slot, id)| Bound::new(py, ObjectRef::holding(runtime, *slot, *id)));
+            Ok(PyList::new(py, refs.collect::<PyResult<Vec<_>>>()?)?.into_any())
+        }
+    }
+}
+
+/// Resources from Python: public names to ten-thousandths.
+pub(crate) fn resources(dict: &Bound<'_, PyDict>) -> PyResult<Resources> {
+    let mut resources = Resources::default();
+    for (name, amount) in dict.iter() {
+        resources.set(&name.extract::<String>()?, Quantity(amount.extract()?));
+    }
+    Ok(resources)
+}
+
+/// A remote function under one set of options.
+#[pyclass(frozen, weakref, module = "eagleray._native")]
+pub(crate) struct Function {
+    arity: Arity,
+    /// `prepare() -> bytes`: exports the body for the session that is running and returns its id.
+    prepare: Py<PyAny>,
+    template: Template,
+    callee: String,
+    ready: Mutex<Option<(usize, Arc<Template>)>>,
+}
+
+#[pymethods]
+impl Function {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "called once per function from one place, by keyword")]
+    #[pyo3(signature = (*, signature, prepare, name, callee, needs, returns, retries_max, retry_exceptions, calls_max))]
+    fn new(
+        signature: &Bound<'_, PyAny>,
+        prepare: Py<PyAny>,
+        name: &str,
+        callee: String,
+        needs: &Bound<'_, PyDict>,
+        returns: u32,
+        retries_max: i32,
+        retry_exceptions: bool,
+        calls_max: u32,
+    ) -> PyResult<Self> {
+        let template = Template {
+            function: FunctionId::NIL,
+            name: name.into(),
+            method: "".into(),
+            need: Need::same(resources(needs)?),
+            returns,
+            retries_max,
+            retry_exceptions,
+            calls_max,
+        };
+        Ok(Self { arity: Arity::of(signature)?, prepare, template, callee, ready: Mutex::new(None) })
+    }
+
+    /// tour(task) 1: user code calls `f.remote(...)`; it returns a ref at once.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn remote<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let clock = runtime::Stage::clock();
+        self.arity.check(args, kwargs)?;
+        let runtime = session::current_or_start(py)?;
+        let template = self.template_in(py, &runtime)?;
+        let payload = encode_args(&runtime, args, kwargs, &self.callee)?;
+        let result = submit(py, &runtime, &template, Target::Pool, payload, 0);
+        runtime::Stage::Submit.add(clock);
+        result
+    }
+}
+
+impl Function {
+    /// The template with the body's id; the body is exported once per session.
+    fn template_in(&self, py: Python<'_>, runtime: &Arc<Runtime>) -> PyResult<Arc<Template>> {
+        let session = Arc::as_ptr(runtime) as usize;
+        if let Some((known, template)) = &*self.ready.lock().expect("never poisoned")
+            && *known == session
+        {
+            return Ok(template.clone());
+        }
+        let id = self.prepare.bind(py).call0()?.extract::<Bound<'_, PyBytes>>()?;
+        let function = FunctionId::from_slice(id.as_bytes()).map_err(|error| PyTypeError::new_err(error.to_string()))?;
+        let template = Arc::new(Template { function, ..self.template.clone() });
+        *self.ready.lock().expect("never poisoned") = Some((session, template.clone()));
+        Ok(template)
+    }
+}

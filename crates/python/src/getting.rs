@@ -1,0 +1,292 @@
+//! HOT: `get`, `wait`, `put`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use runtime::{Got, Runtime, Stage, Waited};
+
+use crate::door::{self, Signals};
+use crate::encode;
+use crate::function::put_encoded;
+use crate::object_ref::ObjectRef;
+use crate::{context, decode, errors, session};
+
+fn owner_unknown() -> PyErr {
+    PyValueError::new_err(
+        "Ray objects whose owner is unknown cannot be read: the ref is from an earlier session, another cluster, or was made from bytes",
+    )
+}
+
+fn deadline(timeout: Option<f64>) -> PyResult<Option<u64>> {
+    match timeout {
+        None => Ok(None),
+        Some(seconds) if seconds.is_nan() || seconds < 0.0 => {
+            Err(PyValueError::new_err("The 'timeout' argument must be nonnegative"))
+        }
+        Some(seconds) if seconds > 1e9 => Ok(None),
+        Some(seconds) => Ok(Some(net::clock::now_ns() + (seconds * 1e9) as u64)),
+    }
+}
+
+/// Waits until `is_done`: a moment with the interpreter's lock, then without.
+fn wait_for(
+    py: Python<'_>,
+    runtime: &Arc<Runtime>,
+    deadline: Option<u64>,
+    is_done: impl Fn() -> bool + Send,
+) -> PyResult<Waited> {
+    if runtime.poll(&is_done) {
+        return Ok(Waited::Done);
+    }
+    let in_task = context::current_task().is_some() && runtime.is_worker;
+    let mut signals = Signals::default();
+    let waited = door::enter(py, || runtime.wait_until(deadline, in_task, &mut signals, is_done));
+    waited.map_err(|error| signals.raise(&error))
+}
+
+/// tour(task) 10: the value comes out of the owner's table and becomes a Python object.
+fn load<'py>(py: Python<'py>, runtime: &Arc<Runtime>, slot: u32, id: &model::ObjectId) -> PyResult<Bound<'py, PyAny>> {
+    let clock = Stage::clock();
+    let result = match runtime.content(slot) {
+        Some(Got::Inline(bytes)) => context_decode(py, &bytes, &decode::Shared(&bytes)),
+        Some(Got::Stored(view)) => context_decode(py, view.as_slice(), &decode::Stored(&view)),
+        Some(Got::Failed(failure)) => Err(errors::from_failure(py, &failure, id)),
+        None => Err(owner_unknown()),
+    };
+    Stage::Get.add(clock);
+    result
+}
+
+/// References that come out of a value we keep are covered by it: nothing has to be told to their owners.
+fn context_decode<'py>(py: Python<'py>, bytes: &[u8], source: &dyn crate::plain::Source) -> PyResult<Bound<'py, PyAny>> {
+    if bytes.first().is_some_and(|kind| kind & runtime::value::HAS_REFS != 0) {
+        context::decoding(|| decode::value(py, bytes, source)).0
+    } else {
+        decode::value(py, bytes, source)
+    }
+}
+
+/// `get(ref)` or `get([ref, ...])`.
+#[pyfunction]
+#[pyo3(signature = (refs, *, timeout=None))]
+fn get<'py>(py: Python<'py>, refs: &Bound<'py, PyAny>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    let runtime = session::current_or_start(py)?;
+    if let Ok(object) = refs.cast::<ObjectRef>() {
+        let object = object.get();
+        let slot = object.slot_in(&runtime).ok_or_else(owner_unknown)?;
+        if !runtime.is_ready(slot) {
+            get_wait(py, &runtime, &[slot], timeout)?;
+        }
+        return load(py, &runtime, slot, &object.id);
+    }
+    let Ok(list) = refs.cast::<PyList>() else {
+        return Err(PyValueError::new_err(format!(
+            "Invalid type of object refs, {}, is given. 'object_refs' must either be an ObjectRef or a list of ObjectRefs. ",
+            refs.get_type()
+        )));
+    };
+    let mut slots = Vec::with_capacity(list.len());
+    for item in list.iter() {
+        let object = item.cast::<ObjectRef>().map_err(|_| {
+            PyValueError::new_err(format!(
+                "Invalid type of object refs, {}, is given. 'object_refs' must either be an ObjectRef or a list of ObjectRefs. ",
+                item.get_type()
+            ))
+        })?;
+        slots.push(object.get().slot_in(&runtime).ok_or_else(owner_unknown)?);
+    }
+    if slots.iter().any(|slot| !runtime.is_ready(*slot)) {
+        get_wait(py, &runtime, &slots, timeout)?;
+    }
+    let values = PyList::empty(py);
+    // An error anywhere comes first: the others may never be ready.
+    if let Some(failed) = slots.iter().position(|slot| runtime.is_failed(*slot)) {
+        let id = list.get_item(failed)?.cast::<ObjectRef>()?.get().id;
+        load(py, &runtime, slots[failed], &id)?;
+    }
+    for (item, slot) in list.iter().zip(&slots) {
+        values.append(load(py, &runtime, *slot, &item.cast::<ObjectRef>()?.get().id)?)?;
+    }
+    Ok(values.into_any())
+}
+
+/// Waits until all are ready or one has failed.
+fn get_wait(py: Python<'_>, runtime: &Arc<Runtime>, slots: &[u32], timeout: Option<f64>) -> PyResult<()> {
+    let deadline = deadline(timeout)?;
+    runtime.need(slots.iter().copied());
+    // All before this one are known to be ready. Atomics, since the wait goes on without the interpreter's lock.
+    let first = AtomicUsize::new(0);
+    let looks = AtomicU32::new(0);
+    let is_done = || {
+        let mut at = first.load(Ordering::Relaxed);
+        while slots.get(at).is_some_and(|slot| runtime.is_ready(*slot)) {
+            at += 1;
+        }
+        first.store(at, Ordering::Relaxed);
+        // Long lists are searched for failures now and then, short ones each time.
+        let looks = looks.fetch_add(1, Ordering::Relaxed);
+        let searches = slots.len() > 1 && (slots.len() <= 64 || looks.is_multiple_of(16));
+        at == slots.len() || (searches && slots[at..].iter().any(|slot| runtime.is_failed(*slot)))
+    };
+    match wait_for(py, runtime, deadline, is_done)? {
+        Waited::Done => Ok(()),
+        Waited::TimedOut => {
+            let missing = slots.iter().filter(|slot| !runtime.is_ready(**slot)).count();
+            Err(errors::named(
+                py,
+                "GetTimeoutError",
+                format!("Get timed out: {missing} of {} object(s) not ready within {} s.", slots.len(), timeout.unwrap_or(0.0)),
+            ))
+        }
+    }
+}
+
+static WAIT_CALLS: AtomicU32 = AtomicU32::new(1);
+
+/// `wait(refs)`: (ready, not ready), each in the order given.
+#[pyfunction]
+#[pyo3(signature = (refs, *, num_returns=1, timeout=None, fetch_local=true))]
+fn wait<'py>(
+    py: Python<'py>,
+    refs: &Bound<'py, PyAny>,
+    num_returns: i64,
+    timeout: Option<f64>,
+    fetch_local: bool,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let _ = fetch_local;
+    let runtime = session::current_or_start(py)?;
+    let Ok(list) = refs.cast::<PyList>() else {
+        return Err(PyTypeError::new_err(format!(
+            "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got {}",
+            refs.get_type()
+        )));
+    };
+    let deadline = deadline(timeout)?;
+    let call = WAIT_CALLS.fetch_add(1, Ordering::Relaxed);
+    let mut slots = Vec::with_capacity(list.len());
+    let mut unknown = 0;
+    for item in list.iter() {
+        let object = item.cast::<ObjectRef>().map_err(|_| {
+            PyTypeError::new_err(format!(
+                "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got list containing {}",
+                item.get_type()
+            ))
+        })?;
+        match object.get().slot_in(&runtime) {
+            Some(slot) => {
+                if !runtime.mark(slot, call) {
+                    return Err(PyValueError::new_err("Wait requires a list of unique ray_waitables."));
+                }
+                slots.push(slot);
+            }
+            None => {
+                unknown += 1;
+                slots.push(u32::MAX);
+            }
+        }
+    }
+    if slots.is_empty() {
+        return PyTuple::new(py, [PyList::empty(py), PyList::empty(py)]);
+    }
+    if unknown == slots.len() {
+        return Err(PyValueError::new_err("Ray object whose owner is unknown: none of the refs belongs to this session"));
+    }
+    if num_returns <= 0 {
+        return Err(PyValueError::new_err("Invalid number of objects to return"));
+    }
+    let wanted = num_returns as usize;
+    if wanted > slots.len() {
+        return Err(PyValueError::new_err(format!(
+            "num_returns cannot be greater than the number of ray_waitables provided, {wanted} > {}",
+            slots.len()
+        )));
+    }
+    let is_ready = |slot: u32| slot != u32::MAX && runtime.is_ready(slot);
+    let is_done = || slots.iter().filter(|slot| is_ready(**slot)).take(wanted).count() == wanted;
+    if !is_done() {
+        runtime.need(slots.iter().copied().filter(|slot| *slot != u32::MAX));
+        wait_for(py, &runtime, deadline, is_done)?;
+    }
+    let mut left = wanted;
+    let (ready, rest) = (PyList::empty(py), PyList::empty(py));
+    for (item, slot) in list.iter().zip(&slots) {
+        if left > 0 && is_ready(*slot) {
+            left -= 1;
+            ready.append(item)?;
+        } else {
+            rest.append(item)?;
+        }
+    }
+    PyTuple::new(py, [ready, rest])
+}
+
+/// `put(value)`.
+#[pyfunction]
+fn put(value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
+    let runtime = session::current_or_start(value.py())?;
+    if value.is_instance_of::<ObjectRef>() {
+        return Err(PyTypeError::new_err(
+            "Calling 'put' on an ray.ObjectRef is not allowed. If you really want to do this, you can wrap the ray.ObjectRef in a list and call 'put' on it.",
+        ));
+    }
+    let encoded = encode::encode(&runtime, value).map_err(|error| unserializable_put(value, error))?;
+    Ok(put_encoded(&runtime, encoded))
+}
+
+fn unserializable_put(value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    let py = value.py();
+    if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<pyo3::exceptions::PyAttributeError>(py)
+        || error.get_type(py).name().is_ok_and(|name| name == "PicklingError")
+    {
+        let made = py
+            .import("eagleray._serialization_trace")
+            .and_then(|module| module.getattr("serialization_error")?.call1((format!("the put value {}", short(value)), value)));
+        if let Ok(exception) = made {
+            let raised = PyErr::from_value(exception);
+            raised.set_cause(py, Some(error));
+            return raised;
+        }
+    }
+    error
+}
+
+fn short(value: &Bound<'_, PyAny>) -> String {
+    let text = value.repr().map_or_else(|_| "<unprintable>".into(), |text| text.to_string());
+    if text.len() > 200 { text.chars().take(200).collect::<String>() + "..." } else { text }
+}
+
+/// Whether the ref has its value.
+#[pyfunction]
+fn is_ready(object: &Bound<'_, ObjectRef>) -> bool {
+    let object = object.get();
+    object.held.as_ref().is_some_and(|(runtime, slot)| runtime.is_ready(*slot))
+}
+
+/// Cancels the task that makes the ref.
+#[pyfunction]
+fn cancel(py: Python<'_>, object: &Bound<'_, ObjectRef>, force: bool, recursive: bool) -> PyResult<()> {
+    let runtime = session::current_or_start(py)?;
+    if let Some(slot) = object.get().slot_in(&runtime) {
+        runtime.cancel(slot, force, recursive);
+    }
+    Ok(())
+}
+
+/// Whether the ref is made by a call on an actor.
+#[pyfunction]
+fn is_actor_call(object: &Bound<'_, ObjectRef>) -> bool {
+    let object = object.get();
+    object.held.as_ref().is_some_and(|(runtime, slot)| runtime.is_actor_call(*slot))
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(get, module)?)?;
+    module.add_function(wrap_pyfunction!(wait, module)?)?;
+    module.add_function(wrap_pyfunction!(put, module)?)?;
+    module.add_function(wrap_pyfunction!(is_ready, module)?)?;
+    module.add_function(wrap_pyfunction!(cancel, module)?)?;
+    module.add_function(wrap_pyfunction!(is_actor_call, module)?)
+}

@@ -1,0 +1,194 @@
+//! `ObjectRef`: what user code holds of a value.
+
+use std::sync::Arc;
+
+use model::{ObjectId, ProcId};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple, PyType};
+use runtime::Runtime;
+
+use crate::{context, session};
+
+/// A reference to a value that a task will make, or that was put.
+#[pyclass(frozen, freelist = 4096, weakref, generic, module = "eagleray")]
+pub(crate) struct ObjectRef {
+    pub(crate) id: ObjectId,
+    /// The slot it holds, and in which runtime; none for refs that were made from bytes.
+    pub(crate) held: Option<(Arc<Runtime>, u32)>,
+}
+
+impl ObjectRef {
+    #[inline]
+    pub(crate) fn holding(runtime: &Arc<Runtime>, slot: u32, id: ObjectId) -> Self {
+        Self { id, held: Some((runtime.clone(), slot)) }
+    }
+
+    /// The slot, if the ref belongs to the session that is running.
+    #[inline]
+    pub(crate) fn slot_in(&self, runtime: &Arc<Runtime>) -> Option<u32> {
+        match &self.held {
+            Some((held, slot)) if Arc::ptr_eq(held, runtime) => Some(*slot),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for ObjectRef {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some((runtime, slot)) = &self.held {
+            runtime.drop_handle(*slot);
+        }
+    }
+}
+
+#[pymethods]
+impl ObjectRef {
+    #[new]
+    #[pyo3(signature = (id, *_owner))]
+    fn new(id: &[u8], _owner: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let id = ObjectId::from_slice(id)
+            .map_err(|error| PyValueError::new_err(format!("ID string needs to have length {}, got {}", error.need, error.got)))?;
+        Ok(Self { id, held: None })
+    }
+
+    #[classmethod]
+    fn nil(_class: &Bound<'_, PyType>) -> Self {
+        Self { id: ObjectId::NIL, held: None }
+    }
+
+    #[classmethod]
+    fn from_random(_class: &Bound<'_, PyType>) -> PyResult<Self> {
+        let mut id = [0; 28];
+        session::random(&mut id)?;
+        Ok(Self { id: ObjectId(id), held: None })
+    }
+
+    #[classmethod]
+    fn from_hex(_class: &Bound<'_, PyType>, hex: &str) -> PyResult<Self> {
+        let bytes: Option<Vec<u8>> = (0..hex.len() / 2).map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()).collect();
+        let id = bytes.and_then(|bytes| ObjectId::from_slice(&bytes).ok());
+        Ok(Self { id: id.ok_or_else(|| PyValueError::new_err("needs to have length 56 in hex"))?, held: None })
+    }
+
+    #[staticmethod]
+    fn size() -> usize {
+        ObjectId::LENGTH
+    }
+
+    fn binary<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.id.0)
+    }
+
+    fn hex(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn is_nil(&self) -> bool {
+        self.id.is_nil()
+    }
+
+    fn task_id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("eagleray._ids")?.getattr("TaskID")?.call1((PyBytes::new(py, &self.id.task().0),))
+    }
+
+    fn job_id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("eagleray._ids")?.getattr("JobID")?.call1((PyBytes::new(py, &self.id.task().job().0),))
+    }
+
+    fn __hash__(&self) -> isize {
+        let raw = i64::from_le_bytes(self.id.0[0..8].try_into().expect("eight bytes"))
+            ^ i64::from(self.id.index()).wrapping_mul(0x9e37_79b9);
+        // -1 means an error to Python.
+        if raw == -1 { -2 } else { raw as isize }
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().id == self.id)
+    }
+
+    fn __ne__(&self, other: &Bound<'_, PyAny>) -> bool {
+        !self.__eq__(other)
+    }
+
+    fn __lt__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.id < other.cast::<Self>().map_err(|_| PyTypeError::new_err("refs compare with refs"))?.get().id)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ObjectRef({})", self.id)
+    }
+
+    fn __copy__(&self) -> Self {
+        if let Some((runtime, slot)) = &self.held {
+            runtime.add_handle(*slot);
+        }
+        Self { id: self.id, held: self.held.clone() }
+    }
+
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
+        self.__copy__()
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let this = slf.get();
+        let rebuild = py.import("eagleray._native")?.getattr("rebuild_ref")?;
+        let owner = match &this.held {
+            None => u64::MAX,
+            Some((runtime, slot)) => {
+                let owner = runtime.escape(*slot);
+                if !context::named(*slot) {
+                    // Left by plain pickle: nobody can say when the copy goes, so it counts for ever.
+                    session::check_out_of_band(py)?;
+                    runtime.add_handle(*slot);
+                }
+                owner.to_u64()
+            }
+        };
+        (rebuild, (PyBytes::new(py, &this.id.0), owner)).into_pyobject(py).map(Bound::into_any)
+    }
+
+    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("eagleray._asyncio")?.getattr("await_ref")?.call1((slf,))
+    }
+
+    /// A `concurrent.futures.Future` that gets this object's value or error.
+    fn future<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("eagleray._asyncio")?.getattr("future_of")?.call1((slf,))
+    }
+
+    fn as_future<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("eagleray._asyncio")?.getattr("as_future")?.call1((slf,))
+    }
+
+    /// Handles in this process, and pending tasks and containers that use it.
+    fn _counts(&self) -> (u32, u32) {
+        self.held.as_ref().map_or((0, 0), |(runtime, slot)| runtime.counts(*slot))
+    }
+
+    #[getter]
+    fn _slot(&self) -> Option<u32> {
+        self.held.as_ref().map(|(_, slot)| *slot)
+    }
+}
+
+/// Makes a ref from its pickled form.
+#[pyfunction]
+fn rebuild_ref(id: &[u8], owner: u64) -> PyResult<ObjectRef> {
+    let id = ObjectId::from_slice(id).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let Some(runtime) = session::current().filter(|_| owner != u64::MAX) else {
+        return Ok(ObjectRef { id, held: None });
+    };
+    let owner = ProcId::from_u64(owner);
+    let slot = runtime.borrow_ref(id, owner, 0);
+    if !context::made(slot) {
+        runtime.claim_share(slot);
+    }
+    Ok(ObjectRef::holding(&runtime, slot, id))
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(rebuild_ref, module)?)
+}

@@ -1,0 +1,442 @@
+//! The node and the runtime of this process.
+
+use std::ffi::OsString;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once, RwLock};
+use std::time::Duration;
+
+use model::{FunctionId, NodeId};
+use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use runtime::{LogEvent, Runtime};
+use wire::control::{Answer, Question, Role};
+
+use crate::{door, errors, function};
+
+static CURRENT: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
+/// This process was forked off one that runs a session: the runtime's threads and memory are not here.
+static IS_FORKED: AtomicBool = AtomicBool::new(false);
+static WATCH_FORKS: Once = Once::new();
+
+extern "C" fn on_fork() {
+    IS_FORKED.store(true, Ordering::SeqCst);
+}
+
+/// The runtime, if this process has joined a node.
+#[inline]
+pub(crate) fn current() -> Option<Arc<Runtime>> {
+    if IS_FORKED.load(Ordering::Relaxed) {
+        return None;
+    }
+    CURRENT.read().expect("never poisoned").clone()
+}
+
+#[inline]
+pub(crate) fn is_current(runtime: &Arc<Runtime>) -> bool {
+    !IS_FORKED.load(Ordering::Relaxed)
+        && CURRENT.read().expect("never poisoned").as_ref().is_some_and(|current| Arc::ptr_eq(current, runtime))
+}
+
+/// The runtime; starts a session if the process has none and may start one.
+#[inline]
+pub(crate) fn current_or_start(py: Python<'_>) -> PyResult<Arc<Runtime>> {
+    match current() {
+        Some(runtime) => Ok(runtime),
+        None => start(py),
+    }
+}
+
+#[cold]
+fn start(py: Python<'_>) -> PyResult<Arc<Runtime>> {
+    if IS_FORKED.load(Ordering::Relaxed) {
+        return Err(errors::named(
+            py,
+            "RaySystemError",
+            "this process was forked from one that runs a session; call the API in the parent, or start this process by spawn",
+        ));
+    }
+    py.import("eagleray._session")?.getattr("auto_init")?.call0()?;
+    current().ok_or_else(|| errors::named(py, "RaySystemError", "Ray has not been started yet."))
+}
+
+pub(crate) fn check_out_of_band(py: Python<'_>) -> PyResult<()> {
+    py.import("eagleray._session")?.getattr("check_out_of_band")?.call0().map(drop)
+}
+
+pub(crate) fn random(into: &mut [u8]) -> PyResult<()> {
+    rustix::rand::getrandom(into, rustix::rand::GetRandomFlags::empty())
+        .map(drop)
+        .map_err(|errno| PyRuntimeError::new_err(errno.to_string()))
+}
+
+fn python_version(py: Python<'_>) -> String {
+    let version = py.version_info();
+    format!("{}.{}", version.major, version.minor)
+}
+
+/// A node that this process hosts.
+#[pyclass(frozen, module = "eagleray._native")]
+pub(crate) struct Node {
+    handle: node::Handle,
+}
+
+#[pymethods]
+impl Node {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
+    #[pyo3(signature = (*, resources, gpu_names, store_bytes, cores, zygote, zygote_env, session_dir, listen, prestart, idle_ms_max, keep_session))]
+    fn new(
+        py: Python<'_>,
+        resources: &Bound<'_, PyDict>,
+        gpu_names: Vec<String>,
+        store_bytes: u64,
+        cores: u32,
+        zygote: Vec<OsString>,
+        zygote_env: Vec<(OsString, OsString)>,
+        session_dir: PathBuf,
+        listen: Option<PathBuf>,
+        prestart: u32,
+        idle_ms_max: u64,
+        keep_session: bool,
+    ) -> PyResult<Self> {
+        let mut id = [0; 28];
+        random(&mut id)?;
+        let options = node::Options {
+            total: function::resources(resources)?,
+            gpu_names: gpu_names.into_iter().map(Into::into).collect(),
+            store_bytes,
+            cores,
+            python: python_version(py).into(),
+            zygote,
+            zygote_env,
+            session_dir,
+            listen,
+            prestart,
+            idle_ms_max,
+            keep_session,
+            id: NodeId(id),
+        };
+        let handle = door::enter(py, || node::start(options)).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        Ok(Self { handle })
+    }
+
+    /// Ends the node and everything it started. Returns what went wrong in it, if anything did.
+    fn stop(&self, py: Python<'_>) -> Option<String> {
+        door::enter(py, || self.handle.stop())
+    }
+
+    fn is_running(&self) -> bool {
+        self.handle.is_running()
+    }
+}
+
+fn join(py: Python<'_>, socket: OwnedFd, role: Role) -> PyResult<()> {
+    // SAFETY: the handler only stores to an atomic, which is safe in a forked child.
+    WATCH_FORKS.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(on_fork));
+    });
+    let python = python_version(py);
+    let runtime = door::enter(py, || runtime::connect(socket, &python, role)).map_err(|error| errors::from_runtime(&error))?;
+    *CURRENT.write().expect("never poisoned") = Some(runtime);
+    Ok(())
+}
+
+/// Joins a node of this process.
+#[pyfunction]
+fn join_local(py: Python<'_>, node: &Bound<'_, Node>, namespace: &str, paths: Vec<String>, logs: bool) -> PyResult<()> {
+    let socket = node.get().handle.connect().map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    join(py, socket, driver(namespace, paths, logs))
+}
+
+fn driver(namespace: &str, paths: Vec<String>, logs: bool) -> Role {
+    Role::Driver { namespace: namespace.into(), paths: paths.into_iter().map(Into::into).collect(), logs }
+}
+
+fn connect_to(path: &str) -> PyResult<OwnedFd> {
+    let failed = |errno: rustix::io::Errno| PyConnectionError::new_err(format!("no node answers at {path}: {errno}"));
+    let socket = rustix::net::socket_with(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(failed)?;
+    let address = rustix::net::SocketAddrUnix::new(path).map_err(failed)?;
+    rustix::net::connect(&socket, &address).map_err(failed)?;
+    Ok(socket)
+}
+
+/// Joins the daemon that listens at `path`.
+#[pyfunction]
+fn join_daemon(py: Python<'_>, path: &str, namespace: &str, paths: Vec<String>, logs: bool) -> PyResult<()> {
+    join(py, connect_to(path)?, driver(namespace, paths, logs))
+}
+
+/// Joins as a worker, through the socket that came with the fork.
+#[pyfunction]
+fn join_worker(py: Python<'_>, fd: i32, slot: u16) -> PyResult<()> {
+    IS_FORKED.store(false, Ordering::SeqCst);
+    // SAFETY: the launcher handed the descriptor over for this.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    join(py, socket, Role::Worker { slot })
+}
+
+/// Leaves the node. What waits fails.
+#[pyfunction]
+fn leave(py: Python<'_>) {
+    let runtime = if IS_FORKED.load(Ordering::Relaxed) { None } else { CURRENT.write().expect("never poisoned").take() };
+    if let Some(runtime) = runtime {
+        door::enter(py, || runtime.close());
+    }
+}
+
+/// Whether this process has joined a node that is still there.
+#[pyfunction]
+fn is_joined() -> bool {
+    current().is_some_and(|runtime| runtime.is_open())
+}
+
+fn need_current(py: Python<'_>) -> PyResult<Arc<Runtime>> {
+    current().ok_or_else(|| errors::named(py, "RaySystemError", "Ray has not been started yet."))
+}
+
+/// Whether this process is a driver that has joined a node. A worker, or a forked child, is none.
+#[pyfunction]
+fn is_driver() -> bool {
+    current().is_some_and(|runtime| !runtime.is_worker)
+}
+
+/// Starts a session if there is none.
+#[pyfunction]
+fn ensure_started(py: Python<'_>) -> PyResult<()> {
+    current_or_start(py).map(drop)
+}
+
+/// What this process runs, as logs and status show it.
+#[pyfunction]
+fn current_label(py: Python<'_>) -> PyResult<String> {
+    Ok(need_current(py)?.label())
+}
+
+/// Who and where this process is.
+#[pyfunction]
+fn identity(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let runtime = need_current(py)?;
+    let dict = PyDict::new(py);
+    dict.set_item("node_id", runtime.node_id.to_string())?;
+    dict.set_item("worker_id", runtime.worker_id.to_string())?;
+    dict.set_item("job_id", runtime.job.lock().expect("never poisoned").to_string())?;
+    dict.set_item("namespace", &**runtime.namespace.lock().expect("never poisoned"))?;
+    dict.set_item("session_dir", &*runtime.session_dir)?;
+    dict.set_item("address", &*runtime.address)?;
+    dict.set_item("is_worker", runtime.is_worker)?;
+    dict.set_item("slot", runtime.me.slot)?;
+    dict.set_item("epoch", runtime.me.epoch)?;
+    dict.set_item("task_id", crate::context::current_task().map(|task| task.to_string()))?;
+    let assigned = runtime.assignment();
+    dict.set_item("gpus", assigned.gpus.iter().map(|gpu| &**gpu).collect::<Vec<_>>())?;
+    let resources = PyDict::new(py);
+    for (name, amount) in &assigned.resources {
+        resources.set_item(&**name, amount)?;
+    }
+    dict.set_item("resources", resources)?;
+    dict.set_item("paths", assigned.paths.iter().map(|path| &**path).collect::<Vec<_>>())?;
+    dict.set_item("serial", assigned.serial)?;
+    Ok(dict)
+}
+
+fn ask(py: Python<'_>, question: Question) -> PyResult<Answer> {
+    let runtime = need_current(py)?;
+    door::enter(py, || runtime.ask(question, Duration::from_secs(30))).map_err(|error| errors::from_runtime(&error))
+}
+
+/// (total, free): public names to ten-thousandths.
+#[pyfunction]
+fn resources<'py>(py: Python<'py>) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+    let Answer::Resources { total, free } = ask(py, Question::Resources)? else {
+        return Err(PyRuntimeError::new_err("the node gave another answer"));
+    };
+    let dict = |list: Vec<(Box<str>, i64)>| {
+        let dict = PyDict::new(py);
+        list.into_iter().try_for_each(|(name, amount)| dict.set_item(&*name, amount)).map(|()| dict)
+    };
+    Ok((dict(total)?, dict(free)?))
+}
+
+/// [(namespace, name)] of live actors.
+#[pyfunction]
+fn actor_names(py: Python<'_>, namespace: &str, all: bool) -> PyResult<Vec<(String, String)>> {
+    match ask(py, Question::ActorNames { namespace: namespace.into(), all })? {
+        Answer::ActorNames(names) => Ok(names.into_iter().map(|(space, name)| (space.into(), name.into())).collect()),
+        _ => Err(PyRuntimeError::new_err("the node gave another answer")),
+    }
+}
+
+/// Everything said to the node before has been handled.
+#[pyfunction]
+fn sync(py: Python<'_>) -> PyResult<()> {
+    ask(py, Question::Sync).map(drop)
+}
+
+/// The node at a glance.
+#[pyfunction]
+fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    match ask(py, Question::Status)? {
+        Answer::Status(status) => status_dict(py, &status),
+        _ => Err(PyRuntimeError::new_err("the node gave another answer")),
+    }
+}
+
+/// Asks the daemon at `path`, as a visitor: `status` or `stop`.
+#[pyfunction]
+fn ask_daemon<'py>(py: Python<'py>, path: &str, what: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let socket = connect_to(path)?;
+    let question = match what {
+        "status" => Question::Status,
+        "stop" => Question::Stop,
+        _ => return Err(PyValueError::new_err("ask for status or stop")),
+    };
+    let answer = door::enter(py, || -> Result<Option<Answer>, rustix::io::Errno> {
+        let ask = wire::control::ToNode::Ask { request: 1, question };
+        net::unix::send(&socket, &wire::encode(&ask), &[])?;
+        let mut inbox = net::unix::Inbox::default();
+        Ok(inbox.receive(&socket)?.and_then(|bytes| match wire::decode(&bytes) {
+            Ok(wire::control::FromNode::Answer { answer, .. }) => Some(answer),
+            _ => None,
+        }))
+    });
+    match answer.map_err(|errno| PyConnectionError::new_err(errno.to_string()))? {
+        Some(Answer::Status(status)) => Ok(Some(status_dict(py, &status)?)),
+        _ => Ok(None),
+    }
+}
+
+fn status_dict<'py>(py: Python<'py>, status: &wire::control::Status) -> PyResult<Bound<'py, PyDict>> {
+    let waits = |records: &[wire::control::WaitRecord]| {
+        records.iter().map(|wait| (wait.who.to_string(), wait.what.to_string(), wait.waited_ms)).collect::<Vec<_>>()
+    };
+    let amounts = |list: &[(Box<str>, i64)]| {
+        let dict = PyDict::new(py);
+        list.iter().try_for_each(|(name, amount)| dict.set_item(&**name, amount)).map(|()| dict)
+    };
+    let dict = PyDict::new(py);
+    dict.set_item("total", amounts(&status.total)?)?;
+    dict.set_item("free", amounts(&status.free)?)?;
+    dict.set_item("store_used", status.store.0)?;
+    dict.set_item("store_capacity", status.store.1)?;
+    dict.set_item("pid", status.pid)?;
+    let processes: Vec<_> = status
+        .processes
+        .iter()
+        .map(|process| (process.pid, process.role.to_string(), waits(&process.waits)))
+        .collect();
+    dict.set_item("processes", processes)?;
+    let actors: Vec<_> = status
+        .actors
+        .iter()
+        .map(|actor| {
+            (actor.actor.to_string(), actor.class_name.to_string(), actor.name.to_string(), actor.state.to_string(), actor.pid)
+        })
+        .collect();
+    dict.set_item("actors", actors)?;
+    dict.set_item("waiting", waits(&status.waiting))?;
+    Ok(dict)
+}
+
+/// Makes a function's or class's body known; returns its id, derived from its content.
+#[pyfunction]
+fn export<'py>(py: Python<'py>, body: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let runtime = current_or_start(py)?;
+    let hash = blake3::hash(body);
+    let id = FunctionId(hash.as_bytes()[..16].try_into().expect("sixteen bytes"));
+    door::enter(py, || runtime.export(id, body.to_vec()));
+    Ok(PyBytes::new(py, &id.0))
+}
+
+/// A function's body by its id.
+#[pyfunction]
+fn fetch<'py>(py: Python<'py>, id: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let id = FunctionId::from_slice(id).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    match ask(py, Question::Function(id))? {
+        Answer::Function(body) => Ok(body.map(|body| PyBytes::new(py, &body))),
+        _ => Err(PyRuntimeError::new_err("the node gave another answer")),
+    }
+}
+
+/// The next thing for the driver's terminal: ("lines", name, pid, is_error, [line]) or ("notice", kind, text), or nothing.
+#[pyfunction]
+fn next_log<'py>(py: Python<'py>, seconds: f64) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let Some(runtime) = current() else { return Ok(None) };
+    let event = door::enter(py, || runtime.next_log(Duration::from_secs_f64(seconds)));
+    Ok(match event {
+        None => None,
+        Some(LogEvent::Lines(lines)) => {
+            Some(("lines", &*lines.name, lines.pid, lines.is_error, lines.lines).into_pyobject(py)?.into_any())
+        }
+        Some(LogEvent::Notice { kind, text }) => Some(("notice", &*kind, &*text).into_pyobject(py)?.into_any()),
+    })
+}
+
+/// (objects kept, tasks that have not ended).
+#[pyfunction]
+fn tally(py: Python<'_>) -> PyResult<(usize, usize)> {
+    Ok(need_current(py)?.tally())
+}
+
+/// Watches objects for an event loop: see `eagleray._asyncio`.
+#[pyfunction]
+fn watch_loop(py: Python<'_>, id: u64, event_fd: i32) -> PyResult<()> {
+    // SAFETY: Python made the descriptor for this and keeps its own.
+    let event = unsafe { std::os::fd::BorrowedFd::borrow_raw(event_fd) };
+    need_current(py)?.watch_loop(id, event.try_clone_to_owned()?);
+    Ok(())
+}
+
+#[pyfunction]
+fn unwatch_loop(id: u64) {
+    if let Some(runtime) = current() {
+        runtime.unwatch_loop(id);
+    }
+}
+
+/// True: the object is ready already.
+#[pyfunction]
+fn watch(py: Python<'_>, id: u64, object: &Bound<'_, crate::object_ref::ObjectRef>) -> PyResult<bool> {
+    let runtime = need_current(py)?;
+    let Some(slot) = object.get().slot_in(&runtime) else { return Ok(true) };
+    runtime.need(std::iter::once(slot));
+    Ok(runtime.watch(id, slot))
+}
+
+#[pyfunction]
+fn take_ready(id: u64) -> Vec<u32> {
+    current().map_or_else(Vec::new, |runtime| runtime.take_ready(id))
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(join_local, module)?)?;
+    module.add_function(wrap_pyfunction!(join_daemon, module)?)?;
+    module.add_function(wrap_pyfunction!(join_worker, module)?)?;
+    module.add_function(wrap_pyfunction!(leave, module)?)?;
+    module.add_function(wrap_pyfunction!(is_joined, module)?)?;
+    module.add_function(wrap_pyfunction!(is_driver, module)?)?;
+    module.add_function(wrap_pyfunction!(ensure_started, module)?)?;
+    module.add_function(wrap_pyfunction!(current_label, module)?)?;
+    module.add_function(wrap_pyfunction!(identity, module)?)?;
+    module.add_function(wrap_pyfunction!(resources, module)?)?;
+    module.add_function(wrap_pyfunction!(actor_names, module)?)?;
+    module.add_function(wrap_pyfunction!(sync, module)?)?;
+    module.add_function(wrap_pyfunction!(status, module)?)?;
+    module.add_function(wrap_pyfunction!(ask_daemon, module)?)?;
+    module.add_function(wrap_pyfunction!(export, module)?)?;
+    module.add_function(wrap_pyfunction!(fetch, module)?)?;
+    module.add_function(wrap_pyfunction!(next_log, module)?)?;
+    module.add_function(wrap_pyfunction!(tally, module)?)?;
+    module.add_function(wrap_pyfunction!(watch_loop, module)?)?;
+    module.add_function(wrap_pyfunction!(unwatch_loop, module)?)?;
+    module.add_function(wrap_pyfunction!(watch, module)?)?;
+    module.add_function(wrap_pyfunction!(take_ready, module)?)
+}

@@ -1,0 +1,115 @@
+//! Handles on actors, as far as they concern one process.
+
+use std::time::Duration;
+
+use model::{ActorId, ActorOptions, ObjectId};
+use owner::Slot;
+use wire::control::{ActorRegistration, Answer, NamedActor, Question, ToNode};
+
+use crate::{Error, Runtime};
+
+/// An actor to be made.
+pub struct ActorCreation {
+    /// Derived from its creation task.
+    pub actor: ActorId,
+    /// Names the object that stands for the actor: it lives while that is held.
+    pub life: ObjectId,
+    /// What it asked for.
+    pub options: ActorOptions,
+    /// Take the one that has the name already.
+    pub get_if_exists: bool,
+    /// What a worker needs to build it.
+    pub spec: Vec<u8>,
+    /// References inside the spec: held as long as the actor may restart.
+    pub contains: Vec<Slot>,
+}
+
+/// A handle on an actor that somebody else made.
+pub struct NamedHandle {
+    /// Which.
+    pub actor: ActorId,
+    /// As its creator sent it.
+    pub spec: Vec<u8>,
+}
+
+impl Runtime {
+    /// Makes an actor. Returns the slot of the object that stands for it, with one handle; or, under `get_if_exists`, the actor
+    /// that has the name.
+    ///
+    /// Waits for the node only if the actor has a name. Must then not be called with the interpreter's lock held.
+    ///
+    /// # Errors
+    /// If the name is taken or the node is gone.
+    pub fn create_actor(&self, creation: ActorCreation) -> Result<Result<Slot, NamedHandle>, Error> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        let ActorCreation { actor, life, options, get_if_exists, spec, contains } = creation;
+        let has_name = !options.name.is_empty();
+        let is_detached = options.lifetime == model::Lifetime::Detached;
+        let is_ordered = !options.is_async && options.concurrency <= 1;
+        if has_name {
+            self.expect_registration(actor);
+        }
+        let slot = {
+            let mut state = self.state.lock().expect("never poisoned");
+            let slot = state.owner.on_actor_made(life, actor);
+            state.owner.on_contains_set(slot, &contains);
+            if is_detached {
+                state.owner.on_actor_not_made(slot);
+            }
+            self.cells.set(slot, net::Readiness::Value);
+            state.owner.on_handle_made(actor, is_ordered);
+            state.watched.insert(actor);
+            slot
+        };
+        let job = *self.job.lock().expect("never poisoned");
+        self.send(&ToNode::CreateActor { actor, job, options, get_if_exists, spec });
+        if !has_name {
+            return Ok(Ok(slot));
+        }
+        match self.await_registration(actor)? {
+            ActorRegistration::Created => Ok(Ok(slot)),
+            other => {
+                self.state.lock().expect("never poisoned").owner.on_actor_not_made(slot);
+                self.drop_handle(slot);
+                match other {
+                    ActorRegistration::Existing(NamedActor { actor, spec }) => Ok(Err(NamedHandle { actor, spec })),
+                    _ => Err(Error::NameTaken),
+                }
+            }
+        }
+    }
+
+    /// We hold a handle on this actor: its whereabouts are asked for, once.
+    pub fn watch_actor(&self, actor: ActorId, is_ordered: bool) {
+        let mut state = self.state.lock().expect("never poisoned");
+        state.owner.on_handle_made(actor, is_ordered);
+        if state.watched.insert(actor) {
+            drop(state);
+            self.send(&ToNode::WatchActor { actor });
+        }
+    }
+
+    /// `kill`.
+    pub fn kill_actor(&self, actor: ActorId, no_restart: bool) {
+        self.send(&ToNode::KillActor { actor, no_restart });
+    }
+
+    /// An actor by name. Must not be called with the interpreter's lock held.
+    ///
+    /// # Errors
+    /// If the node is gone.
+    pub fn actor_by_name(&self, namespace: &str, name: &str) -> Result<Option<NamedHandle>, Error> {
+        let question = Question::ActorByName { namespace: namespace.into(), name: name.into() };
+        match self.ask(question, Duration::from_secs(30))? {
+            Answer::Actor(found) => Ok(found.map(|NamedActor { actor, spec }| NamedHandle { actor, spec })),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    /// Makes a function's body known to the node.
+    pub fn export(&self, function: model::FunctionId, body: Vec<u8>) {
+        self.send(&ToNode::Export { function, body });
+    }
+}

@@ -1,0 +1,302 @@
+//! The thread that listens to the node, and everything that is said to the node.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use model::{ActorId, Failure, ProcId};
+use net::unix::{self, Inbox};
+use owner::{ActorNews, Value};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use wire::control::{ActorPlace, ActorRegistration, Answer, FromNode, LogLines, Question, Rings, ToNode};
+use wire::peer::{Content, Peer};
+
+use crate::effects::failed;
+use crate::execute::{Assignment, Build};
+use crate::link::Link;
+use crate::state::State;
+use crate::{Error, Runtime};
+
+/// Log events kept for a driver that does not read them; older ones are dropped.
+const LOGS_MAX: usize = 10_000;
+
+#[derive(Default)]
+pub(crate) struct Answers {
+    next: AtomicU64,
+    table: Mutex<FxHashMap<u64, Option<Answer>>>,
+    registrations: Mutex<FxHashMap<ActorId, Option<ActorRegistration>>>,
+    arrived: Condvar,
+}
+
+/// Something for the driver's terminal.
+#[derive(Clone, Debug)]
+pub enum LogEvent {
+    /// A worker printed.
+    Lines(LogLines),
+    /// The system has something to say.
+    Notice {
+        /// As in `FromNode::Notice`.
+        kind: Box<str>,
+        /// For people.
+        text: Box<str>,
+    },
+}
+
+#[derive(Default)]
+pub(crate) struct Logs {
+    queue: Mutex<VecDeque<LogEvent>>,
+    arrived: Condvar,
+}
+
+impl Runtime {
+    /// Says something to the node. If the node is gone, the control thread notices.
+    pub(crate) fn send(&self, message: &ToNode) {
+        let bytes = wire::encode(message);
+        let _whole = self.sending.lock().expect("never poisoned");
+        if unix::send(&self.socket, &bytes, &[]).is_err() {
+            // The control thread sees the end of the stream, and fails whatever waits.
+        }
+    }
+
+    /// Asks the node and waits for the answer. Must not be called with the interpreter's lock held.
+    ///
+    /// # Errors
+    /// If the node is gone or does not answer in time.
+    pub fn ask(&self, question: Question, limit: Duration) -> Result<Answer, Error> {
+        let request = self.answers.next.fetch_add(1, Ordering::Relaxed);
+        self.answers.table.lock().expect("never poisoned").insert(request, None);
+        self.send(&ToNode::Ask { request, question });
+        let deadline = net::clock::now_ns() + limit.as_nanos() as u64;
+        let mut table = self.answers.table.lock().expect("never poisoned");
+        loop {
+            if let Some(Some(_)) = table.get(&request) {
+                return Ok(table.remove(&request).flatten().expect("seen just now"));
+            }
+            let now = net::clock::now_ns();
+            if self.is_closed() || now >= deadline {
+                table.remove(&request);
+                return Err(if self.is_closed() { Error::Closed } else { Error::TimedOut("the node did not answer") });
+            }
+            let left = Duration::from_nanos(deadline - now).min(Duration::from_millis(100));
+            table = self.answers.arrived.wait_timeout(table, left).expect("never poisoned").0;
+        }
+    }
+
+    pub(crate) fn expect_registration(&self, actor: ActorId) {
+        self.answers.registrations.lock().expect("never poisoned").insert(actor, None);
+    }
+
+    pub(crate) fn await_registration(&self, actor: ActorId) -> Result<ActorRegistration, Error> {
+        let mut table = self.answers.registrations.lock().expect("never poisoned");
+        loop {
+            if let Some(Some(_)) = table.get(&actor) {
+                return Ok(table.remove(&actor).flatten().expect("seen just now"));
+            }
+            if self.is_closed() {
+                return Err(Error::Closed);
+            }
+            table = self.answers.arrived.wait_timeout(table, Duration::from_millis(100)).expect("never poisoned").0;
+        }
+    }
+
+    /// The next thing for the driver's terminal; nothing within `limit`, or ever if the node is gone.
+    pub fn next_log(&self, limit: Duration) -> Option<LogEvent> {
+        let mut queue = self.logs.queue.lock().expect("never poisoned");
+        if queue.is_empty() && !self.is_closed() {
+            queue = self.logs.arrived.wait_timeout(queue, limit).expect("never poisoned").0;
+        }
+        queue.pop_front()
+    }
+
+    fn log(&self, event: LogEvent) {
+        let mut queue = self.logs.queue.lock().expect("never poisoned");
+        if queue.len() >= LOGS_MAX {
+            queue.pop_front();
+        }
+        queue.push_back(event);
+        self.logs.arrived.notify_one();
+    }
+
+    pub(crate) fn run_control(self: &Arc<Self>, mut inbox: Inbox) {
+        while let Ok(Some(message)) = inbox.receive(&self.socket) {
+            let Ok(message) = wire::decode::<FromNode>(&message) else { break };
+            self.on_message(message);
+            if self.is_closed() {
+                break;
+            }
+        }
+        self.node_gone();
+    }
+
+    fn node_gone(&self) {
+        if self.is_worker && !self.is_closed() {
+            // A worker without its node has nobody to work for; its zygote would end it next.
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+        let mut state = self.state.lock().expect("never poisoned");
+        let State { owner, effects, .. } = &mut *state;
+        owner.on_node_gone(effects);
+        self.apply(&mut state);
+        drop(state);
+        self.closed.store(true, Ordering::Release);
+        self.answers.arrived.notify_all();
+        self.extent_arrived.notify_all();
+        self.logs.arrived.notify_all();
+        self.tell_followers();
+        self.bell.wake();
+        self.pump.kick();
+    }
+
+    fn on_message(&self, message: FromNode) {
+        match message {
+            FromNode::Welcome(_) | FromNode::Refused(_) => {}
+            FromNode::Granted { number, worker, pid, gpus: _, rings } => self.with_state(|state| {
+                self.add_rings(state, worker, pid, rings);
+                state.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.effects);
+            }),
+            FromNode::Revoke { number } => self.with_state(|state| state.owner.on_lease_revoked(number, &mut state.effects)),
+            FromNode::Linked { peer, rings, job: _ } => self.with_state(|state| self.add_rings(state, peer, 0, Some(rings))),
+            FromNode::Assigned { gpus, resources, job, namespace, paths } => self.with_state(|state| {
+                *self.job.lock().expect("never poisoned") = job;
+                *self.namespace.lock().expect("never poisoned") = namespace;
+                let serial = state.assigned.as_ref().map_or(0, |assigned| assigned.serial) + 1;
+                state.assigned = Some(Assignment { gpus, resources, paths, serial });
+                self.assignments.store(serial, Ordering::Release);
+            }),
+            FromNode::PeerDied { peer, exit } => self.with_state(|state| {
+                self.on_peer_died(state, peer, exit);
+                self.free_given(state, peer);
+            }),
+            FromNode::ActorAnswer { request, answer } => {
+                let mut table = self.answers.registrations.lock().expect("never poisoned");
+                if let Some(open) = table.get_mut(&request) {
+                    *open = Some(answer);
+                    self.answers.arrived.notify_all();
+                }
+            }
+            FromNode::Actor { actor, state: place, incarnation } => self.with_state(|state| {
+                let news = match place {
+                    ActorPlace::Pending => ActorNews::Pending,
+                    ActorPlace::Alive { worker, pid, rings } => {
+                        self.add_rings(state, worker, pid, rings);
+                        ActorNews::Alive(worker)
+                    }
+                    ActorPlace::Restarting => ActorNews::Restarting,
+                    ActorPlace::Dead(death) => ActorNews::Dead(death),
+                };
+                state.owner.on_actor_news(actor, incarnation, news, &mut state.effects);
+            }),
+            FromNode::BuildActor { actor, spec, options, incarnation } => self.with_state(|state| {
+                state.is_actor = true;
+                state.build = Some(Build { actor, spec, options, incarnation });
+            }),
+            FromNode::Extent { granted, wanted } => self.on_extent(granted, wanted),
+            FromNode::GiveBackRoom => self.give_back_room(0),
+            FromNode::Relay { sender, message } => self.with_state(|state| self.on_peer(state, sender, message)),
+            FromNode::Undeliverable { to, message } => self.with_state(|state| self.on_undeliverable(state, to, message)),
+            FromNode::Answer { request, answer } => {
+                if let Some(open) = self.answers.table.lock().expect("never poisoned").get_mut(&request) {
+                    *open = Some(answer);
+                }
+                self.answers.arrived.notify_all();
+            }
+            FromNode::Log(lines) => self.log(LogEvent::Lines(lines)),
+            FromNode::Notice { kind, text } => self.log(LogEvent::Notice { kind, text }),
+            FromNode::Exit { gracefully } => self.with_state(|state| state.exit = Some(gracefully)),
+        }
+    }
+
+    /// Changes the state, applies the effects, and wakes whoever sleeps: it may wait for just this.
+    pub(crate) fn with_state<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock().expect("never poisoned");
+        let result = change(&mut state);
+        self.apply(&mut state);
+        drop(state);
+        if self.listening.load(Ordering::SeqCst) {
+            self.bell.wake();
+        }
+        result
+    }
+
+    fn add_rings(&self, state: &mut State, peer: ProcId, pid: i32, rings: Option<Rings>) {
+        if let Some(rings) = rings
+            && !state.link_of.contains_key(&peer)
+        {
+            state.add_link(Link::new(&self.segment, peer, pid, rings));
+            // Frames may have come before we knew the ring; their bit was cleared unseen.
+            let at = state.link_of[&peer];
+            self.drain_link(state, at);
+        }
+    }
+
+    fn on_extent(&self, mut granted: Result<(u64, u64), Box<str>>, _wanted: u64) {
+        if let Ok((offset, length)) = granted
+            && let Err(error) = self.store.add_extent(store::Extent { offset, length })
+        {
+            granted = Err(error.to_string().into());
+        }
+        self.extents.lock().expect("never poisoned").push(granted.clone());
+        self.extent_arrived.notify_all();
+        self.with_state(|state| {
+            for (key, worker) in std::mem::take(&mut state.need_room) {
+                match &granted {
+                    Ok(_) => state.effects.push(owner::Effect::Push { task: key, worker }),
+                    Err(why) => state.owner.on_cannot_send(key, Failure::StoreFull(why.clone()), &mut state.effects),
+                }
+            }
+        });
+    }
+
+    /// Gives back what we hold of the arena and do not use, beyond `keep_bytes`.
+    fn give_back_room(&self, keep_bytes: u64) {
+        self.enter();
+        for store::Extent { offset, length } in self.store.idle_extents(keep_bytes) {
+            self.send(&ToNode::ReturnExtent { offset, length });
+        }
+    }
+
+    fn on_peer(&self, state: &mut State, sender: ProcId, message: Peer) {
+        match message {
+            Peer::Want { object } => state.owner.on_wanted(&object, sender, &mut state.effects),
+            Peer::Have { object, content } => {
+                let (value, contains) = match content {
+                    Content::Inline(bytes) => {
+                        let contains = self.take_contained(state, &bytes);
+                        (Value::Inline(Arc::from(bytes)), contains)
+                    }
+                    Content::Stored { offset, length } => {
+                        let place = store::Place { offset, length };
+                        let contains = match self.store.pin(place) {
+                            Ok(view) => self.take_contained(state, view.as_slice()),
+                            Err(_) => SmallVec::new(),
+                        };
+                        (Value::Stored { offset, length }, contains)
+                    }
+                    Content::Failed(failure) => (failed(failure), SmallVec::new()),
+                };
+                state.owner.on_have(&object, value, contains, &mut state.effects);
+            }
+            Peer::Borrowed { object, borrower, count } => {
+                if !state.dead.contains_key(&borrower) {
+                    state.owner.on_shares(&object, borrower, count, &mut state.effects);
+                }
+            }
+            Peer::CancelObject { object, force, recursive } => {
+                if let Some(slot) = state.owner.slot_of(&object) {
+                    state.owner.on_cancel(slot, force, recursive, &mut state.effects);
+                }
+            }
+            Peer::FreePlace { offset, length } => self.free_given_place(state, store::Place { offset, length }),
+            Peer::Interrupt { task, recursive } => self.on_interrupt(state, task, recursive),
+        }
+    }
+
+    fn on_undeliverable(&self, state: &mut State, to: ProcId, message: Peer) {
+        state.dead.entry(to).or_insert_with(|| Arc::new(model::WorkerExit::Unknown));
+        if let Peer::Want { .. } = message {
+            state.owner.on_process_gone(to, &mut state.effects);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Turns the owner's effects into frames, messages and wake-ups.
+
+use std::sync::Arc;
+
+use model::{Failure, ProcId, TaskKey};
+use net::{Readiness, Word};
+use owner::{Effect, Stage as TaskStage, Value};
+use wire::control::ToNode;
+use wire::frame::{self, CALL, Header};
+use wire::peer::{Content, Peer};
+
+use crate::link::{Busy, WriteError};
+use crate::stages::Stage;
+use crate::state::State;
+use crate::{Runtime, value};
+
+impl Runtime {
+    /// RUN-2: does everything that the last events asked for, and rings the bells.
+    #[inline]
+    pub(crate) fn apply(&self, state: &mut State) {
+        while !state.effects.is_empty() {
+            let mut effects = std::mem::take(&mut state.effects);
+            for effect in effects.drain(..) {
+                self.apply_one(state, effect);
+            }
+            if state.effects.is_empty() {
+                state.effects = effects;
+            }
+        }
+        self.ring_bells(state);
+        self.pump.set_outstanding(state.owner.tasks_pending());
+    }
+
+    pub(crate) fn ring_bells(&self, state: &mut State) {
+        while let Some(at) = state.unrung.pop() {
+            if let Some(link) = &mut state.links[at] {
+                link.ring();
+            }
+        }
+        if state.has_resolved {
+            state.has_resolved = false;
+            self.tell_followers();
+        }
+    }
+
+    fn apply_one(&self, state: &mut State, effect: Effect) {
+        match effect {
+            Effect::Push { task, worker } => self.push(state, task, worker),
+            Effect::TakeBack { task, worker } => self.take_back(state, task, worker),
+            Effect::RequestLease { number, need, name } => {
+                let job = *self.job.lock().expect("never poisoned");
+                self.send(&ToNode::RequestLease { number, job, need, name });
+            }
+            Effect::ReturnLease { number } => self.send(&ToNode::ReturnLease { number }),
+            Effect::Resolved(slot) => {
+                self.refresh(state, slot);
+                state.has_resolved = true;
+                self.tell_loops(slot);
+            }
+            Effect::Freed { slot, stored } => {
+                self.cells.set(slot, Readiness::Pending);
+                if let Some((offset, length)) = stored {
+                    self.free_stored(state, store::Place { offset, length });
+                }
+            }
+            Effect::Want { owner, object } => self.relay(owner, Peer::Want { object }),
+            Effect::Have { to, object, value } => self.answer_want(state, to, object, &value),
+            Effect::Borrowed { owner, object, borrower, count } => {
+                let borrower = if count < 0 { self.me } else { borrower };
+                if owner == self.me {
+                    state.owner.on_shares(&object, borrower, count, &mut state.effects);
+                } else {
+                    self.relay(owner, Peer::Borrowed { object, borrower, count });
+                }
+            }
+            Effect::Interrupt { task, worker, force, recursive } => self.interrupt(state, task, worker, force, recursive),
+            Effect::ActorUnreachable(actor) => self.send(&ToNode::ActorOutOfScope { actor }),
+        }
+    }
+
+    /// Makes the object's readiness visible without the lock.
+    pub(crate) fn refresh(&self, state: &State, slot: owner::Slot) {
+        let readiness = match state.owner.object(slot).and_then(|object| object.value.as_ref()) {
+            None => Readiness::Pending,
+            Some(Value::Failed(_)) => Readiness::Failed,
+            Some(_) => Readiness::Value,
+        };
+        self.cells.set(slot, readiness);
+    }
+
+    pub(crate) fn relay(&self, to: ProcId, message: Peer) {
+        self.send(&ToNode::Relay { to, message });
+    }
+
+    fn answer_want(&self, state: &mut State, to: ProcId, object: model::ObjectId, value: &Value) {
+        let content = match value {
+            Value::Inline(bytes) => {
+                self.register_shares(state, bytes, to);
+                Content::Inline(bytes.to_vec())
+            }
+            Value::Stored { offset, length } => {
+                if let Ok(view) = self.store.pin(store::Place { offset: *offset, length: *length }) {
+                    self.register_shares(state, view.as_slice(), to);
+                }
+                Content::Stored { offset: *offset, length: *length }
+            }
+            Value::Failed(failure) => Content::Failed((**failure).clone()),
+        };
+        self.relay(to, Peer::Have { object, content });
+    }
+
+    /// A value goes to `to` for good: `to` gets one share of every reference in it.
+    pub(crate) fn register_shares(&self, state: &mut State, bytes: &[u8], to: ProcId) {
+        for (object, owner) in value::refs_of(bytes) {
+            if owner == self.me {
+                state.owner.on_shares(&object, to, 1, &mut state.effects);
+            } else {
+                self.relay(owner, Peer::Borrowed { object, borrower: to, count: 1 });
+            }
+        }
+    }
+
+    /// Frees a value's bytes: our own block, or one in the extents of the process that made it.
+    pub(crate) fn free_stored(&self, state: &mut State, place: store::Place) {
+        match state.stored_elsewhere.remove(&place.offset) {
+            Some((holder, pin)) => {
+                drop(pin);
+                if !state.dead.contains_key(&holder) {
+                    self.relay(holder, Peer::FreePlace { offset: place.offset, length: place.length });
+                }
+            }
+            None => free(&self.store, place),
+        }
+    }
+
+    /// tour(task) 5: the call becomes a frame in the worker's ring.
+    #[inline]
+    fn push(&self, state: &mut State, key: TaskKey, worker: ProcId) {
+        let clock = Stage::clock();
+        let Some(at) = state.link_of.get(&worker).copied() else { return };
+        let State { owner, links, scratch, unrung, need_room, .. } = state;
+        let Some(link) = links[at].as_mut() else { return };
+        if link.is_dead {
+            return;
+        }
+        if !link.stalled.is_empty() {
+            link.stalled.push_back(key);
+            return;
+        }
+        match write_call(&self.store, owner, link, scratch, key) {
+            Ok(Some(ticket)) => owner.on_pushed(key, ticket),
+            Ok(None) => {}
+            Err(WriteError::Busy) => link.stalled.push_back(key),
+            Err(WriteError::NeedExtent(length)) => {
+                need_room.push((key, worker));
+                self.send(&ToNode::WantExtent { length });
+            }
+        }
+        if link.unrung {
+            unrung.push(at);
+        }
+        Stage::Ring.add(clock);
+    }
+
+    /// Sends what found the ring full before.
+    pub(crate) fn push_stalled(&self, state: &mut State, at: usize) {
+        let State { owner, links, scratch, unrung, need_room, .. } = state;
+        let Some(link) = links[at].as_mut() else { return };
+        while let Some(key) = link.stalled.front().copied() {
+            match write_call(&self.store, owner, link, scratch, key) {
+                Ok(ticket) => {
+                    link.stalled.pop_front();
+                    if let Some(ticket) = ticket {
+                        owner.on_pushed(key, ticket);
+                    }
+                }
+                Err(WriteError::Busy) => break,
+                Err(WriteError::NeedExtent(length)) => {
+                    link.stalled.pop_front();
+                    need_room.push((key, link.peer));
+                    self.send(&ToNode::WantExtent { length });
+                }
+            }
+        }
+        if link.unrung {
+            unrung.push(at);
+        }
+    }
+
+    fn take_back(&self, state: &mut State, key: TaskKey, worker: ProcId) {
+        let Some(ticket) = ticket_of(state, key, worker) else { return };
+        let now = net::clock::now();
+        let Some((_, link)) = state.link(worker) else { return };
+        let taken = if ticket == 0 {
+            // Never sent: it waits for room in the ring.
+            let before = link.stalled.len();
+            link.stalled.retain(|stalled| *stalled != key);
+            link.stalled.len() < before
+        } else {
+            let (index, word) = split_ticket(ticket);
+            let taken = link.rings.claims.take_back(index, word);
+            if taken {
+                link.rings.claims.release(index);
+            }
+            taken
+        };
+        if taken {
+            state.owner.on_took_back(now, key, worker, &mut state.effects);
+        }
+    }
+
+    fn interrupt(&self, state: &mut State, key: TaskKey, worker: ProcId, force: bool, recursive: bool) {
+        if !state.owner.is_under(key, worker) {
+            return;
+        }
+        let Some(task) = state.owner.task(key).map(|task| task.spec.id) else { return };
+        if force {
+            self.send(&ToNode::KillWorker { worker });
+        } else {
+            self.relay(worker, Peer::Interrupt { task, recursive });
+        }
+    }
+}
+
+fn ticket_of(state: &State, key: TaskKey, on: ProcId) -> Option<u64> {
+    match state.owner.task(key)?.stage {
+        TaskStage::Under { worker, ticket } if worker == on => Some(ticket),
+        _ => None,
+    }
+}
+
+pub(crate) fn ticket(index: u16, word: Word) -> u64 {
+    (u64::from(word.0) << 16) | u64::from(index)
+}
+
+pub(crate) fn split_ticket(ticket: u64) -> (u16, Word) {
+    (ticket as u16, Word((ticket >> 16) as u32))
+}
+
+/// Writes a call's frame; returns its ticket, or nothing if the task has ended meanwhile.
+#[inline]
+fn write_call(
+    store: &store::Client,
+    owner: &owner::Owner,
+    link: &mut crate::link::Link,
+    scratch: &mut Vec<u8>,
+    key: TaskKey,
+) -> Result<Option<u64>, WriteError> {
+    let Some(task) = owner.task(key) else { return Ok(None) };
+    if !matches!(task.stage, TaskStage::Under { worker, ticket: 0 } if worker == link.peer) {
+        return Ok(None);
+    }
+    let number = link.number_of(&task.spec.template).map_err(|Busy| WriteError::Busy)?;
+    let (index, word) = link.rings.claims.give().ok_or(WriteError::Busy)?;
+    scratch.clear();
+    let call = frame::Call { claim_word: word.0, template: number, task: task.spec.id, payload: &task.spec.payload };
+    call.write(scratch);
+    for dep in &task.spec.deps {
+        match owner.object(*dep).and_then(|object| object.value.as_ref()) {
+            Some(Value::Inline(bytes)) => frame::Value::Inline(bytes).write(scratch),
+            Some(Value::Stored { offset, length }) => {
+                frame::Value::Stored { offset: *offset, length: *length }.write(scratch);
+            }
+            Some(Value::Failed(failure)) => frame::Value::write_failure(failure, scratch),
+            None => frame::Value::write_failure(&Failure::Freed, scratch),
+        }
+    }
+    let header = Header { length: 0, kind: CALL, flags: 0, claim: index, request: key.0 };
+    match link.write(store, header, &[scratch]) {
+        Ok(()) => Ok(Some(ticket(index, word))),
+        Err(error) => {
+            link.rings.claims.release(index);
+            Err(error)
+        }
+    }
+}
+
+/// Frees a block of ours. A place that is none of ours is a bug here, and harmless: the store refuses it.
+pub(crate) fn free(store: &store::Client, place: store::Place) {
+    let freed = store.free(place);
+    debug_assert!(freed.is_ok(), "freed what is not ours: {place:?}: {freed:?}");
+}
+
+/// A failure as a value.
+pub(crate) fn failed(failure: Failure) -> Value {
+    Value::Failed(Arc::new(failure))
+}

@@ -1,0 +1,40 @@
+//! What can go wrong for a caller.
+
+/// Why a request could not be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The node refused the connection; the text says why and what to do.
+    #[error("{0}")]
+    Refused(String),
+    /// The node is gone, or this process was shut down.
+    #[error("the node is gone or was shut down")]
+    Closed,
+    /// The store has no room.
+    #[error("{0}")]
+    StoreFull(String),
+    /// No answer within the time allowed.
+    #[error("timed out: {0}")]
+    TimedOut(&'static str),
+    /// The user interrupted the wait.
+    #[error("interrupted")]
+    Interrupted,
+    /// Another actor has the name.
+    #[error("the name is taken")]
+    NameTaken,
+    /// The actor has as many calls outstanding as it may.
+    #[error("{pending} calls are outstanding, at most {limit} may be")]
+    TooManyPending {
+        /// How many there are.
+        pending: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// A system call failed.
+    #[error("{what}: {errno}")]
+    Os {
+        /// Which.
+        what: &'static str,
+        /// How.
+        errno: rustix::io::Errno,
+    },
+}

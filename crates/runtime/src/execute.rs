@@ -1,0 +1,372 @@
+//! The worker's side: which call runs next, and its reply.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use model::{ActorId, ActorOptions, ObjectId, ProcId, TaskId, Template};
+use net::Word;
+use owner::Slot;
+use store::{Place, View};
+use wire::control::ToNode;
+use wire::frame::{self, Header, REPLY};
+use wire::{Malformed, Reader};
+
+use crate::link::WriteError;
+use crate::stages::Stage;
+use crate::state::State;
+use crate::{Interrupts, Runtime, Waited, value};
+
+/// A call that came in and has not started.
+pub(crate) struct Incoming {
+    pub(crate) peer: ProcId,
+    pub(crate) request: u64,
+    pub(crate) claim: u16,
+    pub(crate) word: Word,
+    pub(crate) task: TaskId,
+    pub(crate) template: Arc<Template>,
+    pub(crate) payload: Range<usize>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) arrived: Option<u64>,
+}
+
+/// Where a reply goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallHandle {
+    /// Who called.
+    pub peer: ProcId,
+    request: u64,
+    claim: u16,
+    /// The task.
+    pub task: TaskId,
+}
+
+/// A call to be run now.
+pub struct IncomingCall {
+    /// For the reply.
+    pub handle: CallHandle,
+    /// What to run.
+    pub template: Arc<Template>,
+    payload: Range<usize>,
+    body: Vec<u8>,
+}
+
+/// A dependency's value.
+pub enum CallArg<'a> {
+    /// Encoded bytes.
+    Inline(&'a [u8]),
+    /// In the arena, pinned.
+    Stored(View),
+}
+
+/// An actor to be built.
+#[derive(Clone, Debug)]
+pub struct Build {
+    /// Which.
+    pub actor: ActorId,
+    /// As its creator sent it.
+    pub spec: Vec<u8>,
+    /// What it asked for.
+    pub options: ActorOptions,
+    /// How often it was built before.
+    pub incarnation: u32,
+}
+
+/// What a lease gave to this worker.
+#[derive(Clone, Debug, Default)]
+pub struct Assignment {
+    /// GPUs by visible name.
+    pub gpus: Vec<Box<str>>,
+    /// By public name, in ten-thousandths.
+    pub resources: Vec<(Box<str>, i64)>,
+    /// What the driver imports from.
+    pub paths: Vec<Box<str>>,
+    /// Counts assignments, so that a change is seen.
+    pub serial: u64,
+}
+
+/// What a worker does next.
+pub enum Work {
+    /// Build the actor.
+    Build(Box<Build>),
+    /// Run a call.
+    Call(IncomingCall),
+    /// End; `true`: with exit handlers.
+    Exit(bool),
+}
+
+impl IncomingCall {
+    /// Arguments, encoded.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.body[self.payload.clone()]
+    }
+
+    /// The dependencies' values, in the order of the payload's placeholders.
+    ///
+    /// # Errors
+    /// If the caller sent nonsense, or a failure instead of a value.
+    pub fn args<'a>(&'a self, runtime: &Runtime) -> Result<Vec<CallArg<'a>>, Malformed> {
+        let mut reader = Reader::new(&self.body[self.payload.end..]);
+        let mut args = Vec::new();
+        while !reader.rest().is_empty() {
+            args.push(match frame::Value::read(&mut reader)? {
+                frame::Value::Inline(bytes) => CallArg::Inline(bytes),
+                frame::Value::Stored { offset, length } => {
+                    CallArg::Stored(runtime.store.pin(Place { offset, length }).map_err(|_| Malformed("place"))?)
+                }
+                frame::Value::Raised { .. } | frame::Value::Failed(_) => return Err(Malformed("argument")),
+            });
+        }
+        Ok(args)
+    }
+}
+
+impl Runtime {
+    /// tour(task) 6: the worker takes the next call that nobody took back.
+    pub fn try_next_work(&self) -> Option<Work> {
+        let mut state = self.state.lock().expect("never poisoned");
+        self.drain(&mut state);
+        self.pop_work(&mut state)
+    }
+
+    fn pop_work(&self, state: &mut State) -> Option<Work> {
+        if let Some(build) = state.build.take() {
+            return Some(Work::Build(Box::new(build)));
+        }
+        if let Some(gracefully) = state.exit {
+            return Some(Work::Exit(gracefully));
+        }
+        while let Some(incoming) = state.incoming.pop_front() {
+            let Some((_, link)) = state.link(incoming.peer) else { continue };
+            if !link.rings.their_claims.start(incoming.claim, incoming.word) {
+                state.recycle(incoming.body);
+                continue;
+            }
+            Stage::Wake.add(incoming.arrived);
+            state.running.push(incoming.task);
+            let handle = CallHandle {
+                peer: incoming.peer,
+                request: incoming.request,
+                claim: incoming.claim,
+                task: incoming.task,
+            };
+            return Some(Work::Call(IncomingCall {
+                handle,
+                template: incoming.template,
+                payload: incoming.payload,
+                body: incoming.body,
+            }));
+        }
+        None
+    }
+
+    /// Waits for something to do. `None`: interrupted, or the deadline passed. Must not be called with the interpreter's lock held.
+    pub fn next_work(&self, deadline_ns: Option<u64>, interrupts: &mut dyn Interrupts) -> Option<Work> {
+        loop {
+            if let Some(work) = self.try_next_work() {
+                return Some(work);
+            }
+            if self.is_closed() {
+                return Some(Work::Exit(false));
+            }
+            match self.wait_until(deadline_ns, false, interrupts, || self.has_work()) {
+                Ok(Waited::Done) => {}
+                Ok(Waited::TimedOut) | Err(_) => return self.try_next_work(),
+            }
+        }
+    }
+
+    /// Waits until there may be something to do.
+    ///
+    /// # Errors
+    /// If it was interrupted or the node is gone.
+    pub fn wait_work(&self, deadline_ns: Option<u64>, interrupts: &mut dyn Interrupts) -> Result<(), crate::Error> {
+        self.wait_until(deadline_ns, false, interrupts, || self.has_work()).map(drop)
+    }
+
+    /// Whether there is something to do.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        let state = self.state.lock().expect("never poisoned");
+        !state.incoming.is_empty() || state.build.is_some() || state.exit.is_some()
+    }
+
+    /// tour(task) 8: the result goes back to the caller's ring. `values` are encoded by the caller of this function into `body`
+    /// (count first); `came_with` are the references that came with the call.
+    pub fn reply(&self, handle: CallHandle, mut body: Vec<u8>, came_with: &[Slot]) {
+        let clock = Stage::clock();
+        let mut state = self.state.lock().expect("never poisoned");
+        self.register_returned(&mut state, &body, handle.peer);
+        self.take_dropped(&mut state);
+        let mut seen = Vec::new();
+        for slot in came_with {
+            if seen.contains(slot) {
+                continue;
+            }
+            seen.push(*slot);
+            if let Some((id, owner)) = state.owner.on_keep(*slot) {
+                value::write_ref(&mut body, &id, owner);
+            }
+        }
+        self.ended(&mut state, handle.task);
+        let header =
+            Header { length: 0, kind: REPLY, flags: 0, claim: handle.claim, request: handle.request };
+        loop {
+            let Some((at, link)) = state.link(handle.peer) else { return };
+            match link.write(&self.store, header, &[&body]) {
+                Ok(()) => {
+                    state.unrung.push(at);
+                    break;
+                }
+                Err(error) => {
+                    if link.is_dead || !link.peer_is_alive() {
+                        return;
+                    }
+                    link.ring();
+                    drop(state);
+                    self.make_room(&error);
+                    state = self.state.lock().expect("never poisoned");
+                    self.drain(&mut state);
+                }
+            }
+        }
+        self.drain(&mut state);
+        Stage::Reply.add(clock);
+    }
+
+    /// The peer's ring is full, or a large reply needs room in the arena: waits a moment, without the lock.
+    #[cold]
+    fn make_room(&self, error: &WriteError) {
+        match error {
+            WriteError::Busy => std::thread::sleep(std::time::Duration::from_micros(50)),
+            WriteError::NeedExtent(length) => drop(self.reserve(*length)),
+        }
+    }
+
+    /// Values in a reply are the caller's from now on, and so are shares of the references in them. Values in the arena stay
+    /// allocated until the caller frees them or dies.
+    fn register_returned(&self, state: &mut State, body: &[u8], caller: ProcId) {
+        let mut reader = Reader::new(body);
+        let count = reader.u32().unwrap_or(0);
+        for _ in 0..count {
+            match frame::Value::read(&mut reader) {
+                Ok(frame::Value::Inline(bytes)) if bytes.first().is_some_and(|flags| flags & value::HAS_REFS != 0) => {
+                    self.register_shares(state, bytes, caller);
+                }
+                Ok(frame::Value::Stored { offset, length }) => {
+                    let place = Place { offset, length };
+                    state.given.insert(offset, (caller, length));
+                    if let Ok(view) = self.store.pin(place) {
+                        self.register_shares(state, view.as_slice(), caller);
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn ended(&self, state: &mut State, task: TaskId) {
+        state.running.retain(|running| *running != task);
+        state.interrupted.remove(&task);
+        state.children.remove(&task);
+    }
+
+    pub(crate) fn free_given_place(&self, state: &mut State, place: Place) {
+        if state.given.remove(&place.offset).is_some() {
+            crate::effects::free(&self.store, place);
+        }
+    }
+
+    /// The process that values were given to is dead.
+    pub(crate) fn free_given(&self, state: &mut State, peer: ProcId) {
+        let gone: Vec<(u64, u64)> =
+            state.given.iter().filter(|(_, (to, _))| *to == peer).map(|(offset, (_, length))| (*offset, *length)).collect();
+        for (offset, length) in gone {
+            self.free_given_place(state, Place { offset, length });
+        }
+    }
+
+    /// Somebody wants a task interrupted.
+    pub(crate) fn on_interrupt(&self, state: &mut State, task: TaskId, recursive: bool) {
+        if !state.running.contains(&task) {
+            return;
+        }
+        state.interrupted.insert(task);
+        if recursive {
+            for slot in state.children.remove(&task).unwrap_or_default() {
+                state.owner.on_cancel(slot, false, true, &mut state.effects);
+            }
+        }
+        self.interrupts.store(true, Ordering::SeqCst);
+        if !state.is_actor {
+            // Wakes the main thread out of whatever it waits for; its handler asks whether the task it runs is meant.
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+        }
+    }
+
+    /// Says what this process runs, for logs and status.
+    pub fn set_label(&self, label: &str) {
+        self.segment.proc(self.me.slot).set_label(label);
+    }
+
+    /// Whether this running task was cancelled.
+    #[must_use]
+    pub fn is_interrupted(&self, task: &TaskId) -> bool {
+        self.interrupts.load(Ordering::Relaxed)
+            && self.state.lock().expect("never poisoned").interrupted.contains(task)
+    }
+
+    /// Whether any interrupt came since the flag was last lowered, and which tasks it concerns.
+    #[must_use]
+    pub fn interrupted_tasks(&self) -> Vec<TaskId> {
+        self.state.lock().expect("never poisoned").interrupted.iter().copied().collect()
+    }
+
+    /// As `set_label`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.segment.proc(self.me.slot).label()
+    }
+
+    /// Counts what was assigned to this worker, so that a change is seen without a lock.
+    #[must_use]
+    #[inline]
+    pub fn assignments(&self) -> u64 {
+        self.assignments.load(Ordering::Acquire)
+    }
+
+    /// What the lease in force gave to this worker.
+    #[must_use]
+    pub fn assignment(&self) -> Assignment {
+        self.state.lock().expect("never poisoned").assigned.clone().unwrap_or_default()
+    }
+
+    /// The actor was built, or not: the error as a value.
+    pub fn built(&self, actor: ActorId, result: Result<(), Vec<u8>>) {
+        match result {
+            Ok(()) => self.send(&ToNode::ActorBuilt { actor }),
+            Err(error) => self.send(&ToNode::ActorBuildFailed { actor, error }),
+        }
+    }
+
+    /// This worker is about to end on its own will.
+    pub fn leaving(&self) {
+        self.send(&ToNode::Leaving);
+    }
+
+    /// Calls that came in and were not started.
+    #[must_use]
+    pub fn calls_waiting(&self) -> usize {
+        self.state.lock().expect("never poisoned").incoming.len()
+    }
+
+    /// The id and owner of an object.
+    #[must_use]
+    pub fn identity(&self, slot: Slot) -> Option<(ObjectId, ProcId)> {
+        let state = self.state.lock().expect("never poisoned");
+        let object = state.owner.object(slot)?;
+        Some((object.id, object.owner.unwrap_or(self.me)))
+    }
+}

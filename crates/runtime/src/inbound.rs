@@ -1,0 +1,249 @@
+//! HOT: reads what came in, replies and calls alike, and lets the owner decide.
+
+use std::sync::Arc;
+
+use model::{Failure, ObjectId, ProcId, TaskKey};
+use net::Word;
+use owner::{Slot, Value};
+use smallvec::SmallVec;
+use store::Place;
+use wire::frame::{self, CALL, DEFINE, FAR, GIVEN_BACK, Header, REPLY};
+use wire::{Malformed, Reader};
+
+use crate::effects::{split_ticket, failed};
+use crate::execute::Incoming;
+use crate::state::State;
+use crate::stages::Stage;
+use crate::{Runtime, value};
+
+impl Runtime {
+    /// Drains every ring that has frames, and handles whatever handles Python dropped.
+    pub(crate) fn drain(&self, state: &mut State) {
+        self.drains.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.take_dropped(state);
+        if self.bell.is_ready() {
+            self.bell.take_ready(|bit| {
+                let at = state.link_of_bit[usize::from(bit)];
+                if at != u32::MAX {
+                    self.drain_link(state, at as usize);
+                }
+            });
+        }
+        self.apply(state);
+    }
+
+    pub(crate) fn take_dropped(&self, state: &mut State) {
+        while let Some(slot) = self.dropped.pop() {
+            state.owner.on_handle_dropped(slot, &mut state.effects);
+        }
+    }
+
+    pub(crate) fn drain_link(&self, state: &mut State, at: usize) {
+        loop {
+            let mut body = state.body();
+            let Some(link) = state.links[at].as_mut() else { return };
+            let popped = link.rings.reader.pop(&mut body);
+            let peer = link.peer;
+            let header = match popped {
+                Ok(Some(header)) => header,
+                Ok(None) => {
+                    state.recycle(body);
+                    break;
+                }
+                Err(_) => return self.peer_broke(state, peer),
+            };
+            let header_ok = if header.flags & FAR == 0 { Ok(()) } else { self.fetch_far(state, at, &mut body) };
+            if header_ok.and_then(|()| self.on_frame(state, at, header, body)).is_err() {
+                return self.peer_broke(state, peer);
+            }
+        }
+        if state.links[at].as_ref().is_some_and(|link| !link.stalled.is_empty()) {
+            self.push_stalled(state, at);
+        }
+    }
+
+    /// What lies in a ring is nonsense: the peer failed, and is ended as if it had died.
+    #[cold]
+    fn peer_broke(&self, state: &mut State, peer: ProcId) {
+        if let Some((_, link)) = state.link(peer) {
+            link.is_dead = true;
+        }
+        self.send(&wire::control::ToNode::KillWorker { worker: peer });
+    }
+
+    #[cold]
+    fn fetch_far(&self, state: &mut State, at: usize, body: &mut Vec<u8>) -> Result<(), Malformed> {
+        let mut reader = Reader::new(body);
+        let place = Place { offset: reader.u64()?, length: reader.u64()? };
+        let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
+        body.clear();
+        body.extend_from_slice(view.as_slice());
+        if let Some(link) = state.links[at].as_mut() {
+            link.rings.reader.took_far();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn on_frame(&self, state: &mut State, at: usize, header: Header, body: Vec<u8>) -> Result<(), Malformed> {
+        match header.kind {
+            REPLY => {
+                let result = self.on_reply(state, at, header, &body);
+                state.recycle(body);
+                result
+            }
+            CALL => self.on_call(state, at, header, body),
+            DEFINE => {
+                let mut reader = Reader::new(&body);
+                let number = reader.u32()?;
+                let template = wire::decode(reader.rest())?;
+                let link = state.links[at].as_mut().ok_or(Malformed("link"))?;
+                if number as usize != link.theirs.len() {
+                    return Err(Malformed("template number"));
+                }
+                link.theirs.push(Arc::new(template));
+                Ok(())
+            }
+            _ => Err(Malformed("kind")),
+        }
+    }
+
+    fn on_call(&self, state: &mut State, at: usize, header: Header, body: Vec<u8>) -> Result<(), Malformed> {
+        let mut reader = Reader::new(&body);
+        let call = frame::Call::read(&mut reader)?;
+        let link = state.links[at].as_ref().ok_or(Malformed("link"))?;
+        let template = link.theirs.get(call.template as usize).ok_or(Malformed("template"))?.clone();
+        let incoming = Incoming {
+            peer: link.peer,
+            request: header.request,
+            claim: header.claim,
+            word: Word(call.claim_word),
+            task: call.task,
+            template,
+            payload: 36..36 + call.payload.len(),
+            body,
+            arrived: Stage::clock(),
+        };
+        if state.blocked > 0 && !state.is_actor {
+            self.give_back(state, &incoming);
+        } else {
+            state.incoming.push_back(incoming);
+        }
+        Ok(())
+    }
+
+    /// Gives a call back that has not started, because this worker waits for something.
+    pub(crate) fn give_back(&self, state: &mut State, incoming: &Incoming) {
+        let store = &self.store;
+        let Some((at, link)) = state.link(incoming.peer) else { return };
+        if !link.rings.their_claims.start(incoming.claim, incoming.word) {
+            return;
+        }
+        let header =
+            Header { length: 0, kind: REPLY, flags: GIVEN_BACK, claim: incoming.claim, request: incoming.request };
+        while link.write(store, header, &[]).is_err() && link.peer_is_alive() {
+            link.ring();
+            std::thread::yield_now();
+        }
+        state.unrung.push(at);
+    }
+
+    #[inline]
+    fn on_reply(&self, state: &mut State, at: usize, header: Header, body: &[u8]) -> Result<(), Malformed> {
+        let key = TaskKey(header.request);
+        let link = state.links[at].as_mut().ok_or(Malformed("link"))?;
+        let peer = link.peer;
+        // The claim is free again, whatever becomes of the reply: the worker has answered this call.
+        if let Some(owner::Stage::Under { worker, ticket }) = state.owner.task(key).map(|task| task.stage)
+            && worker == peer
+            && ticket != 0
+        {
+            link.rings.claims.release(split_ticket(ticket).0);
+        }
+        let now = net::clock::now();
+        if header.flags & GIVEN_BACK != 0 {
+            state.owner.on_given_back(now, key, peer, &mut state.effects);
+            return Ok(());
+        }
+        let mut reader = Reader::new(body);
+        let count = reader.u32()?;
+        let mut reply = SmallVec::new();
+        for _ in 0..count {
+            reply.push(self.read_value(state, peer, &mut reader)?);
+        }
+        // References that the worker keeps beyond the call, before our own hold on them ends.
+        while !reader.rest().is_empty() {
+            let (id, owner) = (ObjectId(reader.array()?), ProcId::from_u64(reader.u64()?));
+            let owner = (owner != self.me).then_some(owner);
+            state.owner.on_kept_by(&id, owner, peer, &mut state.effects);
+        }
+        state.owner.on_replied(now, key, peer, reply, &mut state.effects);
+        Ok(())
+    }
+
+    fn read_value(
+        &self,
+        state: &mut State,
+        from: ProcId,
+        reader: &mut Reader<'_>,
+    ) -> Result<(Value, SmallVec<[Slot; 0]>), Malformed> {
+        Ok(match frame::Value::read(reader)? {
+            frame::Value::Inline(bytes) => {
+                let contains = self.take_contained(state, bytes);
+                (Value::Inline(Arc::from(bytes)), contains)
+            }
+            frame::Value::Stored { offset, length } => {
+                let place = Place { offset, length };
+                // The pin keeps the bytes even if the process that wrote them dies.
+                let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
+                let contains = self.take_contained(state, view.as_slice());
+                state.stored_elsewhere.insert(offset, (from, view));
+                (Value::Stored { offset, length }, contains)
+            }
+            frame::Value::Raised { error, retry: false } => (failed(Failure::Raised(error.into())), SmallVec::new()),
+            frame::Value::Raised { error, retry: true } => (failed(Failure::Retryable(error.into())), SmallVec::new()),
+            frame::Value::Failed(bytes) => (failed(wire::decode(bytes)?), SmallVec::new()),
+        })
+    }
+
+    /// References inside a value that is ours from now on; whoever sent it has registered a share of each for us.
+    pub(crate) fn take_contained(&self, state: &mut State, bytes: &[u8]) -> SmallVec<[Slot; 0]> {
+        value::refs_of(bytes)
+            .into_iter()
+            .map(|(id, owner)| {
+                if owner == self.me {
+                    let slot = state.owner.on_contained(id, None, 0);
+                    state.owner.on_shares(&id, self.me, -1, &mut state.effects);
+                    slot
+                } else {
+                    let slot = state.owner.on_contained(id, Some(owner), 1);
+                    self.refresh(state, slot);
+                    slot
+                }
+            })
+            .collect()
+    }
+
+    /// A peer is gone: everything it published is taken first, then its calls are lost.
+    pub(crate) fn on_peer_died(&self, state: &mut State, peer: ProcId, exit: model::WorkerExit) {
+        if let Some(at) = state.link_of.get(&peer).copied() {
+            self.drain_link(state, at);
+            self.apply(state);
+        }
+        state.incoming.retain(|incoming| incoming.peer != peer);
+        state.dead.insert(peer, Arc::new(exit.clone()));
+        if let Some(mut link) = state.take_link(peer) {
+            link.is_dead = true;
+            link.free_far(&self.store);
+            let claims = &link.rings.claims;
+            let started = |ticket: u64| {
+                let (index, word) = split_ticket(ticket);
+                ticket != 0 && claims.has_started(index, word)
+            };
+            state.owner.on_worker_died(peer, &exit, started, &mut state.effects);
+            self.send(&wire::control::ToNode::LinkClosed { peer });
+        }
+        state.owner.on_process_gone(peer, &mut state.effects);
+        self.apply(state);
+    }
+}

@@ -1,0 +1,151 @@
+//! HOT: one peer of this process: the rings to and from it, the calls under way there, the templates each side knows.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::{ProcId, TaskKey, Template};
+use net::{Bell, Duplex, Segment};
+use rustc_hash::FxHashMap;
+use store::Place;
+use wire::control::Rings;
+use wire::frame::{DEFINE, FAR, FRAME_BYTES_MAX, Header};
+
+pub(crate) struct Link {
+    pub(crate) peer: ProcId,
+    pub(crate) pid: i32,
+    pub(crate) in_bit: u16,
+    out_bit: u16,
+    pub(crate) rings: Duplex,
+    bell: Bell,
+    /// Numbers that we gave to templates on this ring. The templates are kept, so that an address means one template for good.
+    numbers: FxHashMap<usize, u32>,
+    kept: Vec<Arc<Template>>,
+    /// Templates that the peer numbered.
+    pub(crate) theirs: Vec<Arc<Template>>,
+    /// Calls that found the ring full, in order.
+    pub(crate) stalled: VecDeque<TaskKey>,
+    /// Bodies in the arena that the peer may not have read yet, in order, and how many it had read before these.
+    far: VecDeque<Place>,
+    far_freed: u64,
+    /// Something was written since the bell was rung.
+    pub(crate) unrung: bool,
+    /// The peer broke the ring or died: nothing goes there any more.
+    pub(crate) is_dead: bool,
+}
+
+/// The ring is full, or too many calls are under way.
+pub(crate) struct Busy;
+
+impl Link {
+    pub(crate) fn new(segment: &Arc<Segment>, peer: ProcId, pid: i32, rings: Rings) -> Self {
+        Self {
+            peer,
+            pid,
+            in_bit: rings.in_bit,
+            out_bit: rings.out_bit,
+            rings: segment.duplex(rings.out, rings.inward),
+            bell: Bell::new(segment.clone(), peer.slot),
+            numbers: FxHashMap::default(),
+            kept: Vec::new(),
+            theirs: Vec::new(),
+            stalled: VecDeque::new(),
+            far: VecDeque::new(),
+            far_freed: 0,
+            unrung: false,
+            is_dead: false,
+        }
+    }
+
+    /// The number of a template on this ring; the peer is told first if it is new.
+    #[inline]
+    pub(crate) fn number_of(&mut self, template: &Arc<Template>) -> Result<u32, Busy> {
+        let address = Arc::as_ptr(template) as usize;
+        if let Some(number) = self.numbers.get(&address) {
+            return Ok(*number);
+        }
+        let number = self.kept.len() as u32;
+        let body = wire::encode(&**template);
+        let header =
+            Header { length: 4 + body.len() as u32, kind: DEFINE, flags: 0, claim: 0, request: u64::from(number) };
+        self.rings.writer.push(header, &[&number.to_le_bytes(), &body]).map_err(|_| Busy)?;
+        self.unrung = true;
+        self.kept.push(template.clone());
+        self.numbers.insert(address, number);
+        Ok(number)
+    }
+
+    /// Writes one frame. A body too large for the ring goes through the arena.
+    #[inline]
+    pub(crate) fn write(&mut self, store: &store::Client, mut header: Header, parts: &[&[u8]]) -> Result<(), WriteError> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length <= FRAME_BYTES_MAX {
+            header.length = length as u32;
+            self.rings.writer.push(header, parts).map_err(|_| WriteError::Busy)?;
+            self.unrung = true;
+            return Ok(());
+        }
+        self.write_far(store, header, parts, length)
+    }
+
+    #[cold]
+    fn write_far(
+        &mut self,
+        store: &store::Client,
+        mut header: Header,
+        parts: &[&[u8]],
+        length: usize,
+    ) -> Result<(), WriteError> {
+        self.free_far(store);
+        let mut block = store.reserve(length as u64).map_err(|need| WriteError::NeedExtent(need.length))?;
+        let mut at = 0;
+        for part in parts {
+            block.as_mut_slice()[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        let place = block.seal();
+        header.flags |= FAR;
+        header.length = 16;
+        match self.rings.writer.push(header, &[&place.offset.to_le_bytes(), &place.length.to_le_bytes()]) {
+            Ok(()) => {
+                self.far.push_back(place);
+                self.unrung = true;
+                Ok(())
+            }
+            Err(_) => {
+                crate::effects::free(store, place);
+                Err(WriteError::Busy)
+            }
+        }
+    }
+
+    /// Frees the bodies in the arena that the peer has read.
+    pub(crate) fn free_far(&mut self, store: &store::Client) {
+        let read = if self.is_dead { u64::MAX } else { self.rings.writer.far_read() };
+        while self.far_freed < read
+            && let Some(place) = self.far.pop_front()
+        {
+            crate::effects::free(store, place);
+            self.far_freed += 1;
+        }
+    }
+
+    /// Wakes the peer if anything was written since the last time.
+    #[inline]
+    pub(crate) fn ring(&mut self) {
+        if self.unrung {
+            self.unrung = false;
+            self.bell.ring(self.out_bit);
+        }
+    }
+
+    pub(crate) fn peer_is_alive(&self) -> bool {
+        self.bell.is_alive()
+    }
+}
+
+/// Why a frame was not written.
+pub(crate) enum WriteError {
+    Busy,
+    /// Room in the arena is needed first.
+    NeedExtent(u64),
+}

@@ -1,0 +1,277 @@
+//! `put`, `get`, `wait`: values in and out.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use model::{Failure, ObjectId, ProcId};
+use owner::{Slot, Value};
+use rustc_hash::FxHashSet;
+use store::{Place, Reservation, View};
+use wire::control::ToNode;
+
+use crate::{Error, Runtime};
+
+/// What `get` finds.
+pub enum Got {
+    /// Encoded bytes.
+    Inline(Arc<[u8]>),
+    /// Encoded bytes in the arena, pinned while the view lives.
+    Stored(View),
+    /// Why there is no value.
+    Failed(Arc<Failure>),
+}
+
+/// A value to be kept.
+pub enum Content {
+    /// Small.
+    Inline(Vec<u8>),
+    /// In the arena.
+    Stored(Place),
+}
+
+/// One event loop that wants to be told when objects are ready.
+pub(crate) struct LoopWatch {
+    id: u64,
+    event: OwnedFd,
+    watched: FxHashSet<Slot>,
+    ready: Vec<Slot>,
+    is_signalled: bool,
+}
+
+/// How long `put` waits for room before it gives up.
+const ROOM_WAIT: Duration = Duration::from_secs(10);
+
+impl Runtime {
+    /// Keeps a value; returns its slot, with one handle.
+    pub fn put(&self, id: ObjectId, content: Content, contains: &[Slot]) -> Slot {
+        let value = match content {
+            Content::Inline(bytes) => Value::Inline(Arc::from(bytes)),
+            Content::Stored(place) => Value::Stored { offset: place.offset, length: place.length },
+        };
+        let mut state = self.state.lock().expect("never poisoned");
+        let slot = state.owner.on_put(id, value, contains);
+        self.cells.set(slot, net::Readiness::Value);
+        self.take_dropped(&mut state);
+        self.apply(&mut state);
+        slot
+    }
+
+    /// Room for a large value. Asks the node for more of the arena where needed, so it must not be called with the
+    /// interpreter's lock held.
+    ///
+    /// # Errors
+    /// If the store has no room.
+    pub fn reserve(&self, length: u64) -> Result<Reservation, Error> {
+        let deadline = net::clock::now_ns() + ROOM_WAIT.as_nanos() as u64;
+        loop {
+            // What the program dropped may be just what is needed.
+            self.enter();
+            let need = match self.store.reserve(length) {
+                Ok(reservation) => return Ok(reservation),
+                Err(need) => need.length,
+            };
+            let mut arrived = self.extents.lock().expect("never poisoned");
+            arrived.clear();
+            self.send(&ToNode::WantExtent { length: need });
+            while arrived.is_empty() {
+                if self.is_closed() {
+                    return Err(Error::Closed);
+                }
+                if net::clock::now_ns() > deadline {
+                    return Err(Error::TimedOut("no room in the object store came free"));
+                }
+                arrived = self.extent_arrived.wait_timeout(arrived, Duration::from_millis(100)).expect("never poisoned").0;
+            }
+            if let Some(Err(why)) = arrived.iter().find(|granted| granted.is_err()) {
+                return Err(Error::StoreFull(why.to_string()));
+            }
+        }
+    }
+
+    /// Whether the object has its value. No lock.
+    #[must_use]
+    #[inline]
+    pub fn is_ready(&self, slot: Slot) -> bool {
+        self.cells.is_ready(slot)
+    }
+
+    /// Whether the object has failed. No lock.
+    #[must_use]
+    #[inline]
+    pub fn is_failed(&self, slot: Slot) -> bool {
+        self.cells.is_failed(slot)
+    }
+
+    /// Whether a call on an actor makes the object.
+    #[must_use]
+    pub fn is_actor_call(&self, slot: Slot) -> bool {
+        let state = self.state.lock().expect("never poisoned");
+        let maker = state.owner.object(slot).and_then(|object| object.maker);
+        maker.and_then(|key| state.owner.task(key)).is_some_and(|task| matches!(task.spec.target, owner::Target::Actor(_)))
+    }
+
+    /// Marks the object as seen by `wait` call number `call`; false if that call saw it before. No lock.
+    #[must_use]
+    #[inline]
+    pub fn mark(&self, slot: Slot, call: u32) -> bool {
+        self.cells.mark(slot, call)
+    }
+
+    /// Asks for the values of borrowed objects that are not here yet.
+    pub fn need(&self, slots: impl Iterator<Item = Slot>) {
+        let mut state = self.state.lock().expect("never poisoned");
+        let crate::state::State { owner, effects, .. } = &mut *state;
+        for slot in slots {
+            owner.on_needed(slot, effects);
+        }
+        self.apply(&mut state);
+    }
+
+    /// The object's value; `None` if it is not there yet.
+    #[must_use]
+    #[inline]
+    pub fn content(&self, slot: Slot) -> Option<Got> {
+        let state = self.state.lock().expect("never poisoned");
+        let object = state.owner.object(slot)?;
+        match object.value.as_ref()? {
+            Value::Inline(bytes) => Some(Got::Inline(bytes.clone())),
+            Value::Stored { offset, length } => {
+                let place = Place { offset: *offset, length: *length };
+                Some(match self.store.pin(place) {
+                    Ok(view) => Got::Stored(view),
+                    Err(error) => Got::Failed(Arc::new(Failure::StoreFull(error.to_string().into()))),
+                })
+            }
+            Value::Failed(failure) => Some(Got::Failed(failure.clone())),
+        }
+    }
+
+    /// One more handle.
+    pub fn add_handle(&self, slot: Slot) {
+        self.state.lock().expect("never poisoned").owner.on_handle_added(slot);
+    }
+
+    /// One handle fewer. Never blocks: the next thread that enters takes it up.
+    #[inline]
+    pub fn drop_handle(&self, slot: Slot) {
+        self.dropped.push(slot);
+    }
+
+    /// The object will be named to another process; returns its owner.
+    pub fn escape(&self, slot: Slot) -> ProcId {
+        let mut state = self.state.lock().expect("never poisoned");
+        state.owner.on_escape(slot);
+        state.owner.object(slot).and_then(|object| object.owner).unwrap_or(self.me)
+    }
+
+    /// A reference arrived; adds a handle. `shares`: what its owner has counted for us.
+    pub fn borrow_ref(&self, id: ObjectId, owner: ProcId, shares: i32) -> Slot {
+        let mut state = self.state.lock().expect("never poisoned");
+        let owner = (owner != self.me).then_some(owner);
+        let is_new = state.owner.slot_of(&id).is_none();
+        let slot = state.owner.on_borrowed(id, owner, shares);
+        if is_new {
+            self.refresh(&state, slot);
+        }
+        slot
+    }
+
+    /// Handles and uses of an object, as users count them.
+    #[must_use]
+    pub fn counts(&self, slot: Slot) -> (u32, u32) {
+        let mut state = self.state.lock().expect("never poisoned");
+        self.drain(&mut state);
+        state.owner.object(slot).map_or((0, 0), owner::Object::counts)
+    }
+
+    /// Objects kept and tasks that have not ended.
+    #[must_use]
+    pub fn tally(&self) -> (usize, usize) {
+        let mut state = self.state.lock().expect("never poisoned");
+        self.drain(&mut state);
+        (state.owner.objects_kept(), state.owner.tasks_pending())
+    }
+
+    /// An event loop wants to be told of ready objects through `event`.
+    pub fn watch_loop(&self, id: u64, event: OwnedFd) {
+        let mut loops = self.loops.lock().expect("never poisoned");
+        loops.retain(|watch| watch.id != id);
+        loops.push(LoopWatch { id, event, watched: FxHashSet::default(), ready: Vec::new(), is_signalled: false });
+        self.loops_count.store(loops.len(), Ordering::Relaxed);
+    }
+
+    /// The event loop is gone.
+    pub fn unwatch_loop(&self, id: u64) {
+        let mut loops = self.loops.lock().expect("never poisoned");
+        loops.retain(|watch| watch.id != id);
+        self.loops_count.store(loops.len(), Ordering::Relaxed);
+    }
+
+    /// Tell loop `id` when the object is ready. True: it is already, and nothing will be told.
+    pub fn watch(&self, id: u64, slot: Slot) -> bool {
+        {
+            let mut loops = self.loops.lock().expect("never poisoned");
+            if let Some(watch) = loops.iter_mut().find(|watch| watch.id == id) {
+                watch.watched.insert(slot);
+            }
+        }
+        // Looked at after it was watched, so that a reply in between is seen by one of the two.
+        let is_ready = self.is_ready(slot);
+        if is_ready {
+            let mut loops = self.loops.lock().expect("never poisoned");
+            if let Some(watch) = loops.iter_mut().find(|watch| watch.id == id) {
+                return watch.watched.remove(&slot);
+            }
+        }
+        is_ready
+    }
+
+    /// What became ready for loop `id` since the last time.
+    #[must_use]
+    pub fn take_ready(&self, id: u64) -> Vec<Slot> {
+        self.enter();
+        let mut loops = self.loops.lock().expect("never poisoned");
+        let Some(watch) = loops.iter_mut().find(|watch| watch.id == id) else { return Vec::new() };
+        watch.is_signalled = false;
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&watch.event, &mut count);
+        std::mem::take(&mut watch.ready)
+    }
+
+    pub(crate) fn tell_loops(&self, slot: Slot) {
+        if self.loops_count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for watch in self.loops.lock().expect("never poisoned").iter_mut() {
+            if watch.watched.remove(&slot) {
+                watch.ready.push(slot);
+                if !watch.is_signalled {
+                    watch.is_signalled = true;
+                    let _ = rustix::io::write(&watch.event, &1_u64.to_ne_bytes());
+                }
+            }
+        }
+    }
+}
+
+impl Runtime {
+    /// A reference came by plain pickle: nobody has registered us with its owner yet.
+    pub fn claim_share(&self, slot: Slot) {
+        let mut state = self.state.lock().expect("never poisoned");
+        if let Some((object, owner)) = state.owner.on_keep(slot) {
+            drop(state);
+            self.relay(owner, wire::peer::Peer::Borrowed { object, borrower: self.me, count: 1 });
+        }
+    }
+}
+
+impl Runtime {
+    /// Room for a large value, if there is some without asking anyone.
+    #[must_use]
+    pub fn try_reserve(&self, length: u64) -> Option<Reservation> {
+        self.enter();
+        self.store.reserve(length).ok()
+    }
+}

@@ -1,0 +1,105 @@
+//! The thread that drains the rings when nobody else does: the user's program computes while replies come in and queued tasks want to go
+//! out. It looks every two milliseconds while anything is under way, takes over if nobody drained meanwhile, and is parked otherwise.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use net::bell::{futex_wait, futex_wake};
+
+use crate::Runtime;
+
+const LOOK: Duration = Duration::from_millis(2);
+const LEASE_LOOK: Duration = Duration::from_millis(250);
+/// Parks after this many looks with nothing under way.
+const QUIET_LOOKS: u32 = 50;
+
+#[derive(Default)]
+pub(crate) struct Pump {
+    word: AtomicU32,
+    parked: AtomicU32,
+    /// Tasks under way.
+    outstanding: AtomicUsize,
+}
+
+impl Pump {
+    #[inline]
+    pub(crate) fn set_outstanding(&self, count: usize) {
+        self.outstanding.store(count, Ordering::Relaxed);
+        if count > 0 && self.parked.load(Ordering::Relaxed) != 0 {
+            self.kick();
+        }
+    }
+
+    #[cold]
+    pub(crate) fn kick(&self) {
+        self.parked.store(0, Ordering::SeqCst);
+        self.word.fetch_add(1, Ordering::SeqCst);
+        futex_wake(&self.word);
+    }
+
+    fn is_busy(&self) -> bool {
+        self.outstanding.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Runtime {
+    pub(crate) fn run_pump(self: &Arc<Self>) {
+        let mut quiet = 0;
+        let mut ticked = net::clock::now();
+        while !self.is_closed() {
+            let word = self.pump.word.load(Ordering::SeqCst);
+            if quiet > QUIET_LOOKS && !self.pump.is_busy() {
+                let needs_tick = self.state.lock().expect("never poisoned").owner.needs_tick();
+                self.pump.parked.store(1, Ordering::SeqCst);
+                if !self.pump.is_busy() {
+                    futex_wait(&self.pump.word, word, needs_tick.then_some(LEASE_LOOK));
+                }
+                self.pump.parked.store(0, Ordering::SeqCst);
+                if self.pump.is_busy() {
+                    quiet = 0;
+                }
+            } else {
+                let drains = self.drains.load(Ordering::Relaxed);
+                futex_wait(&self.pump.word, word, Some(LOOK));
+                let now_drains = self.drains.load(Ordering::Relaxed);
+                quiet = if now_drains == drains && !self.pump.is_busy() { quiet + 1 } else { 0 };
+                if now_drains == drains && self.pump.is_busy() {
+                    self.take_over();
+                }
+            }
+            let now = net::clock::now();
+            if now.ms_since(ticked) >= 100 {
+                ticked = now;
+                let mut state = self.state.lock().expect("never poisoned");
+                let crate::state::State { owner, effects, .. } = &mut *state;
+                owner.on_tick(now, effects);
+                self.apply(&mut state);
+            }
+        }
+    }
+
+    /// Drains and sleeps on the doorbell until somebody else drains again or nothing is under way.
+    fn take_over(&self) {
+        loop {
+            let before = self.drains.load(Ordering::Relaxed);
+            self.enter();
+            let count = self.bell.count();
+            if self.drains.load(Ordering::Relaxed) != before + 1
+                || self.listening.load(Ordering::SeqCst)
+                || !self.pump.is_busy()
+                || self.is_closed()
+            {
+                return;
+            }
+            self.bell.sleep(count, Some(Duration::from_millis(100)));
+            if self.drains.load(Ordering::Relaxed) != before + 1 {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,116 @@
+//! Joins a node: says hello, maps what it hands over, starts the two threads.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Condvar, Mutex};
+
+use crossbeam_queue::SegQueue;
+use net::unix::{self, Inbox};
+use net::{Bell, Cells, Segment, Spinner};
+use wire::control::{FromNode, Hello, Role, ToNode};
+
+use crate::pump::Pump;
+use crate::state::State;
+use crate::{Error, Runtime};
+
+/// A process that has joined its node.
+pub type Connected = Arc<Runtime>;
+
+/// Joins the node behind `socket`.
+///
+/// # Errors
+/// If the node refuses, or is gone.
+pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, Error> {
+    let is_worker = matches!(role, Role::Worker { .. });
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    let hello = ToNode::Hello(Hello { protocol: wire::PROTOCOL, python: python.into(), pid, role });
+    let os = |what: &'static str| move |errno| Error::Os { what, errno };
+    unix::send(&socket, &wire::encode(&hello), &[]).map_err(os("saying hello to the node"))?;
+    let mut inbox = Inbox::default();
+    let message = inbox.receive(&socket).map_err(os("waiting for the node's welcome"))?.ok_or(Error::Closed)?;
+    let welcome = match wire::decode::<FromNode>(&message) {
+        Ok(FromNode::Welcome(welcome)) => welcome,
+        Ok(FromNode::Refused(why)) => return Err(Error::Refused(why.into())),
+        _ => return Err(Error::Refused("the node speaks another protocol; use the same version of eagleray".into())),
+    };
+    let mut fds = inbox.fds.drain(..);
+    let (Some(segment), Some(data), Some(table)) = (fds.next(), fds.next(), fds.next()) else {
+        return Err(Error::Refused("the node handed no memory over".into()));
+    };
+    drop(fds);
+    let segment = Arc::new(Segment::attach(segment).map_err(os("mapping the node's segment"))?);
+    let me = welcome.process;
+    let store = store::Client::attach(data, table, me.slot).map_err(|error| Error::Refused(error.to_string()))?;
+    let runtime = Arc::new(Runtime {
+        me,
+        worker_id: welcome.worker,
+        node_id: welcome.node,
+        job: Mutex::new(welcome.job),
+        root: welcome.root,
+        namespace: Mutex::new(welcome.namespace),
+        session_dir: welcome.session_dir,
+        address: welcome.address,
+        is_worker,
+        bell: Bell::new(segment.clone(), me.slot),
+        spinner: Mutex::new(Spinner::new(&segment, me.slot)),
+        segment,
+        store,
+        state: Mutex::new(State::new()),
+        cells: Cells::new(),
+        dropped: SegQueue::new(),
+        socket,
+        sending: Mutex::new(()),
+        listening: AtomicBool::new(false),
+        followers: AtomicU32::new(0),
+        resolved: AtomicU32::new(0),
+        drains: AtomicU64::new(0),
+        pump: Pump::default(),
+        extents: Mutex::new(Vec::new()),
+        extent_arrived: Condvar::new(),
+        answers: crate::control::Answers::default(),
+        logs: crate::control::Logs::default(),
+        loops: Mutex::new(Vec::new()),
+        loops_count: std::sync::atomic::AtomicUsize::new(0),
+        interrupts: AtomicBool::new(false),
+        assignments: AtomicU64::new(0),
+        closed: AtomicBool::new(false),
+        threads: Mutex::new(Vec::new()),
+    });
+    let control = runtime.clone();
+    let pump = runtime.clone();
+    let threads = [
+        spawn("eagleray-control", move || control.run_control(inbox)),
+        spawn("eagleray-pump", move || pump.run_pump()),
+    ];
+    for thread in threads {
+        runtime.threads.lock().expect("never poisoned").push(thread?);
+    }
+    Ok(runtime)
+}
+
+/// A native thread: it blocks all signals, so that they go to the user's threads.
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>, Error> {
+    net::without_signals(|| std::thread::Builder::new().name(name.into()).stack_size(512 * 1024).spawn(run))
+        .map_err(|error| Error::Refused(format!("cannot start a thread: {error}")))
+}
+
+impl Runtime {
+    /// Whether the node is there and this process has not left it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.is_closed()
+    }
+
+    /// Leaves the node and ends the threads. What waits fails; what is called later is refused.
+    pub fn close(&self) {
+        self.send(&ToNode::Bye);
+        self.closed.store(true, std::sync::atomic::Ordering::Release);
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        self.pump.kick();
+        self.bell.wake();
+        let threads = std::mem::take(&mut *self.threads.lock().expect("never poisoned"));
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What the lock guards: the owner's brain, the links, the calls that came in.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::{ProcId, TaskKey};
+use net::segment::RINGS_PER_PROC;
+use owner::{Effect, Owner};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::execute::{Build, Incoming};
+use crate::link::Link;
+
+pub(crate) struct State {
+    pub(crate) owner: Owner,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) links: Vec<Option<Link>>,
+    pub(crate) link_of: FxHashMap<ProcId, usize>,
+    pub(crate) link_of_bit: Vec<u32>,
+    /// Links that were written to since their bell was rung.
+    pub(crate) unrung: Vec<usize>,
+    /// Calls that came in and have not started.
+    pub(crate) incoming: VecDeque<Incoming>,
+    /// An actor to build, before any call.
+    pub(crate) build: Option<Build>,
+    /// How many threads of this worker wait in the middle of a task: calls that come in meanwhile are given back.
+    pub(crate) blocked: u32,
+    /// This worker serves an actor: nothing is given back.
+    pub(crate) is_actor: bool,
+    /// The node asked this process to end; `true`: with its exit handlers.
+    pub(crate) exit: Option<bool>,
+    /// Values that lie in another process's extents: that process, and the pin that keeps them.
+    pub(crate) stored_elsewhere: FxHashMap<u64, (ProcId, store::View)>,
+    /// Values in our extents that belong to others: whose, and how long they are.
+    pub(crate) given: FxHashMap<u64, (ProcId, u64)>,
+    /// Tasks that others asked us to interrupt.
+    pub(crate) interrupted: FxHashSet<model::TaskId>,
+    /// Tasks that run here now.
+    pub(crate) running: Vec<model::TaskId>,
+    /// Of each running task: what it submitted, for recursive cancelling.
+    pub(crate) children: FxHashMap<model::TaskId, Vec<owner::Slot>>,
+    /// Tasks that wait for room in the arena before they can be sent.
+    pub(crate) need_room: Vec<(TaskKey, ProcId)>,
+    pub(crate) bodies: Vec<Vec<u8>>,
+    pub(crate) scratch: Vec<u8>,
+    /// Something was resolved since followers were last told.
+    pub(crate) has_resolved: bool,
+    /// Processes known to be dead.
+    pub(crate) dead: FxHashMap<ProcId, Arc<model::WorkerExit>>,
+    /// What the lease in force assigned to this worker.
+    pub(crate) assigned: Option<crate::execute::Assignment>,
+    /// Actors whose handles we hold as weak ones or borrowed ones were announced to the node.
+    pub(crate) watched: FxHashSet<model::ActorId>,
+}
+
+impl State {
+    pub(crate) fn new() -> Self {
+        Self {
+            owner: Owner::new(),
+            effects: Vec::new(),
+            links: Vec::new(),
+            link_of: FxHashMap::default(),
+            link_of_bit: vec![u32::MAX; usize::from(RINGS_PER_PROC)],
+            unrung: Vec::new(),
+            incoming: VecDeque::new(),
+            build: None,
+            blocked: 0,
+            is_actor: false,
+            exit: None,
+            stored_elsewhere: FxHashMap::default(),
+            given: FxHashMap::default(),
+            interrupted: FxHashSet::default(),
+            running: Vec::new(),
+            children: FxHashMap::default(),
+            need_room: Vec::new(),
+            bodies: Vec::new(),
+            scratch: Vec::new(),
+            has_resolved: false,
+            dead: FxHashMap::default(),
+            assigned: None,
+            watched: FxHashSet::default(),
+        }
+    }
+
+    pub(crate) fn link(&mut self, peer: ProcId) -> Option<(usize, &mut Link)> {
+        let at = *self.link_of.get(&peer)?;
+        Some((at, self.links[at].as_mut()?))
+    }
+
+    pub(crate) fn add_link(&mut self, link: Link) {
+        let at = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
+        self.link_of.insert(link.peer, at);
+        self.link_of_bit[usize::from(link.in_bit)] = at as u32;
+        if at == self.links.len() {
+            self.links.push(None);
+        }
+        self.links[at] = Some(link);
+    }
+
+    pub(crate) fn take_link(&mut self, peer: ProcId) -> Option<Link> {
+        let at = self.link_of.remove(&peer)?;
+        let link = self.links[at].take()?;
+        self.link_of_bit[usize::from(link.in_bit)] = u32::MAX;
+        Some(link)
+    }
+
+    /// A buffer for a frame's body, from the last ones used.
+    pub(crate) fn body(&mut self) -> Vec<u8> {
+        self.bodies.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn recycle(&mut self, mut body: Vec<u8>) {
+        if self.bodies.len() < 64 && body.capacity() <= 16 * 1024 {
+            body.clear();
+            self.bodies.push(body);
+        }
+    }
+}

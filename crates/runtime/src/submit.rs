@@ -1,0 +1,90 @@
+//! HOT: `.remote()` from the face to the owner. Budget: 0.5 us beside the face's own work.
+
+use std::sync::Arc;
+
+use model::{ObjectId, TaskId, Template};
+use owner::{Slot, Spec, Target};
+use smallvec::SmallVec;
+
+use crate::{Error, Runtime};
+
+/// One call, ready to go.
+pub struct Submission {
+    /// What it shares with other calls.
+    pub template: Arc<Template>,
+    /// Where it runs.
+    pub target: Target,
+    /// Derived from its parent.
+    pub id: TaskId,
+    /// The task that submits it, if that runs on a worker: cancelling it cancels this one.
+    pub parent: Option<TaskId>,
+    /// Arguments, encoded.
+    pub payload: Vec<u8>,
+    /// Arguments that are references, in the order of the payload's placeholders.
+    pub deps: SmallVec<[Slot; 2]>,
+    /// References inside arguments.
+    pub contains: SmallVec<[Slot; 0]>,
+    /// Calls that the actor may have outstanding; zero: any number.
+    pub pending_max: usize,
+}
+
+impl Runtime {
+    /// tour(task) 3: the call enters the owner's tables under the lock, and what came in meanwhile is taken up on the way.
+    ///
+    /// Returns slot and id of every object it makes, each with one handle.
+    ///
+    /// # Errors
+    /// If the node is gone or the actor has too many calls outstanding.
+    #[inline]
+    pub fn submit(&self, call: Submission) -> Result<SmallVec<[(Slot, ObjectId); 1]>, Error> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        let id = call.id;
+        let mut state = self.state.lock().expect("never poisoned");
+        if call.pending_max > 0
+            && let Target::Actor(actor) = call.target
+        {
+            self.drain(&mut state);
+            let pending = state.owner.callee(&actor).map_or(0, owner::Callee::calls_pending);
+            if pending >= call.pending_max {
+                return Err(Error::TooManyPending { pending, limit: call.pending_max });
+            }
+        }
+        let spec = Spec {
+            id,
+            template: call.template,
+            target: call.target,
+            payload: call.payload,
+            deps: call.deps,
+            contains: call.contains,
+        };
+        let crate::state::State { owner, effects, .. } = &mut *state;
+        let (_, slots) = owner.on_submitted(net::clock::now(), spec, effects);
+        for slot in &slots {
+            self.cells.set(*slot, net::Readiness::Pending);
+        }
+        if let Some(parent) = call.parent {
+            state.children.entry(parent).or_default().extend(slots.iter().copied());
+        }
+        self.drain(&mut state);
+        drop(state);
+        Ok(slots.into_iter().enumerate().map(|(index, slot)| (slot, ObjectId::of(id, index as u32 + 1))).collect())
+    }
+
+    /// Cancels the task that makes this object.
+    pub fn cancel(&self, slot: Slot, force: bool, recursive: bool) {
+        self.with_state(|state| {
+            let Some(object) = state.owner.object(slot) else { return };
+            match object.owner {
+                Some(owner) => {
+                    let object = object.id;
+                    self.relay(owner, wire::peer::Peer::CancelObject { object, force, recursive });
+                }
+                None => {
+                    state.owner.on_cancel(slot, force, recursive, &mut state.effects);
+                }
+            }
+        });
+    }
+}

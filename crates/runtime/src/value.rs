@@ -1,0 +1,31 @@
+//! How an encoded value begins: with the references it contains, so that they can be counted without Python.
+//!
+//! One byte of flags; if `HAS_REFS` is set, a count (4 bytes) and that many references (id: 28 bytes, owner: 8). What follows is the
+//! face's own encoding.
+
+use model::{ObjectId, ProcId};
+use wire::Reader;
+
+/// Flag in a value's first byte: references follow.
+pub const HAS_REFS: u8 = 0x80;
+/// Bytes of one reference.
+pub const REF_BYTES: usize = 36;
+
+/// The references that an encoded value contains. Nothing if the bytes are no value.
+#[must_use]
+pub fn refs_of(value: &[u8]) -> Vec<(ObjectId, ProcId)> {
+    if value.first().is_none_or(|flags| flags & HAS_REFS == 0) {
+        return Vec::new();
+    }
+    let mut reader = Reader::new(&value[1..]);
+    let Ok(count) = reader.u32() else { return Vec::new() };
+    (0..count)
+        .map_while(|_| Some((ObjectId(reader.array().ok()?), ProcId::from_u64(reader.u64().ok()?))))
+        .collect()
+}
+
+/// Appends one reference.
+pub fn write_ref(to: &mut Vec<u8>, id: &ObjectId, owner: ProcId) {
+    to.extend_from_slice(&id.0);
+    to.extend_from_slice(&owner.to_u64().to_le_bytes());
+}

@@ -1,0 +1,190 @@
+//! How a thread waits: it drains the rings itself, spins while that pays off, then sleeps on the process's doorbell.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use net::bell::{futex_wait, futex_wake};
+use net::clock::now_ns;
+use wire::control::ToNode;
+
+use crate::{Error, Runtime};
+
+/// Looked at while a thread waits, at least every tenth of a second.
+pub trait Interrupts {
+    /// Whether the wait must end now (Ctrl-C, a cancelled task).
+    fn is_interrupted(&mut self) -> bool;
+}
+
+/// For threads that nobody interrupts.
+pub struct NoInterrupts;
+
+impl Interrupts for NoInterrupts {
+    fn is_interrupted(&mut self) -> bool {
+        false
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// What was waited for is there.
+    Done,
+    /// The time is up.
+    TimedOut,
+}
+
+/// A sleeper looks up at least this often.
+const LOOK_UP: Duration = Duration::from_millis(100);
+/// A worker that waits longer than this lends its CPU out.
+const LEND_AFTER_NS: u64 = 1_000_000;
+/// With the interpreter's lock held nobody spins longer than this.
+pub(crate) const SPIN_LOCKED_NS: u64 = 20_000;
+
+impl Runtime {
+    /// Drains what is there and spins for a moment. Cheap enough to be called with the interpreter's lock held.
+    #[inline]
+    pub fn poll(&self, is_done: impl Fn() -> bool) -> bool {
+        if is_done() {
+            return true;
+        }
+        self.enter();
+        if is_done() {
+            return true;
+        }
+        let start = now_ns();
+        loop {
+            let left = SPIN_LOCKED_NS.saturating_sub(now_ns() - start);
+            if left == 0 || !self.spin(left) {
+                return false;
+            }
+            self.enter();
+            if is_done() {
+                return true;
+            }
+        }
+    }
+
+    /// Takes up what came in.
+    #[inline]
+    pub(crate) fn enter(&self) {
+        let mut state = self.state.lock().expect("never poisoned");
+        self.drain(&mut state);
+    }
+
+    #[inline]
+    fn spin(&self, limit_ns: u64) -> bool {
+        match self.spinner.try_lock() {
+            Ok(mut spinner) => spinner.spin(self.segment.spin(), limit_ns, || self.bell.is_ready()),
+            Err(_) => false,
+        }
+    }
+
+    /// Waits until `is_done`. `in_task`: the thread runs a task on a worker, which lends its CPU out and gives back what waits behind it.
+    ///
+    /// # Errors
+    /// If it was interrupted or the node is gone.
+    pub fn wait_until(
+        &self,
+        deadline_ns: Option<u64>,
+        in_task: bool,
+        interrupts: &mut dyn Interrupts,
+        is_done: impl Fn() -> bool,
+    ) -> Result<Waited, Error> {
+        let start = now_ns();
+        let mut stood_aside = false;
+        let mut lent = false;
+        let result = loop {
+            self.enter();
+            if is_done() {
+                break Ok(Waited::Done);
+            }
+            if self.closed.load(Ordering::Acquire) {
+                break Err(Error::Closed);
+            }
+            let now = now_ns();
+            if deadline_ns.is_some_and(|deadline| now >= deadline) {
+                break Ok(Waited::TimedOut);
+            }
+            if self.spin(u64::MAX) {
+                continue;
+            }
+            if in_task && !stood_aside {
+                stood_aside = true;
+                self.stand_aside();
+            }
+            let mut limit = LOOK_UP;
+            if let Some(deadline) = deadline_ns {
+                limit = limit.min(Duration::from_nanos(deadline.saturating_sub(now)));
+            }
+            if in_task && !lent {
+                if now - start > LEND_AFTER_NS {
+                    lent = true;
+                    self.send(&ToNode::Blocked { blocked: true });
+                } else {
+                    limit = limit.min(Duration::from_nanos(LEND_AFTER_NS));
+                }
+            }
+            self.sleep(limit, &is_done);
+            if interrupts.is_interrupted() {
+                break Err(Error::Interrupted);
+            }
+        };
+        if lent {
+            self.send(&ToNode::Blocked { blocked: false });
+        }
+        if stood_aside {
+            self.state.lock().expect("never poisoned").blocked -= 1;
+        }
+        result
+    }
+
+    /// This worker is about to wait: what it has not started goes back to who sent it, now and while it waits.
+    fn stand_aside(&self) {
+        let mut state = self.state.lock().expect("never poisoned");
+        state.blocked += 1;
+        if !state.is_actor {
+            for incoming in std::mem::take(&mut state.incoming) {
+                self.give_back(&mut state, &incoming);
+            }
+            self.apply(&mut state);
+        }
+    }
+
+    /// Sleeps until something may have changed (RUN-3).
+    fn sleep(&self, limit: Duration, is_done: &impl Fn() -> bool) {
+        if self.listening.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            let count = self.bell.count();
+            if !is_done() {
+                self.bell.sleep(count, Some(limit));
+            }
+            self.listening.store(false, Ordering::SeqCst);
+            if self.followers.load(Ordering::SeqCst) > 0 {
+                self.wake_followers();
+            }
+        } else {
+            let seen = self.resolved.load(Ordering::SeqCst);
+            self.followers.fetch_add(1, Ordering::SeqCst);
+            if !is_done() && self.listening.load(Ordering::SeqCst) {
+                futex_wait(&self.resolved, seen, Some(limit));
+            }
+            self.followers.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Something was resolved: whoever waits for it must look.
+    #[inline]
+    pub(crate) fn tell_followers(&self) {
+        if self.followers.load(Ordering::SeqCst) > 0 {
+            self.wake_followers();
+        }
+        if self.listening.load(Ordering::SeqCst) {
+            self.bell.wake();
+        }
+    }
+
+    #[cold]
+    fn wake_followers(&self) {
+        self.resolved.fetch_add(1, Ordering::SeqCst);
+        futex_wake(&self.resolved);
+    }
+}

@@ -1,0 +1,128 @@
+//! Workers are started when needed, reused, and ended when idle for long.
+
+mod story;
+
+use model::Tick;
+use scheduler::{Effect, Event, Options, WaitReason};
+use story::{A, B, Node, actor, cpus, granted, lease, options, tasks, worker};
+
+fn stocked(prestart: u32) -> Options {
+    Options { prestart, ..options(cpus(4)) }
+}
+
+#[test]
+fn the_first_tick_starts_the_stock_of_idle_workers() {
+    let mut node = Node::new(stocked(2));
+    assert_eq!(node.scheduler.next_tick(node.now), Some(node.now));
+    assert_eq!(node.when(Event::Tick), [Effect::StartWorker, Effect::StartWorker]);
+    assert_eq!(node.when(Event::Tick), [], "they are on their way");
+    assert_eq!(node.scheduler.next_tick(node.now), None, "nothing is polled while idle");
+}
+
+#[test]
+fn the_stock_is_refilled_when_taken_and_trimmed_when_too_large() {
+    let mut node = Node::new(stocked(1));
+    node.given([Event::Tick]);
+    let effects = node.when(tasks(lease(A, 1), cpus(1)));
+    assert_eq!(effects, [granted(lease(A, 1), 1), Effect::StartWorker]);
+    node.when(Event::WorkerReady(worker(2)));
+    node.given([Event::LeaseReturned(lease(A, 1))]);
+    assert_eq!(node.scheduler.idle_count(), 2);
+    assert_eq!(node.scheduler.next_tick(node.now), Some(node.now.plus_ms(1_000)));
+    assert_eq!(node.after_ms(999), []);
+    assert_eq!(node.after_ms(1), [Effect::EndWorker(worker(2))], "the least recently used");
+    assert_eq!(node.after_ms(60_000), [], "the stock is kept");
+}
+
+#[test]
+fn the_most_recently_used_worker_is_taken_first() {
+    let mut node = Node::cpus(2);
+    node.given([tasks(lease(A, 1), cpus(1)), tasks(lease(A, 2), cpus(1))]);
+    node.given([Event::LeaseReturned(lease(A, 2)), Event::LeaseReturned(lease(A, 1))]);
+    assert_eq!(node.when(tasks(lease(A, 3), cpus(1))), [granted(lease(A, 3), 1)]);
+}
+
+#[test]
+fn sched_6_no_more_workers_are_started_than_placed_leases_lack() {
+    let mut node = Node::cpus(2);
+    assert_eq!(node.when(tasks(lease(A, 1), cpus(1))), [Effect::StartWorker]);
+    assert_eq!(node.when(tasks(lease(A, 2), cpus(1))), [Effect::StartWorker]);
+    assert_eq!(node.when(tasks(lease(A, 3), cpus(1))), [], "it could not be placed");
+    assert_eq!(node.when(Event::LeaseCancelled(lease(A, 1))), [], "one that waited takes its place");
+    assert!(node.scheduler.waiting().all(|wait| wait.reason == WaitReason::NoWorker));
+    assert_eq!(node.when(Event::WorkerReady(worker(1))), [granted(lease(A, 2), 1)]);
+    assert_eq!(node.when(Event::WorkerReady(worker(2))), [granted(lease(A, 3), 2)]);
+}
+
+#[test]
+fn sched_6_processes_stay_within_their_bound_and_are_shared() {
+    let mut node = Node::new(Options { workers_max: 2, prestart: 5, ..options(cpus(8)) });
+    assert_eq!(node.when(Event::Tick).len(), 2);
+    node.given([Event::WorkerReady(worker(1)), Event::WorkerReady(worker(2))]);
+    node.given([tasks(lease(A, 1), cpus(1)), tasks(lease(A, 2), cpus(1))]);
+    assert_eq!(node.when(tasks(lease(A, 3), cpus(1))), [], "it would only take from itself");
+    assert_eq!(node.reasons(), [(lease(A, 3), WaitReason::NoWorker)]);
+    assert_eq!(node.when(tasks(lease(B, 1), cpus(1))), [Effect::Revoke(lease(A, 2))]);
+    assert_eq!(node.when(Event::LeaseReturned(lease(A, 2))), [granted(lease(B, 1), 1)]);
+    assert_eq!(node.when(Event::WorkerReady(worker(3))), [Effect::EndWorker(worker(3))], "nobody asked for it");
+}
+
+#[test]
+fn a_failed_start_is_tried_again_with_back_off() {
+    let mut node = Node::cpus(2);
+    node.when(tasks(lease(A, 1), cpus(1)));
+    node.when(tasks(lease(A, 2), cpus(1)));
+    assert_eq!(node.when(Event::WorkerNotStarted), []);
+    assert_eq!(node.when(Event::WorkerNotStarted), []);
+    assert_eq!(node.when(Event::WorkerNotStarted), [], "none was on its way");
+    assert_eq!(node.scheduler.next_tick(node.now), Some(node.now.plus_ms(200)));
+    assert_eq!(node.after_ms(199), []);
+    assert_eq!(node.after_ms(1), [Effect::StartWorker], "one probe, not two");
+    assert_eq!(node.scheduler.next_tick(node.now), None);
+    let effects = node.when(Event::WorkerReady(worker(1)));
+    assert_eq!(effects, [granted(lease(A, 1), 1), Effect::StartWorker]);
+}
+
+#[test]
+fn workers_that_die_before_they_serve_count_as_failed_starts() {
+    let mut node = Node::new(stocked(1));
+    node.when(Event::Tick);
+    node.when(Event::WorkerReady(worker(1)));
+    assert_eq!(node.when(Event::WorkerDied(worker(1))), [], "not at once: it may be a crash loop");
+    assert_eq!(node.after_ms(100), [Effect::StartWorker]);
+    node.when(Event::WorkerReady(worker(2)));
+    assert_eq!(node.when(Event::WorkerDied(worker(2))), []);
+    assert_eq!(node.scheduler.next_tick(Tick(0)), Some(node.now.plus_ms(200)));
+}
+
+#[test]
+fn a_worker_that_served_an_actor_is_never_idle_again() {
+    for end in [Event::LeaseReturned(lease(A, 1)), Event::LeaseCancelled(lease(A, 1))] {
+        let mut node = Node::cpus(1);
+        node.given([actor(lease(A, 1))]);
+        assert_eq!(node.when(end), [Effect::EndWorker(worker(1))]);
+        assert_eq!(node.when(tasks(lease(A, 2), cpus(1))), [Effect::StartWorker]);
+    }
+}
+
+#[test]
+fn a_lease_ends_with_its_worker_and_what_it_held_goes_to_the_next() {
+    let mut node = Node::cpus(1);
+    node.given([tasks(lease(A, 1), cpus(1)), tasks(lease(A, 2), cpus(1))]);
+    assert_eq!(node.given([Event::WorkerDied(worker(1))]), [granted(lease(A, 2), 2)]);
+    assert_eq!(node.when(Event::LeaseReturned(lease(A, 1))), [], "too late, and harmless");
+}
+
+#[test]
+fn an_owner_that_dies_loses_its_requests_and_its_workers_but_not_its_actors() {
+    let mut node = Node::cpus(1);
+    node.given([actor(lease(A, 9)), tasks(lease(A, 1), cpus(1)), tasks(lease(A, 2), cpus(1))]);
+    node.given([tasks(lease(B, 1), cpus(1))]);
+    assert_eq!(node.when(Event::OwnerDied(A)), [Effect::EndWorker(worker(2))]);
+    assert_eq!(node.reasons(), [(lease(B, 1), WaitReason::NoResources)], "until the process is gone");
+    assert_eq!(node.when(Event::OwnerDied(A)), []);
+    assert_eq!(node.given([Event::WorkerDied(worker(2))]), [granted(lease(B, 1), 3)]);
+    assert_eq!(node.scheduler.lease_of(worker(1)), Some(lease(A, 9)));
+    assert_eq!(node.when(tasks(lease(A, 3), cpus(1))), [], "a request that was under way");
+    assert_eq!(node.scheduler.waiting().count(), 0);
+}

@@ -1,0 +1,190 @@
+//! A user's program: submits tasks, makes actors and calls them, cancels, kills, and lets go of what it
+//! has, step by step.
+
+use control::{Creation, Registered};
+use model::{ActorId, ActorOptions, JobId, Lifetime, Need, TaskId};
+use owner::{Slot, Target};
+
+use crate::env::Env;
+use crate::network::Item;
+use crate::process::{Process, Role, ToNode, life_of};
+use crate::work::cpu;
+
+const ACTORS_MAX: usize = 3;
+
+pub(crate) struct Driver {
+    root: TaskId,
+    steps_left: u64,
+    made: u64,
+    refs: Vec<Slot>,
+    actors: Vec<Handle>,
+    /// Waiting to hear whether they have their name.
+    unnamed: Vec<Handle>,
+    /// Nothing is left to do, and nothing held.
+    pub(crate) is_done: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Handle {
+    actor: ActorId,
+    slot: Slot,
+}
+
+impl Driver {
+    pub(crate) fn new(job: JobId, steps: u64) -> Self {
+        let root = TaskId::root(job, [job.0[0]; 16]);
+        Self {
+            root,
+            steps_left: steps,
+            made: 0,
+            refs: Vec::new(),
+            actors: Vec::new(),
+            unnamed: Vec::new(),
+            is_done: false,
+        }
+    }
+
+    pub(crate) fn slot_of(&self, actor: ActorId) -> Option<Slot> {
+        self.actors.iter().find(|handle| handle.actor == actor).map(|handle| handle.slot)
+    }
+
+    fn next_id(&mut self) -> TaskId {
+        self.made += 1;
+        self.root.child(self.made)
+    }
+}
+
+impl Process {
+    fn driver(&mut self) -> &mut Driver {
+        match &mut self.role {
+            Role::Driver(driver) => driver,
+            Role::Worker(_) => unreachable!("only programs take steps"),
+        }
+    }
+
+    /// Takes one step of the program and plans the next.
+    pub(crate) fn on_step(&mut self, env: &mut Env) {
+        match env.rng.below(100) {
+            0..12 => self.make_actor(env),
+            12..40 => self.call_actor(env),
+            40..43 => self.cancel(env),
+            43..46 => self.kill_actor(env),
+            46..52 => self.let_go(env),
+            _ => self.submit_task(env),
+        }
+        self.driver().steps_left -= 1;
+        if self.driver().steps_left > 0 {
+            let us = env.rng.below(2_000 * env.settings.faults_ms / env.settings.steps);
+            env.later(us, Item::Step { process: self.pid });
+        }
+        self.apply(env);
+    }
+
+    fn submit_task(&mut self, env: &mut Env) {
+        let plan = env.plans.task(&mut env.rng, 2);
+        self.submit_with_deps(env, plan, Target::Pool);
+    }
+
+    fn submit_with_deps(&mut self, env: &mut Env, plan: u32, target: Target) {
+        let count = if env.rng.chance(400) { env.rng.between(1, 2) } else { 0 };
+        let deps: Vec<Slot> = (0..count).filter_map(|_| env.rng.pick(&self.driver().refs).copied()).collect();
+        let id = self.driver().next_id();
+        let slot = self.submit(env, id, plan, target, &deps);
+        self.driver().refs.push(slot);
+    }
+
+    fn make_actor(&mut self, env: &mut Env) {
+        if self.driver().actors.len() + self.driver().unnamed.len() >= ACTORS_MAX {
+            return self.call_actor(env);
+        }
+        let id = self.driver().next_id();
+        let actor = ActorId::of(id);
+        let has_name = env.rng.chance(300);
+        // Held cores are few, so that tasks of one core fit beside all actors.
+        let to_hold = if env.rng.chance(300) { cpu(500) } else { cpu(0) };
+        let options = ActorOptions {
+            class_name: "A".into(),
+            name: if has_name { ["bob", "eve"][env.rng.below(2) as usize].into() } else { "".into() },
+            namespace: "".into(),
+            lifetime: if env.rng.chance(200) { Lifetime::Detached } else { Lifetime::Owned },
+            restarts_max: *env.rng.pick(&[0, 1, 3, -1]).expect("not empty"),
+            need: Need { to_place: cpu(10_000), to_hold },
+            concurrency: 1,
+            is_async: false,
+        };
+        let slot = self.owner.on_actor_made(life_of(id), actor);
+        if options.lifetime == Lifetime::Detached {
+            self.owner.on_actor_not_made(slot);
+        }
+        self.owner.on_handle_made(actor, true);
+        let handle = Handle { actor, slot };
+        if has_name {
+            self.driver().unnamed.push(handle)
+        } else {
+            self.driver().actors.push(handle)
+        };
+        let get_if_exists = has_name && env.rng.chance(500);
+        let (owner, job) = (self.pid.1, self.job);
+        let creation = Creation { actor, owner, job, options, get_if_exists, spec: Box::default() };
+        env.tell_node(self.pid, ToNode::CreateActor(Box::new(creation)));
+    }
+
+    pub(crate) fn on_actor_answer(&mut self, request: ActorId, answer: &Registered) {
+        let Role::Driver(driver) = &mut self.role else { return };
+        let Some(at) = driver.unnamed.iter().position(|handle| handle.actor == request) else { return };
+        let handle = driver.unnamed.swap_remove(at);
+        match answer {
+            Registered::Created(_) => driver.actors.push(handle),
+            Registered::Existing(_) | Registered::NameTaken => {
+                self.owner.on_actor_not_made(handle.slot);
+                self.owner.on_handle_dropped(handle.slot, &mut self.effects);
+            }
+        }
+    }
+
+    fn call_actor(&mut self, env: &mut Env) {
+        match env.rng.pick(&self.driver().actors).copied() {
+            Some(handle) => {
+                let plan = env.plans.call(&mut env.rng);
+                self.submit_with_deps(env, plan, Target::Actor(handle.actor));
+            }
+            None => self.submit_task(env),
+        }
+    }
+
+    fn kill_actor(&mut self, env: &mut Env) {
+        if let Some(Handle { actor, .. }) = env.rng.pick(&self.driver().actors).copied() {
+            let no_restart = env.rng.chance(500);
+            env.tell_node(self.pid, ToNode::KillActor { actor, no_restart });
+        }
+    }
+
+    fn cancel(&mut self, env: &mut Env) {
+        if let Some(slot) = env.rng.pick(&self.driver().refs).copied() {
+            env.oracle.cancelled((self.pid, self.maker[&slot]));
+            self.owner.on_cancel(slot, false, false, &mut self.effects);
+        }
+    }
+
+    fn let_go(&mut self, env: &mut Env) {
+        let count = self.driver().refs.len() as u64;
+        if count > 0 {
+            let at = env.rng.below(count) as usize;
+            let slot = self.driver().refs.swap_remove(at);
+            self.owner.on_handle_dropped(slot, &mut self.effects);
+        }
+    }
+
+    /// The program ends when all its tasks have: it lets go of everything.
+    pub(crate) fn finish_program(&mut self, env: &mut Env) {
+        let Role::Driver(driver) = &mut self.role else { return };
+        let is_busy = driver.steps_left > 0 || !driver.unnamed.is_empty() || self.owner.tasks_pending() > 0;
+        if driver.is_done || is_busy || env.has_faults() {
+            return;
+        }
+        driver.is_done = true;
+        for slot in driver.refs.drain(..).chain(driver.actors.drain(..).map(|handle| handle.slot)) {
+            self.owner.on_handle_dropped(slot, &mut self.effects);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What every simulated process and node shares: clock, chance, network, history.
+
+use std::fmt::{self, Write as _};
+
+use model::Tick;
+use rustc_hash::FxHashMap;
+
+use crate::Settings;
+use crate::network::{Fault, Item, Order, Pid, Queue};
+use crate::oracle::Oracle;
+use crate::process::{Frame, FromNode, ToNode};
+use crate::rng::Rng;
+use crate::work::Plans;
+
+/// What was really done to the cluster: a run in which nothing happened proves nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages lost and sent again.
+    pub dropped: u64,
+    /// Messages that arrived twice.
+    pub repeated: u64,
+    /// Messages that took very long.
+    pub delayed: u64,
+    /// Workers that failed to start.
+    pub not_started: u64,
+    /// Workers killed.
+    pub workers_killed: u64,
+    /// Drivers killed.
+    pub drivers_killed: u64,
+    /// Processes stopped for a while.
+    pub paused: u64,
+}
+
+impl Counts {
+    /// All of them.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        let messages = self.dropped + self.repeated + self.delayed;
+        messages + self.not_started + self.workers_killed + self.drivers_killed + self.paused
+    }
+}
+
+impl std::ops::Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            dropped: self.dropped + other.dropped,
+            repeated: self.repeated + other.repeated,
+            delayed: self.delayed + other.delayed,
+            not_started: self.not_started + other.not_started,
+            workers_killed: self.workers_killed + other.workers_killed,
+            drivers_killed: self.drivers_killed + other.drivers_killed,
+            paused: self.paused + other.paused,
+        }
+    }
+}
+
+/// Whether a call was started by the worker or taken back by its owner: a word in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    Open,
+    Started,
+    TakenBack,
+}
+
+pub(crate) struct Env {
+    pub(crate) now: Tick,
+    pub(crate) rng: Rng,
+    pub(crate) queue: Queue,
+    pub(crate) settings: Settings,
+    pub(crate) counts: Counts,
+    pub(crate) oracle: Oracle,
+    pub(crate) plans: Plans,
+    claims: FxHashMap<u64, Claim>,
+    tickets: u64,
+    /// Hash of all that happened.
+    pub(crate) trace: u64,
+}
+
+impl Env {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            now: Tick(0),
+            rng: Rng::new(settings.seed),
+            queue: Queue::default(),
+            settings,
+            counts: Counts::default(),
+            oracle: Oracle::default(),
+            plans: Plans::default(),
+            claims: FxHashMap::default(),
+            tickets: 0,
+            trace: 0,
+        }
+    }
+
+    pub(crate) fn has_faults(&self) -> bool {
+        self.now < Tick(0).plus_ms(self.settings.faults_ms)
+    }
+
+    pub(crate) fn record(&mut self, item: &Item) {
+        if self.settings.is_printed {
+            println!("{} {item:?}", self.now.0);
+        }
+        // FNV-1a over the text, without keeping it.
+        struct Hash(u64);
+        impl fmt::Write for Hash {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0 =
+                    text.bytes().fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+                Ok(())
+            }
+        }
+        let mut hash = Hash(self.trace ^ 0xcbf2_9ce4_8422_2325);
+        write!(hash, "{} {item:?}", self.now.0).expect("hashing does not fail");
+        self.trace = hash.0;
+    }
+
+    pub(crate) fn later(&mut self, us: u64, item: Item) {
+        self.queue.at(Tick(self.now.0 + us), item);
+    }
+
+    pub(crate) fn tell_node(&mut self, from: Pid, message: ToNode) {
+        let (order, may_repeat) = match message {
+            ToNode::RequestLease { .. } | ToNode::ReturnLease { .. } => (Order::Loose, true),
+            ToNode::CreateActor(_) | ToNode::KillActor { .. } | ToNode::OutOfScope(_) => (Order::Kept, true),
+            ToNode::Blocked(_) | ToNode::Built(_) | ToNode::BuildFailed(_) | ToNode::Leaving => (Order::Kept, false),
+        };
+        self.send(order, may_repeat, Item::ToNode { from, message });
+    }
+
+    pub(crate) fn tell_process(&mut self, to: Pid, message: FromNode) {
+        let may_repeat = matches!(message, FromNode::Granted { .. } | FromNode::Revoke { .. });
+        self.send(Order::Kept, may_repeat, Item::FromNode { to, message });
+    }
+
+    pub(crate) fn frame(&mut self, from: Pid, to: Pid, frame: Frame) {
+        self.send(Order::Kept, false, Item::Frame { from, to, frame });
+    }
+
+    fn send(&mut self, order: Order, may_repeat: bool, item: Item) {
+        let mut us = self.rng.between(1, 40);
+        if self.has_faults() {
+            while self.rng.chance(self.settings.drop) {
+                self.counts.dropped += 1;
+                us += self.rng.between(1_000, 20_000);
+            }
+            if self.rng.chance(self.settings.delay) {
+                self.counts.delayed += 1;
+                us += self.rng.between(1_000, 50_000);
+            }
+            if may_repeat && self.rng.chance(self.settings.repeat) {
+                self.counts.repeated += 1;
+                let again = us + self.rng.between(1, 100_000);
+                self.later(again, item.clone());
+            }
+        }
+        self.queue.send(Tick(self.now.0 + us), order, item);
+    }
+
+    /// Plans the next fault of this kind, if there are any.
+    pub(crate) fn plan_fault(&mut self, fault: Fault) {
+        let every_ms = match fault {
+            Fault::KillWorker => self.settings.kill_worker_every_ms,
+            Fault::KillDriver => self.settings.kill_driver_every_ms,
+            Fault::Pause => self.settings.pause_every_ms,
+        };
+        if every_ms > 0 {
+            let us = self.rng.between(1, 2_000 * every_ms);
+            self.later(us, Item::Fault(fault));
+        }
+    }
+
+    pub(crate) fn new_claim(&mut self) -> u64 {
+        self.tickets += 1;
+        self.claims.insert(self.tickets, Claim::Open);
+        self.tickets
+    }
+
+    /// Sets an open claim; false: the other side was faster.
+    pub(crate) fn claim(&mut self, ticket: u64, to: Claim) -> bool {
+        match self.claims.get_mut(&ticket) {
+            Some(claim) if *claim == Claim::Open => {
+                *claim = to;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn has_started(&self, ticket: u64) -> bool {
+        self.claims.get(&ticket) == Some(&Claim::Started)
+    }
+}

@@ -1,0 +1,150 @@
+//! What is under way between processes and nodes, and everything else that happens later.
+//!
+//! A link keeps the order of what is sent over it, as rings and streams do. Losing a message delays it
+//! and all behind it. Requests that carry their sender's id for them may overtake others and may arrive
+//! twice.
+
+use std::collections::BTreeMap;
+
+use model::{ProcId, Tick, WorkerExit};
+use rustc_hash::FxHashMap;
+
+use crate::process::{Frame, FromNode, ToNode};
+
+/// A process of a node of this run.
+pub(crate) type Pid = (usize, ProcId);
+
+/// What happens when its time comes.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    ToNode {
+        from: Pid,
+        message: ToNode,
+    },
+    FromNode {
+        to: Pid,
+        message: FromNode,
+    },
+    Frame {
+        from: Pid,
+        to: Pid,
+        frame: Frame,
+    },
+    /// A worker that was asked for is up, or failed to start.
+    Forked {
+        node: usize,
+        is_up: bool,
+    },
+    /// A process ends, if it still lives.
+    Kill {
+        process: Pid,
+        exit: WorkerExit,
+    },
+    /// Its node sees that a process has ended.
+    Ended {
+        process: Pid,
+        exit: WorkerExit,
+    },
+    /// What a worker computes is computed.
+    Computed {
+        process: Pid,
+        serial: u64,
+    },
+    /// A program takes its next step.
+    Step {
+        process: Pid,
+    },
+    /// An owner looks at the clock.
+    OwnerTick {
+        process: Pid,
+    },
+    /// A scheduler looks at the clock.
+    NodeTick {
+        node: usize,
+    },
+    /// A stopped process runs on.
+    Resume {
+        process: Pid,
+    },
+    /// Faults are over: programs that have nothing left to do may end.
+    Healed,
+    /// A fault of this kind happens, and the next is planned.
+    Fault(Fault),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    KillWorker,
+    KillDriver,
+    Pause,
+}
+
+/// Whether what is sent later may arrive sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Kept,
+    Loose,
+}
+
+/// The ends of a link; `None` is the node itself.
+type Link = (usize, Option<ProcId>, Option<ProcId>);
+
+/// Everything that is still to happen, in order of time; at one time in order of planning, except for
+/// what was held back: that comes first.
+#[derive(Default)]
+pub(crate) struct Queue {
+    items: BTreeMap<(Tick, bool, u64), Item>,
+    planned: u64,
+    latest: FxHashMap<Link, Tick>,
+}
+
+impl Queue {
+    pub(crate) fn at(&mut self, when: Tick, item: Item) {
+        self.planned += 1;
+        self.items.insert((when, true, self.planned), item);
+    }
+
+    /// Before all else that is planned for this moment.
+    pub(crate) fn at_once(&mut self, now: Tick, item: Item) {
+        self.planned += 1;
+        self.items.insert((now, false, self.planned), item);
+    }
+
+    /// Plans the arrival of a message.
+    pub(crate) fn send(&mut self, arrival: Tick, order: Order, item: Item) {
+        let when = match (order, link_of(&item)) {
+            (Order::Kept, Some(link)) => {
+                let latest = self.latest.entry(link).or_default();
+                *latest = arrival.max(Tick(latest.0 + 1));
+                *latest
+            }
+            _ => arrival,
+        };
+        self.at(when, item);
+    }
+
+    pub(crate) fn next(&mut self) -> Option<(Tick, Item)> {
+        self.items.pop_first().map(|((when, _, _), item)| (when, item))
+    }
+
+    /// What a dead process had written into its ring to another: that is read before its death is.
+    pub(crate) fn take_frames(&mut self, writer: Pid, reader: Pid) -> Vec<Frame> {
+        let is_theirs = |item: &Item| matches!(item, Item::Frame { from, to, .. } if *from == writer && *to == reader);
+        let taken = self.items.extract_if(.., |_, item| is_theirs(item));
+        taken
+            .filter_map(|(_, item)| match item {
+                Item::Frame { frame, .. } => Some(frame),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+fn link_of(item: &Item) -> Option<Link> {
+    match item {
+        Item::ToNode { from, .. } => Some((from.0, Some(from.1), None)),
+        Item::FromNode { to, .. } => Some((to.0, None, Some(to.1))),
+        Item::Frame { from, to, .. } => Some((from.0, Some(from.1), Some(to.1))),
+        _ => None,
+    }
+}

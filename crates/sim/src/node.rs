@@ -1,0 +1,235 @@
+//! The body of a simulated node: messages become events of the scheduler and the actor table, their
+//! effects become messages. It does what the real node does, in the same order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::{ActorState, ActorView, Actors};
+use model::{ActorId, JobId, LeaseId, ProcId, Tick, WorkerExit};
+use owner::ActorNews;
+use rustc_hash::FxHashMap;
+use scheduler::{LeaseKind, Options, Scheduler};
+
+use crate::env::Env;
+use crate::network::{Item, Pid};
+use crate::process::{FromNode, ToNode};
+use crate::work::with_licence;
+
+const GRACE_MS: u64 = 2_000;
+const WORKERS_MAX: u32 = 64;
+
+pub(crate) struct Node {
+    index: usize,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) actors: Actors,
+    /// Processes that are not known to be dead, and the job of each driver.
+    procs: BTreeMap<ProcId, Option<JobId>>,
+    /// Told to end.
+    ending: BTreeSet<ProcId>,
+    epochs: Vec<u32>,
+    actor_leases: FxHashMap<LeaseId, (ActorId, u32)>,
+    actor_lease_next: u64,
+    creators: FxHashMap<ActorId, ProcId>,
+    watchers: FxHashMap<ActorId, BTreeSet<ProcId>>,
+    tick_at: Option<Tick>,
+}
+
+impl Node {
+    pub(crate) fn new(index: usize, cpus: i64) -> Self {
+        let options = Options {
+            total: with_licence(model::Resources::cpus(cpus)),
+            gpu_names: Vec::new(),
+            prestart: 1,
+            idle_ms_max: 1_000,
+            workers_max: WORKERS_MAX,
+        };
+        Self {
+            index,
+            scheduler: Scheduler::new(options),
+            actors: Actors::new(),
+            procs: BTreeMap::new(),
+            ending: BTreeSet::new(),
+            epochs: Vec::new(),
+            actor_leases: FxHashMap::default(),
+            actor_lease_next: 0,
+            creators: FxHashMap::default(),
+            watchers: FxHashMap::default(),
+            tick_at: None,
+        }
+    }
+
+    /// A process of this node; slots are used again, with another epoch.
+    pub(crate) fn add_process(&mut self, job: Option<JobId>) -> ProcId {
+        let slot = (0..).find(|slot| self.procs.keys().all(|other| other.slot != *slot)).expect("a free slot");
+        let at = usize::from(slot);
+        self.epochs.resize(self.epochs.len().max(at + 1), 0);
+        self.epochs[at] += 1;
+        let process = ProcId { slot, epoch: self.epochs[at] };
+        self.procs.insert(process, job);
+        process
+    }
+
+    pub(crate) fn on_message(&mut self, env: &mut Env, who: ProcId, message: ToNode) {
+        let lease = |number| LeaseId { owner: who, number };
+        match message {
+            ToNode::RequestLease { number, need } => {
+                let event = scheduler::Event::LeaseRequested {
+                    lease: lease(number),
+                    job: JobId([0; 4]),
+                    kind: LeaseKind::Tasks,
+                    need,
+                };
+                self.schedule(env, event);
+            }
+            ToNode::ReturnLease { number } => self.schedule(env, scheduler::Event::LeaseReturned(lease(number))),
+            ToNode::Blocked(true) => self.schedule(env, scheduler::Event::WorkerBlocked(who)),
+            ToNode::Blocked(false) => self.schedule(env, scheduler::Event::WorkerUnblocked(who)),
+            ToNode::CreateActor(creation) => {
+                self.creators.insert(creation.actor, who);
+                self.watchers.entry(creation.actor).or_default().insert(who);
+                self.act(env, control::Event::CreateRequested(*creation));
+            }
+            ToNode::KillActor { actor, no_restart } => {
+                self.act(env, control::Event::KillRequested { actor, no_restart });
+            }
+            ToNode::OutOfScope(actor) => self.act(env, control::Event::OutOfScope(actor)),
+            ToNode::Built(actor) => self.act(env, control::Event::Built { actor, worker: who }),
+            ToNode::BuildFailed(actor) => {
+                self.act(env, control::Event::BuildFailed { actor, worker: who, error: [1].into() });
+            }
+            ToNode::Leaving => self.act(env, control::Event::Leaving { worker: who }),
+        }
+    }
+
+    /// A process is dead: everyone who may care is told.
+    pub(crate) fn process_died(&mut self, env: &mut Env, dead: ProcId, exit: WorkerExit) {
+        let Some(job) = self.procs.remove(&dead) else { return };
+        let exit = if self.ending.remove(&dead) { WorkerExit::Intended("ended".into()) } else { exit };
+        for other in self.procs.keys() {
+            env.tell_process((self.index, *other), FromNode::PeerDied { peer: dead, exit: exit.clone() });
+        }
+        self.schedule(env, scheduler::Event::WorkerDied(dead));
+        self.schedule(env, scheduler::Event::OwnerDied(dead));
+        if let Some(job) = job {
+            self.act(env, control::Event::JobEnded(job));
+        }
+        self.act(env, control::Event::ProcessDied { process: dead, exit });
+        self.watchers.values_mut().for_each(|watchers| watchers.retain(|watcher| *watcher != dead));
+    }
+
+    pub(crate) fn on_tick(&mut self, env: &mut Env) {
+        self.tick_at = None;
+        self.schedule(env, scheduler::Event::Tick);
+    }
+
+    pub(crate) fn schedule(&mut self, env: &mut Env, event: scheduler::Event) {
+        let mut effects = Vec::new();
+        self.scheduler.step(env.now, event, &mut effects);
+        for effect in effects {
+            self.on_scheduled(env, effect);
+        }
+        if let Some(at) = self.scheduler.next_tick(env.now)
+            && self.tick_at.is_none_or(|planned| at < planned)
+        {
+            self.tick_at = Some(at);
+            env.queue.at(at, Item::NodeTick { node: self.index });
+        }
+    }
+
+    fn on_scheduled(&mut self, env: &mut Env, effect: scheduler::Effect) {
+        match effect {
+            scheduler::Effect::StartWorker => {
+                let is_up = !(env.has_faults() && env.rng.chance(env.settings.start_fails));
+                env.counts.not_started += u64::from(!is_up);
+                let us = env.rng.between(2_000, 8_000);
+                env.later(us, Item::Forked { node: self.index, is_up });
+            }
+            scheduler::Effect::Granted { lease, worker, grant: _ } => match self.actor_leases.get(&lease).copied() {
+                Some((actor, incarnation)) => self.act(env, control::Event::Placed { actor, incarnation, worker }),
+                None => self.tell(env, lease.owner, FromNode::Granted { number: lease.number, worker }),
+            },
+            scheduler::Effect::Revoke(lease) => {
+                self.tell(env, lease.owner, FromNode::Revoke { number: lease.number });
+            }
+            scheduler::Effect::EndWorker(worker) => self.end_worker(env, worker, false),
+            scheduler::Effect::Infeasible(lease) => env.oracle.fail(format!("{lease:?} is infeasible")),
+        }
+    }
+
+    fn act(&mut self, env: &mut Env, event: control::Event) {
+        let mut effects = Vec::new();
+        self.actors.step(env.now, event, &mut effects);
+        for effect in effects {
+            self.on_acted(env, effect);
+        }
+    }
+
+    fn on_acted(&mut self, env: &mut Env, effect: control::Effect) {
+        match effect {
+            control::Effect::Answer { request, answer } => {
+                if let Some(creator) = self.creators.remove(&request) {
+                    self.tell(env, creator, FromNode::ActorAnswer { request, answer });
+                }
+            }
+            control::Effect::Place { actor, incarnation } => self.place_actor(env, actor, incarnation),
+            control::Effect::Unplace { actor, incarnation } => {
+                let is_it =
+                    |(lease, life): (&LeaseId, &(ActorId, u32))| (*life == (actor, incarnation)).then_some(*lease);
+                if let Some(lease) = self.actor_leases.iter().find_map(is_it) {
+                    self.actor_leases.remove(&lease);
+                    self.schedule(env, scheduler::Event::LeaseCancelled(lease));
+                }
+            }
+            control::Effect::Build { actor, worker } => self.tell(env, worker, FromNode::BuildActor { actor }),
+            control::Effect::Publish(view) => self.publish(env, &view),
+            control::Effect::EndWorker { worker, gracefully } => self.end_worker(env, worker, gracefully),
+        }
+    }
+
+    fn place_actor(&mut self, env: &mut Env, actor: ActorId, incarnation: u32) {
+        let Some(record) = self.actors.get(actor) else { return };
+        let (owner, job, need) = (record.creation.owner, record.creation.job, record.creation.options.need.clone());
+        self.actor_lease_next += 1;
+        let lease = LeaseId { owner, number: (1 << 63) | self.actor_lease_next };
+        self.actor_leases.retain(|_, life| life.0 != actor);
+        self.actor_leases.insert(lease, (actor, incarnation));
+        self.schedule(env, scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Actor, need });
+    }
+
+    fn publish(&mut self, env: &mut Env, view: &ActorView) {
+        let news = match &view.state {
+            ActorState::Pending => ActorNews::Pending,
+            ActorState::Alive { worker } => ActorNews::Alive(*worker),
+            ActorState::Restarting => ActorNews::Restarting,
+            ActorState::Dead(death) => ActorNews::Dead(death.clone()),
+        };
+        let (actor, incarnation) = (view.actor, view.incarnation);
+        for watcher in self.watchers.get(&actor).into_iter().flatten() {
+            self.tell(env, *watcher, FromNode::Actor { actor, news: news.clone(), incarnation });
+        }
+        if matches!(view.state, ActorState::Dead(_)) {
+            self.watchers.remove(&actor);
+            self.actor_leases.retain(|_, life| life.0 != actor);
+        }
+    }
+
+    fn end_worker(&mut self, env: &mut Env, worker: ProcId, gracefully: bool) {
+        if !self.procs.contains_key(&worker) {
+            return;
+        }
+        self.ending.insert(worker);
+        let process: Pid = (self.index, worker);
+        let exit = WorkerExit::Signal(9, "".into());
+        if gracefully {
+            self.tell(env, worker, FromNode::Exit);
+            env.later(GRACE_MS * 1_000, Item::Kill { process, exit });
+        } else {
+            env.later(100, Item::Kill { process, exit });
+        }
+    }
+
+    fn tell(&self, env: &mut Env, to: ProcId, message: FromNode) {
+        if self.procs.contains_key(&to) {
+            env.tell_process((self.index, to), message);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The history of a run, and whether it makes sense.
+
+use model::{ActorId, Failure, TaskKey};
+use owner::Value;
+use rustc_hash::FxHashMap;
+
+use crate::network::Pid;
+use crate::work::PlanId;
+
+/// A task as its owner names it.
+pub(crate) type Task = (Pid, TaskKey);
+
+/// What happened to one task.
+#[derive(Debug)]
+struct History {
+    /// The value of a run without faults.
+    expected: u64,
+    deps: Vec<Task>,
+    retries_max: i32,
+    actor: Option<ActorId>,
+    /// The how-manieth submission of its owner.
+    index: u64,
+    starts: u32,
+    /// Runs that ended with their process.
+    lost: u32,
+    is_cancelled: bool,
+    /// Failures that were sent as an answer.
+    raised: Vec<Failure>,
+    has_sent_value: bool,
+    outcome: Option<Outcome>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Value,
+    Failure,
+    /// Nobody held the value, so it was gone at once.
+    Unseen,
+}
+
+/// What is known of a task when it is submitted.
+pub(crate) struct Submission {
+    pub(crate) plan: PlanId,
+    pub(crate) children: Vec<u64>,
+    pub(crate) deps: Vec<Task>,
+    pub(crate) retries_max: i32,
+    pub(crate) actor: Option<ActorId>,
+    pub(crate) index: u64,
+}
+
+/// Everything that happened, and the first thing that should not have.
+#[derive(Default)]
+pub(crate) struct Oracle {
+    tasks: FxHashMap<Task, History>,
+    /// Last start on an actor's worker, per caller.
+    last_start: FxHashMap<(Pid, Pid), u64>,
+    pub(crate) broken: Option<String>,
+}
+
+impl Oracle {
+    pub(crate) fn fail(&mut self, what: String) {
+        self.broken.get_or_insert(what);
+    }
+
+    pub(crate) fn submitted(&mut self, task: Task, submission: Submission) {
+        let Submission { plan, children, deps, retries_max, actor, index } = submission;
+        let inputs: Vec<u64> = deps.iter().map(|dep| self.tasks[dep].expected).chain(children).collect();
+        let expected = crate::work::value_of(plan, &inputs);
+        let history = History {
+            expected,
+            deps,
+            retries_max,
+            actor,
+            index,
+            starts: 0,
+            lost: 0,
+            is_cancelled: false,
+            raised: Vec::new(),
+            has_sent_value: false,
+            outcome: None,
+        };
+        self.tasks.insert(task, history);
+    }
+
+    pub(crate) fn cancelled(&mut self, task: Task) {
+        self.history(task).is_cancelled = true;
+    }
+
+    /// A worker starts the task; returns for the how-manieth time.
+    pub(crate) fn started(&mut self, task: Task, worker: Pid) -> u32 {
+        let history = self.history(task);
+        history.starts += 1;
+        let (starts, retries_max, index) = (history.starts, history.retries_max, history.index);
+        let (is_actor, has_sent_value) = (history.actor.is_some(), history.has_sent_value);
+        if has_sent_value {
+            self.fail(format!("SIM-3: {task:?} runs again after its value was sent"));
+        }
+        if retries_max >= 0 && starts > retries_max.unsigned_abs() + 1 {
+            self.fail(format!("SIM-3: {task:?} starts {starts} times with {retries_max} retries"));
+        }
+        if is_actor {
+            let last = self.last_start.insert((worker, task.0), index);
+            if last.is_some_and(|last| last >= index) {
+                self.fail(format!("SIM-4: call {index} of {:?} starts after call {last:?}", task.0));
+            }
+        }
+        starts
+    }
+
+    pub(crate) fn lost(&mut self, task: Task) {
+        self.history(task).lost += 1;
+    }
+
+    pub(crate) fn answered(&mut self, task: Task, answer: &Result<u64, Failure>) {
+        let history = self.history(task);
+        match answer {
+            Ok(_) => history.has_sent_value = true,
+            Err(failure) => history.raised.push(failure.clone()),
+        }
+    }
+
+    pub(crate) fn resolved(&mut self, task: Task, value: Option<&Value>) {
+        let may_lack = |dep: &Task| matches!(self.tasks[dep].outcome, Some(Outcome::Failure | Outcome::Unseen));
+        let history = &self.tasks[&task];
+        let is_spent = history.retries_max >= 0 && history.starts > history.retries_max.unsigned_abs();
+        let (outcome, is_explained) = match value {
+            None => (Outcome::Unseen, true),
+            Some(Value::Inline(bytes)) => {
+                (Outcome::Value, **bytes == history.expected.to_le_bytes() && history.has_sent_value)
+            }
+            Some(Value::Stored { .. }) => (Outcome::Value, false),
+            Some(Value::Failed(failure)) => {
+                let is_explained = match &**failure {
+                    Failure::Raised(_) => history.raised.contains(failure),
+                    Failure::Retryable(_) => history.raised.contains(failure) && (is_spent || history.is_cancelled),
+                    Failure::Argument { .. } => history.deps.iter().any(may_lack),
+                    Failure::WorkerDied(_) => history.lost > 0 && is_spent,
+                    Failure::Cancelled => history.is_cancelled,
+                    Failure::ActorDied(actor, _) | Failure::ActorUnavailable { actor, .. } => {
+                        history.actor == Some(*actor)
+                    }
+                    Failure::OwnerDied | Failure::Freed | Failure::NodeDied | Failure::StoreFull(_) => false,
+                };
+                (Outcome::Failure, is_explained)
+            }
+        };
+        let first = history.outcome;
+        if first.is_some() {
+            self.fail(format!("SIM-1: {task:?} ends twice: {first:?}, then {value:?}"));
+        } else if !is_explained {
+            let history = &self.tasks[&task];
+            self.fail(format!("SIM-1, SIM-2: {task:?} ends with {value:?}, which {history:?} does not explain"));
+        }
+        self.history(task).outcome = Some(outcome);
+    }
+
+    /// Tasks of these owners that have not ended.
+    pub(crate) fn unended(&self, is_alive: impl Fn(Pid) -> bool) -> Vec<String> {
+        let open = self.tasks.iter().filter(|(task, history)| history.outcome.is_none() && is_alive(task.0));
+        open.map(|(task, history)| format!("{task:?}: {history:?}")).collect()
+    }
+
+    /// (submitted, ended with a value, ended with a failure).
+    pub(crate) fn totals(&self) -> (usize, usize, usize) {
+        let count = |outcome| self.tasks.values().filter(|history| history.outcome == Some(outcome)).count();
+        (self.tasks.len(), count(Outcome::Value), count(Outcome::Failure))
+    }
+
+    fn history(&mut self, task: Task) -> &mut History {
+        self.tasks.get_mut(&task).expect("a task that was submitted")
+    }
+}

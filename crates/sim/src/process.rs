@@ -1,0 +1,271 @@
+//! The body of a simulated process: messages become the owner's events, its effects become messages.
+
+use std::sync::Arc;
+
+use control::{Creation, Registered};
+use model::{ActorId, Failure, JobId, ObjectId, ProcId, TaskId, TaskKey, WorkerExit};
+use owner::{ActorNews, Effect, Owner, Slot, Spec, Stage, Target, Value};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::driver::Driver;
+use crate::env::{Claim, Env};
+use crate::network::{Item, Pid};
+use crate::oracle::Submission;
+use crate::work::{PlanId, Plans, value_of};
+use crate::worker::Worker;
+
+const OWNER_TICK_MS: u64 = 100;
+
+/// What a process says to its node.
+#[derive(Clone, Debug)]
+pub(crate) enum ToNode {
+    RequestLease { number: u64, need: model::Need },
+    ReturnLease { number: u64 },
+    Blocked(bool),
+    CreateActor(Box<Creation>),
+    KillActor { actor: ActorId, no_restart: bool },
+    OutOfScope(ActorId),
+    Built(ActorId),
+    BuildFailed(ActorId),
+    Leaving,
+}
+
+/// What a node says to a process.
+#[derive(Clone, Debug)]
+pub(crate) enum FromNode {
+    Granted { number: u64, worker: ProcId },
+    Revoke { number: u64 },
+    PeerDied { peer: ProcId, exit: WorkerExit },
+    ActorAnswer { request: ActorId, answer: Registered },
+    Actor { actor: ActorId, news: ActorNews, incarnation: u32 },
+    BuildActor { actor: ActorId },
+    Interrupt { caller: ProcId, key: TaskKey },
+    Exit,
+}
+
+/// What one process writes into another's ring.
+#[derive(Clone, Debug)]
+pub(crate) enum Frame {
+    Call(Call),
+    Reply { key: TaskKey, answer: Result<u64, Failure> },
+    GivenBack { key: TaskKey },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) caller: ProcId,
+    pub(crate) key: TaskKey,
+    pub(crate) id: TaskId,
+    pub(crate) plan: PlanId,
+    pub(crate) ticket: u64,
+    pub(crate) is_on_actor: bool,
+    pub(crate) args: Vec<u64>,
+}
+
+/// What a process is for.
+pub(crate) enum Role {
+    Driver(Driver),
+    Worker(Worker),
+}
+
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    pub(crate) job: JobId,
+    pub(crate) owner: Owner,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) role: Role,
+    /// The task that makes the object in a slot.
+    pub(crate) maker: FxHashMap<Slot, TaskKey>,
+    submissions: u64,
+    is_tick_planned: bool,
+    /// What came while it was stopped.
+    pub(crate) stopped: Option<Vec<Item>>,
+}
+
+impl Process {
+    pub(crate) fn new(pid: Pid, job: JobId, role: Role) -> Self {
+        Self {
+            pid,
+            job,
+            owner: Owner::new(),
+            effects: Vec::new(),
+            role,
+            maker: FxHashMap::default(),
+            submissions: 0,
+            is_tick_planned: false,
+            stopped: None,
+        }
+    }
+
+    pub(crate) fn on_message(&mut self, env: &mut Env, message: FromNode) {
+        match message {
+            FromNode::Granted { number, worker } => {
+                self.owner.on_lease_granted(env.now, number, worker, &mut self.effects);
+            }
+            FromNode::Revoke { number } => self.owner.on_lease_revoked(number, &mut self.effects),
+            FromNode::PeerDied { peer, exit } => self.on_peer_died(env, peer, &exit),
+            FromNode::ActorAnswer { request, answer } => self.on_actor_answer(request, &answer),
+            FromNode::Actor { actor, news, incarnation } => {
+                self.owner.on_actor_news(actor, incarnation, news, &mut self.effects);
+            }
+            FromNode::BuildActor { actor } => self.on_build(env, actor),
+            FromNode::Interrupt { caller, key } => self.on_interrupt(env, caller, key),
+            FromNode::Exit => self.on_exit(env),
+        }
+        self.apply(env);
+    }
+
+    pub(crate) fn on_frame(&mut self, env: &mut Env, from: ProcId, frame: Frame) {
+        match frame {
+            Frame::Call(call) => self.on_call(env, call),
+            Frame::Reply { key, answer } => {
+                let value = match answer {
+                    Ok(value) => Value::Inline(Arc::from(value.to_le_bytes().as_slice())),
+                    Err(failure) => Value::Failed(Arc::new(failure)),
+                };
+                let mut reply = SmallVec::new();
+                reply.push((value, SmallVec::new()));
+                self.owner.on_replied(env.now, key, from, reply, &mut self.effects);
+            }
+            Frame::GivenBack { key } => self.owner.on_given_back(env.now, key, from, &mut self.effects),
+        }
+        self.apply(env);
+    }
+
+    /// All that the dead one had written is read first; then its calls are lost.
+    fn on_peer_died(&mut self, env: &mut Env, peer: ProcId, exit: &WorkerExit) {
+        for frame in env.queue.take_frames((self.pid.0, peer), self.pid) {
+            self.on_frame(env, peer, frame);
+        }
+        if let Role::Worker(worker) = &mut self.role {
+            worker.incoming.retain(|call| call.caller != peer);
+        }
+        self.owner.on_worker_died(peer, exit, |ticket| env.has_started(ticket), &mut self.effects);
+        self.owner.on_process_gone(peer, &mut self.effects);
+    }
+
+    pub(crate) fn on_tick(&mut self, env: &mut Env) {
+        self.is_tick_planned = false;
+        self.owner.on_tick(env.now, &mut self.effects);
+        self.apply(env);
+    }
+
+    /// Submits a task and keeps one handle on its value.
+    pub(crate) fn submit(&mut self, env: &mut Env, id: TaskId, plan: PlanId, call: Target, deps: &[Slot]) -> Slot {
+        let template = env.plans.get(plan).template.clone();
+        let retries_max = template.retries_max;
+        let dep_tasks = deps.iter().map(|dep| (self.pid, self.maker[dep])).collect();
+        let contains = self.actor_slot(call).into_iter().collect();
+        let payload = plan.to_le_bytes().to_vec();
+        let spec = Spec { id, template, target: call, payload, deps: deps.into(), contains };
+        let (key, returns) = self.owner.on_submitted(env.now, spec, &mut self.effects);
+        self.maker.insert(returns[0], key);
+        self.submissions += 1;
+        let submission = Submission {
+            plan,
+            children: env
+                .plans
+                .get(plan)
+                .children
+                .iter()
+                .map(|child| value_without_faults(&env.plans, *child))
+                .collect(),
+            deps: dep_tasks,
+            retries_max,
+            actor: if let Target::Actor(actor) = call { Some(actor) } else { None },
+            index: self.submissions,
+        };
+        env.oracle.submitted((self.pid, key), submission);
+        returns[0]
+    }
+
+    /// RUN-2 of the real body: does everything that the last events asked for.
+    pub(crate) fn apply(&mut self, env: &mut Env) {
+        while !self.effects.is_empty() {
+            for effect in std::mem::take(&mut self.effects) {
+                self.apply_one(env, effect);
+            }
+        }
+        if self.owner.needs_tick() && !self.is_tick_planned {
+            self.is_tick_planned = true;
+            env.later(OWNER_TICK_MS * 1_000, Item::OwnerTick { process: self.pid });
+        }
+        self.look_at_children(env);
+        self.finish_program(env);
+        if !self.effects.is_empty() {
+            self.apply(env);
+        }
+    }
+
+    fn apply_one(&mut self, env: &mut Env, effect: Effect) {
+        match effect {
+            Effect::Push { task, worker } => self.push(env, task, worker),
+            Effect::TakeBack { task, worker } => {
+                let stage = self.owner.task(task).map(|task| task.stage);
+                if let Some(Stage::Under { worker: on, ticket }) = stage
+                    && on == worker
+                    && env.claim(ticket, Claim::TakenBack)
+                {
+                    self.owner.on_took_back(env.now, task, worker, &mut self.effects);
+                }
+            }
+            Effect::RequestLease { number, need, name: _ } => {
+                env.tell_node(self.pid, ToNode::RequestLease { number, need });
+            }
+            Effect::ReturnLease { number } => env.tell_node(self.pid, ToNode::ReturnLease { number }),
+            Effect::Resolved(slot) => {
+                let value = self.owner.object(slot).and_then(|object| object.value.as_ref());
+                if let Some(key) = self.maker.get(&slot) {
+                    env.oracle.resolved((self.pid, *key), value);
+                }
+            }
+            Effect::Freed { slot, stored: _ } => drop(self.maker.remove(&slot)),
+            Effect::Interrupt { task, worker, .. } => {
+                if self.owner.is_under(task, worker) {
+                    let message = FromNode::Interrupt { caller: self.pid.1, key: task };
+                    env.tell_process((self.pid.0, worker), message);
+                }
+            }
+            Effect::ActorUnreachable(actor) => env.tell_node(self.pid, ToNode::OutOfScope(actor)),
+            Effect::Want { .. } | Effect::Have { .. } | Effect::Borrowed { .. } => {
+                env.oracle.fail(format!("{effect:?}: no reference crosses processes here yet"));
+            }
+        }
+    }
+
+    fn push(&mut self, env: &mut Env, key: TaskKey, worker: ProcId) {
+        let Some(task) = self.owner.task(key) else { return };
+        let value = |dep: &Slot| match self.owner.object(*dep).and_then(|object| object.value.as_ref()) {
+            Some(Value::Inline(bytes)) => u64::from_le_bytes((**bytes).try_into().expect("eight bytes")),
+            Some(Value::Stored { .. } | Value::Failed(_)) | None => u64::MAX,
+        };
+        let args = task.spec.deps.iter().map(value).collect();
+        let plan = PlanId::from_le_bytes(task.spec.payload[..].try_into().expect("a plan's number"));
+        let ticket = env.new_claim();
+        let is_on_actor = task.spec.target != Target::Pool;
+        let call = Call { caller: self.pid.1, key, id: task.spec.id, plan, ticket, is_on_actor, args };
+        self.owner.on_pushed(key, ticket);
+        env.frame(self.pid, (self.pid.0, worker), Frame::Call(call));
+    }
+
+    /// The process ends by itself.
+    pub(crate) fn end(&mut self, env: &mut Env, exit: WorkerExit) {
+        env.later(0, Item::Kill { process: self.pid, exit });
+    }
+
+    fn actor_slot(&self, call: Target) -> Option<Slot> {
+        let (Target::Actor(actor), Role::Driver(driver)) = (call, &self.role) else { return None };
+        driver.slot_of(actor)
+    }
+}
+
+/// The object that stands for an actor while a handle on it is held.
+pub(crate) fn life_of(id: TaskId) -> ObjectId {
+    ObjectId::of(id, 0)
+}
+
+fn value_without_faults(plans: &Plans, plan: PlanId) -> u64 {
+    let children: Vec<u64> = plans.get(plan).children.iter().map(|child| value_without_faults(plans, *child)).collect();
+    value_of(plan, &children)
+}

@@ -1,0 +1,68 @@
+//! How large a run is and how rough. Rates are drawn from the seed, so that seeds differ in kind: some
+//! are calm, some lose messages, some kill.
+
+use crate::rng::Rng;
+
+/// What one run is like. Rates are per thousand.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// All chance comes from this.
+    pub seed: u64,
+    /// Clusters of one node each.
+    pub nodes: usize,
+    /// Programs per node.
+    pub drivers: usize,
+    /// What each program does, one after the other.
+    pub steps: u64,
+    /// Cores per node.
+    pub cpus: i64,
+    /// Faults happen until then.
+    pub faults_ms: u64,
+    /// After the faults, everything must end within this time.
+    pub heal_ms_max: u64,
+    /// Messages lost, and sent again after a while.
+    pub drop: u64,
+    /// Messages that arrive a second time, late.
+    pub repeat: u64,
+    /// Messages that take a thousand times longer.
+    pub delay: u64,
+    /// Worker starts that fail.
+    pub start_fails: u64,
+    /// A worker is killed about this often; zero: never.
+    pub kill_worker_every_ms: u64,
+    /// A driver is killed about this often; zero: never.
+    pub kill_driver_every_ms: u64,
+    /// A process is stopped for a while about this often; zero: never.
+    pub pause_every_ms: u64,
+    /// Everything that happens is printed.
+    pub is_printed: bool,
+}
+
+impl Settings {
+    /// What a seed stands for.
+    #[must_use]
+    pub fn of_seed(seed: u64, nodes: usize) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5e77_1265);
+        let mut some = |most: u64| if rng.chance(600) { rng.between(1, most) } else { 0 };
+        let (drop, repeat, delay, start_fails) = (some(60), some(100), some(40), some(300));
+        let (kill_worker, kill_driver, pause) = (some(60), some(200), some(80));
+        Self {
+            seed,
+            nodes,
+            drivers: 1 + (seed % 3) as usize,
+            steps: 40,
+            cpus: 2 + (seed % 2) as i64,
+            faults_ms: 300,
+            heal_ms_max: 300_000,
+            drop,
+            repeat,
+            delay,
+            start_fails,
+            // Killing is what most of this is for: no seed is without.
+            kill_worker_every_ms: 5 + kill_worker,
+            kill_driver_every_ms: if kill_driver == 0 { 0 } else { 100 + kill_driver },
+            pause_every_ms: if pause == 0 { 0 } else { 10 + pause },
+            is_printed: false,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What users' programs do: plans for tasks, and the values they give when nothing fails.
+
+use std::sync::Arc;
+
+use model::{FunctionId, Need, Quantity, Resources, Template};
+
+use crate::rng::{Rng, mix};
+
+/// Number of a plan.
+pub(crate) type PlanId = u32;
+
+/// What a task does when it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) us: u64,
+    /// Tasks that it submits and waits for before it ends.
+    pub(crate) children: Vec<PlanId>,
+    pub(crate) ending: Ending,
+    pub(crate) template: Arc<Template>,
+}
+
+/// How a task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Value,
+    Raises,
+    /// Its first runs raise what may be tried again.
+    RaisesFirst(u32),
+    /// Its first runs end their process.
+    CrashesFirst(u32),
+    /// The actor leaves.
+    Leaves,
+}
+
+#[derive(Default)]
+pub(crate) struct Plans(Vec<Plan>);
+
+impl Plans {
+    pub(crate) fn get(&self, id: PlanId) -> &Plan {
+        &self.0[id as usize]
+    }
+
+    pub(crate) fn task(&mut self, rng: &mut Rng, depth: u32) -> PlanId {
+        let ending = match rng.below(100) {
+            0..4 => Ending::Raises,
+            4..8 => Ending::RaisesFirst(rng.between(1, 3) as u32),
+            8..11 => Ending::CrashesFirst(rng.between(1, 3) as u32),
+            _ => Ending::Value,
+        };
+        let children = if depth > 0 && rng.chance(250) { rng.between(1, 3) } else { 0 };
+        let children = (0..children).map(|_| self.task(rng, depth - 1)).collect();
+        // What waits for a child must hold nothing but cores, or it may lock up by right.
+        let kinds = if depth < 2 { 3 } else { 4 };
+        let need = Need::same(match rng.below(kinds) {
+            0 => cpu(10_000),
+            1 => cpu(5_000),
+            2 => cpu(0),
+            _ => with_licence(cpu(10_000)),
+        });
+        self.add(rng, need, children, ending)
+    }
+
+    pub(crate) fn call(&mut self, rng: &mut Rng) -> PlanId {
+        let ending = match rng.below(100) {
+            0..4 => Ending::Raises,
+            4..7 => Ending::CrashesFirst(1),
+            7..8 => Ending::Leaves,
+            _ => Ending::Value,
+        };
+        let children = if rng.chance(100) { vec![self.task(rng, 0)] } else { Vec::new() };
+        self.add(rng, Need::default(), children, ending)
+    }
+
+    fn add(&mut self, rng: &mut Rng, need: Need, children: Vec<PlanId>, ending: Ending) -> PlanId {
+        let retries_max = *rng.pick(&[0, 1, 3, 3, -1]).expect("not empty");
+        let template = Template {
+            function: FunctionId([0; 16]),
+            name: "f".into(),
+            method: "".into(),
+            need,
+            returns: 1,
+            retries_max,
+            retry_exceptions: true,
+            calls_max: 0,
+        };
+        let us = if rng.chance(50) { rng.between(1_000, 100_000) } else { rng.between(1, 1_000) };
+        self.0.push(Plan { us, children, ending, template: Arc::new(template) });
+        PlanId::try_from(self.0.len() - 1).expect("few plans")
+    }
+}
+
+/// What a node has beside its cores.
+pub(crate) fn with_licence(mut resources: Resources) -> Resources {
+    resources.set("licence", Quantity::whole(1));
+    resources
+}
+
+pub(crate) fn cpu(parts: i64) -> Resources {
+    let mut resources = Resources::default();
+    resources.set("CPU", Quantity(parts));
+    resources
+}
+
+/// The value of a task: it depends on what it was given and on what its children gave.
+pub(crate) fn value_of(plan: PlanId, inputs: &[u64]) -> u64 {
+    inputs.iter().fold(mix(u64::from(plan) + 1), |value, input| mix(value ^ *input))
+}

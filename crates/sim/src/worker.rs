@@ -1,0 +1,235 @@
+//! What a worker does: builds an actor, runs calls one by one, waits for what they submit.
+
+use std::collections::VecDeque;
+
+use model::{ActorId, Failure, ProcId, TaskKey, WorkerExit};
+use owner::{Slot, Target, Value};
+
+use crate::env::{Claim, Env};
+use crate::network::{Item, Pid};
+use crate::oracle::Task;
+use crate::process::{Call, Frame, Process, Role, ToNode};
+use crate::work::{Ending, value_of};
+
+#[derive(Default)]
+pub(crate) struct Worker {
+    pub(crate) incoming: VecDeque<Call>,
+    duty: Duty,
+    actor: Option<ActorId>,
+    is_exiting: bool,
+    serial: u64,
+}
+
+#[derive(Default)]
+enum Duty {
+    #[default]
+    Nothing,
+    Builds(ActorId),
+    /// Waits for the tasks that the call submitted.
+    Waits(Run, Vec<Slot>),
+    Computes(Run),
+}
+
+struct Run {
+    call: Call,
+    /// The how-manieth run of the task.
+    attempt: u32,
+    /// Values of its children, or that one of them has none.
+    children: Result<Vec<u64>, Failure>,
+}
+
+impl Worker {
+    /// The task it runs.
+    pub(crate) fn running(&self, node: usize) -> Option<Task> {
+        match &self.duty {
+            Duty::Waits(run, _) | Duty::Computes(run) => Some(task_of(node, &run.call)),
+            Duty::Nothing | Duty::Builds(_) => None,
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        matches!(self.duty, Duty::Waits(..))
+    }
+}
+
+fn task_of(node: usize, call: &Call) -> Task {
+    ((node, call.caller), call.key)
+}
+
+impl Process {
+    fn worker(&mut self) -> Option<&mut Worker> {
+        match &mut self.role {
+            Role::Worker(worker) => Some(worker),
+            Role::Driver(_) => None,
+        }
+    }
+
+    pub(crate) fn on_call(&mut self, env: &mut Env, call: Call) {
+        let pid = self.pid;
+        let Some(worker) = self.worker() else { return };
+        if worker.is_waiting() && worker.actor.is_none() {
+            return give_back(env, pid, &call);
+        }
+        worker.incoming.push_back(call);
+        self.start_next(env);
+    }
+
+    pub(crate) fn on_build(&mut self, env: &mut Env, actor: ActorId) {
+        let Some(worker) = self.worker() else { return };
+        worker.actor = Some(actor);
+        worker.duty = Duty::Builds(actor);
+        self.compute(env, 300);
+    }
+
+    pub(crate) fn on_exit(&mut self, env: &mut Env) {
+        if let Some(worker) = self.worker() {
+            worker.is_exiting = true;
+            self.start_next(env);
+        }
+    }
+
+    pub(crate) fn on_interrupt(&mut self, env: &mut Env, caller: ProcId, key: TaskKey) {
+        let Some(worker) = self.worker() else { return };
+        match &worker.duty {
+            Duty::Computes(run) if run.call.caller == caller && run.call.key == key => {
+                let call = run.call.clone();
+                worker.duty = Duty::Nothing;
+                self.answer(env, &call, Err(Failure::Cancelled));
+            }
+            // What waits is interrupted too in the real world; here it runs on, which is allowed.
+            _ => {}
+        }
+    }
+
+    /// Takes the next call that nobody took back.
+    fn start_next(&mut self, env: &mut Env) {
+        let pid = self.pid;
+        let Some(worker) = self.worker() else { return };
+        if !matches!(worker.duty, Duty::Nothing) {
+            return;
+        }
+        if worker.is_exiting {
+            return self.end(env, WorkerExit::Code(0));
+        }
+        // A real worker hears of its caller's ring only after it heard what to build.
+        let is_early = |call: &Call| call.is_on_actor && worker.actor.is_none();
+        if worker.incoming.front().is_some_and(is_early) {
+            return;
+        }
+        while let Some(call) = worker.incoming.pop_front() {
+            if !env.claim(call.ticket, Claim::Started) {
+                continue;
+            }
+            let attempt = env.oracle.started(task_of(pid.0, &call), pid);
+            return self.start(env, Run { call, attempt, children: Ok(Vec::new()) });
+        }
+    }
+
+    fn start(&mut self, env: &mut Env, run: Run) {
+        let plans = env.plans.get(run.call.plan).children.clone();
+        let us = env.plans.get(run.call.plan).us;
+        if plans.is_empty() {
+            self.worker().expect("only workers run").duty = Duty::Computes(run);
+            return self.compute(env, us);
+        }
+        let id = run.call.id;
+        let children = (0..).zip(plans).map(|(index, plan)| self.submit(env, id.child(index), plan, Target::Pool, &[]));
+        let children = children.collect();
+        let pid = self.pid;
+        let worker = self.worker().expect("only workers run");
+        worker.duty = Duty::Waits(run, children);
+        env.tell_node(pid, ToNode::Blocked(true));
+        if worker.actor.is_none() {
+            for call in std::mem::take(&mut worker.incoming) {
+                give_back(env, pid, &call);
+            }
+        }
+    }
+
+    /// Runs on once all children have ended.
+    pub(crate) fn look_at_children(&mut self, env: &mut Env) {
+        let Role::Worker(worker) = &mut self.role else { return };
+        let Duty::Waits(_, children) = &worker.duty else { return };
+        let value = |slot: &Slot| self.owner.object(*slot).and_then(|object| object.value.as_ref());
+        if children.iter().any(|child| value(child).is_none()) {
+            return;
+        }
+        let values = children.iter().map(|child| match value(child) {
+            Some(Value::Inline(bytes)) => Ok(u64::from_le_bytes((**bytes).try_into().expect("eight bytes"))),
+            _ => Err(Failure::Raised([2].into())),
+        });
+        let values = values.collect();
+        let Duty::Waits(run, children) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
+        let us = env.plans.get(run.call.plan).us;
+        worker.duty = Duty::Computes(Run { children: values, ..run });
+        for child in children {
+            self.owner.on_handle_dropped(child, &mut self.effects);
+        }
+        env.tell_node(self.pid, ToNode::Blocked(false));
+        self.compute(env, us);
+    }
+
+    fn compute(&mut self, env: &mut Env, us: u64) {
+        let pid = self.pid;
+        let worker = self.worker().expect("only workers compute");
+        worker.serial += 1;
+        env.later(us, Item::Computed { process: pid, serial: worker.serial });
+    }
+
+    pub(crate) fn on_computed(&mut self, env: &mut Env, serial: u64) {
+        let pid = self.pid;
+        let Some(worker) = self.worker().filter(|worker| worker.serial == serial) else { return };
+        match std::mem::take(&mut worker.duty) {
+            Duty::Computes(run) => self.finish_run(env, run),
+            Duty::Builds(actor) => match env.rng.below(100) {
+                0..3 if env.has_faults() => env.tell_node(pid, ToNode::BuildFailed(actor)),
+                3..6 if env.has_faults() => self.end(env, WorkerExit::Code(1)),
+                _ => {
+                    env.tell_node(pid, ToNode::Built(actor));
+                    self.start_next(env);
+                }
+            },
+            // Interrupted meanwhile.
+            duty => worker.duty = duty,
+        }
+        self.apply(env);
+    }
+
+    fn finish_run(&mut self, env: &mut Env, run: Run) {
+        let Run { call, attempt, children } = run;
+        let answer = match (env.plans.get(call.plan).ending, children) {
+            (Ending::CrashesFirst(count), _) if attempt <= count => return self.crash(env, call, attempt),
+            (Ending::Leaves, _) => {
+                env.tell_node(self.pid, ToNode::Leaving);
+                return self.crash(env, call, attempt);
+            }
+            (Ending::Raises, _) => Err(Failure::Raised([1].into())),
+            (Ending::RaisesFirst(count), _) if attempt <= count => Err(Failure::Retryable([attempt as u8].into())),
+            (_, Err(failure)) => Err(failure),
+            (_, Ok(children)) => {
+                let inputs: Vec<u64> = call.args.iter().copied().chain(children).collect();
+                Ok(value_of(call.plan, &inputs))
+            }
+        };
+        self.answer(env, &call, answer);
+    }
+
+    /// The process ends in the middle of the call.
+    fn crash(&mut self, env: &mut Env, call: Call, attempt: u32) {
+        self.worker().expect("only workers run").duty = Duty::Computes(Run { call, attempt, children: Ok(Vec::new()) });
+        self.end(env, WorkerExit::Code(1));
+    }
+
+    fn answer(&mut self, env: &mut Env, call: &Call, answer: Result<u64, Failure>) {
+        env.oracle.answered(task_of(self.pid.0, call), &answer);
+        env.frame(self.pid, (self.pid.0, call.caller), Frame::Reply { key: call.key, answer });
+        self.start_next(env);
+    }
+}
+
+/// Gives a call back that has not started.
+fn give_back(env: &mut Env, from: Pid, call: &Call) {
+    if env.claim(call.ticket, Claim::Started) {
+        env.frame(from, (from.0, call.caller), Frame::GivenBack { key: call.key });
+    }
+}

@@ -1,0 +1,317 @@
+//! The loop: one thing after the other, each at its time, until all is done or the deadline has passed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use model::{JobId, Tick, WorkerExit};
+
+use crate::Settings;
+use crate::driver::Driver;
+use crate::env::{Counts, Env};
+use crate::network::{Fault, Item, Pid};
+use crate::node::Node;
+use crate::process::{Process, Role};
+use crate::worker::Worker;
+
+/// After the last program is done, this long until nothing may be held any more: leases and workers are
+/// kept for a while.
+const REST_MS: u64 = 20_000;
+const EVENTS_MAX: u64 = 2_000_000;
+
+/// How a run went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Which run.
+    pub seed: u64,
+    /// Faults that landed.
+    pub faults: Counts,
+    /// Tasks submitted, also those whose owner was killed.
+    pub tasks: usize,
+    /// Tasks that gave a value.
+    pub ok: usize,
+    /// Tasks that ended otherwise.
+    pub failed: usize,
+    /// Things that happened.
+    pub events: u64,
+    /// Virtual time.
+    pub ms: u64,
+    /// Hash of all that happened.
+    pub trace: u64,
+}
+
+/// What should not have been.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Which run.
+    pub seed: u64,
+    /// Nodes in it.
+    pub nodes: usize,
+    /// When, in virtual time.
+    pub at: Tick,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, nodes, at, what } = self;
+        writeln!(f, "at {} us: {what}", at.0)?;
+        write!(f, "replay: cargo run -p eagleray-sim -- --seed {seed} --nodes {nodes}")
+    }
+}
+
+struct World {
+    env: Env,
+    nodes: Vec<Node>,
+    procs: BTreeMap<Pid, Process>,
+    events: u64,
+}
+
+/// Runs a whole cluster to its end.
+///
+/// # Errors
+/// If something should not have been. A bug in a brain may also panic.
+pub fn run(settings: Settings) -> Result<Report, Broken> {
+    let (seed, nodes) = (settings.seed, settings.nodes);
+    let mut world = World::new(settings);
+    let result = world.run_to_rest();
+    let at = world.env.now;
+    result.map_err(|what| Broken { seed, nodes, at, what })?;
+    let (tasks, ok, failed) = world.env.oracle.totals();
+    let faults = world.env.counts;
+    let report =
+        Report { seed, faults, tasks, ok, failed, events: world.events, ms: at.0 / 1_000, trace: world.env.trace };
+    if faults.sum() == 0 || ok * 5 < tasks || ok == 0 {
+        return Err(Broken { seed, nodes, at, what: format!("it proves nothing: {report:?}") });
+    }
+    Ok(report)
+}
+
+impl World {
+    fn new(settings: Settings) -> Self {
+        let mut env = Env::new(settings);
+        let mut nodes = Vec::new();
+        let mut procs = BTreeMap::new();
+        for index in 0..env.settings.nodes {
+            let mut node = Node::new(index, env.settings.cpus);
+            node.schedule(&mut env, scheduler::Event::Tick);
+            for number in 0..env.settings.drivers {
+                let job = JobId([number as u8 + 1, index as u8, 0, 0]);
+                let pid = (index, node.add_process(Some(job)));
+                let driver = Driver::new(job, env.settings.steps);
+                procs.insert(pid, Process::new(pid, job, Role::Driver(driver)));
+                env.later(1, Item::Step { process: pid });
+            }
+            nodes.push(node);
+        }
+        for fault in [Fault::KillWorker, Fault::KillDriver, Fault::Pause] {
+            env.plan_fault(fault);
+        }
+        let healed_at = Tick(0).plus_ms(env.settings.faults_ms);
+        env.queue.at(healed_at, Item::Healed);
+        Self { env, nodes, procs, events: 0 }
+    }
+
+    fn run_to_rest(&mut self) -> Result<(), String> {
+        let deadline = Tick(0).plus_ms(self.env.settings.faults_ms + self.env.settings.heal_ms_max);
+        let mut rest_at = None;
+        while let Some((when, item)) = self.env.queue.next() {
+            self.env.now = when;
+            self.events += 1;
+            self.env.record(&item);
+            self.handle(item);
+            if let Some(what) = self.env.oracle.broken.take() {
+                return Err(what);
+            }
+            if self.events > EVENTS_MAX {
+                return Err(format!("SIM-5: {EVENTS_MAX} events without an end"));
+            }
+            if rest_at.is_none() && !self.env.has_faults() && self.are_programs_done() {
+                rest_at = Some(self.env.now.plus_ms(REST_MS));
+            }
+            if rest_at.is_some_and(|at| self.env.now >= at) {
+                break;
+            }
+            if self.env.now > deadline {
+                return Err(format!("SIM-5: still waiting: {}", self.waits()));
+            }
+        }
+        if !self.are_programs_done() {
+            return Err(format!("SIM-5: nothing happens any more: {}", self.waits()));
+        }
+        self.check_rest()
+    }
+
+    fn handle(&mut self, item: Item) {
+        let item = match self.held_back(item) {
+            Some(item) => item,
+            None => return,
+        };
+        let env = &mut self.env;
+        match item {
+            Item::ToNode { from, message } => self.nodes[from.0].on_message(env, from.1, message),
+            Item::FromNode { to, message } => {
+                if let Some(process) = self.procs.get_mut(&to) {
+                    process.on_message(env, message);
+                }
+            }
+            Item::Frame { from, to, frame } => {
+                if let Some(process) = self.procs.get_mut(&to) {
+                    process.on_frame(env, from.1, frame);
+                }
+            }
+            Item::Forked { node, is_up: false } => self.nodes[node].schedule(env, scheduler::Event::WorkerNotStarted),
+            Item::Forked { node, is_up: true } => {
+                let worker = self.nodes[node].add_process(None);
+                let process = Process::new((node, worker), JobId([0; 4]), Role::Worker(Worker::default()));
+                self.procs.insert((node, worker), process);
+                self.nodes[node].schedule(env, scheduler::Event::WorkerReady(worker));
+            }
+            Item::Kill { process, exit } => self.kill(process, exit),
+            Item::Ended { process, exit } => self.nodes[process.0].process_died(env, process.1, exit),
+            Item::Computed { process, serial } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_computed(env, serial);
+                }
+            }
+            Item::Step { process } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_step(env);
+                }
+            }
+            Item::OwnerTick { process } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_tick(env);
+                }
+            }
+            Item::NodeTick { node } => self.nodes[node].on_tick(env),
+            Item::Resume { process } => self.resume(process),
+            Item::Healed => self.procs.values_mut().for_each(|process| process.apply(env)),
+            Item::Fault(fault) => self.inject(fault),
+        }
+    }
+
+    /// What concerns a stopped process waits until it runs on.
+    fn held_back(&mut self, item: Item) -> Option<Item> {
+        let concerned = match &item {
+            Item::FromNode { to, .. } | Item::Frame { to, .. } => to,
+            Item::Computed { process, .. } | Item::Step { process } | Item::OwnerTick { process } => process,
+            _ => return Some(item),
+        };
+        match self.procs.get_mut(concerned).and_then(|process| process.stopped.as_mut()) {
+            Some(held) => {
+                held.push(item);
+                None
+            }
+            None => Some(item),
+        }
+    }
+
+    fn resume(&mut self, process: Pid) {
+        let held = self.procs.get_mut(&process).and_then(|process| process.stopped.take());
+        for item in held.into_iter().flatten() {
+            self.env.queue.at_once(self.env.now, item);
+        }
+    }
+
+    /// The process is gone at once; what it sent is under way; its node sees it a little later.
+    fn kill(&mut self, pid: Pid, exit: WorkerExit) {
+        let Some(process) = self.procs.remove(&pid) else { return };
+        if let Role::Worker(worker) = &process.role
+            && let Some(task) = worker.running(pid.0)
+        {
+            self.env.oracle.lost(task);
+        }
+        let us = self.env.rng.between(10, 2_000);
+        self.env.later(us, Item::Ended { process: pid, exit });
+    }
+
+    fn inject(&mut self, fault: Fault) {
+        if !self.env.has_faults() {
+            return;
+        }
+        let is_driver = |process: &&Process| matches!(process.role, Role::Driver(_));
+        let of_role = |wanted: bool| -> Vec<Pid> {
+            self.procs.values().filter(|process| is_driver(process) == wanted).map(|process| process.pid).collect()
+        };
+        let (drivers, workers) = (of_role(true), of_role(false));
+        let killed = WorkerExit::Signal(9, "".into());
+        let counts = &mut self.env.counts;
+        match fault {
+            Fault::KillWorker => {
+                if let Some(victim) = self.env.rng.pick(&workers).copied() {
+                    counts.workers_killed += 1;
+                    self.kill(victim, killed);
+                }
+            }
+            // Somebody must be left to tell.
+            Fault::KillDriver => {
+                if let Some(victim) = self.env.rng.pick(&drivers).copied().filter(|_| drivers.len() > 1) {
+                    counts.drivers_killed += 1;
+                    self.kill(victim, killed);
+                }
+            }
+            Fault::Pause => {
+                let all: Vec<Pid> = self.procs.keys().copied().collect();
+                if let Some(victim) = self.env.rng.pick(&all).copied() {
+                    counts.paused += 1;
+                    let process = self.procs.get_mut(&victim).expect("picked from the living");
+                    if process.stopped.is_none() {
+                        process.stopped = Some(Vec::new());
+                        let us = self.env.rng.between(100, 100_000);
+                        self.env.later(us, Item::Resume { process: victim });
+                    }
+                }
+            }
+        }
+        self.env.plan_fault(fault);
+    }
+
+    fn are_programs_done(&self) -> bool {
+        self.procs.values().all(|process| match &process.role {
+            Role::Driver(driver) => driver.is_done,
+            Role::Worker(_) => true,
+        })
+    }
+
+    fn waits(&self) -> String {
+        let mut waits = self.env.oracle.unended(|pid| self.procs.contains_key(&pid));
+        for node in &self.nodes {
+            waits.extend(node.scheduler.waiting().map(|wait| format!("{wait:?}")));
+            waits.extend(node.scheduler.granted().map(|(lease, worker)| format!("{lease:?} has {worker}")));
+            waits.push(format!("available {}", node.scheduler.available()));
+        }
+        waits.join("\n  ")
+    }
+
+    /// SIM-6: nobody holds anything, except for detached actors.
+    fn check_rest(&self) -> Result<(), String> {
+        let unended = self.env.oracle.unended(|pid| self.procs.contains_key(&pid));
+        if !unended.is_empty() {
+            return Err(format!("SIM-1: tasks have not ended: {}", unended.join("\n  ")));
+        }
+        for process in self.procs.values() {
+            let (tasks, objects) = (process.owner.tasks_pending(), process.owner.objects_kept());
+            if (tasks, objects) != (0, 0) {
+                return Err(format!("SIM-6: {:?} keeps {tasks} tasks and {objects} objects", process.pid));
+            }
+        }
+        for node in &self.nodes {
+            node.scheduler.check_invariants();
+            node.actors.check_invariants();
+            let waiting: Vec<_> = node.scheduler.waiting().collect();
+            if !waiting.is_empty() {
+                return Err(format!("SIM-6: at rest somebody waits: {waiting:?}"));
+            }
+            let alive: Vec<_> = node.actors.iter().filter(|record| record.death().is_none()).collect();
+            if let Some(left) = alive.iter().find(|record| record.is_owned() || record.worker().is_none()) {
+                return Err(format!("SIM-6: an actor is left: {left:?}"));
+            }
+            let workers: Vec<_> = alive.iter().filter_map(|record| record.worker()).collect();
+            if let Some((lease, worker)) = node.scheduler.granted().find(|(_, worker)| !workers.contains(worker)) {
+                return Err(format!("SIM-6: {lease:?} is still held by {worker}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! Many clusters, each from its seed.
+
+use sim::{Counts, Settings, run};
+
+#[test]
+fn two_hundred_seeds_hold_every_promise() {
+    let mut faults = Counts::default();
+    for seed in 0..200 {
+        match run(Settings::of_seed(seed, 1)) {
+            Ok(report) => faults = faults + report.faults,
+            Err(broken) => panic!("{broken}"),
+        }
+    }
+    let Counts { dropped, repeated, delayed, not_started, workers_killed, drivers_killed, paused } = faults;
+    for landed in [dropped, repeated, delayed, not_started, workers_killed, drivers_killed, paused] {
+        assert!(landed >= 20, "a kind of fault hardly lands: {faults:?}");
+    }
+}
+
+#[test]
+fn sim_7_the_same_seed_gives_the_same_run() {
+    for seed in [3, 1_000, 77_777] {
+        let first = run(Settings::of_seed(seed, 2)).expect("a good seed");
+        let second = run(Settings::of_seed(seed, 2)).expect("a good seed");
+        assert_eq!(first, second);
+        assert_ne!(first.trace, run(Settings::of_seed(seed + 1, 2)).expect("a good seed").trace);
+    }
+}
+
+#[test]
+fn many_nodes_run_under_one_clock() {
+    let report = run(Settings::of_seed(11, 20)).unwrap_or_else(|broken| panic!("{broken}"));
+    assert!(report.tasks > 400, "{report:?}");
+}
+
+#[test]
+fn a_run_without_faults_proves_nothing() {
+    let calm = Settings {
+        drop: 0,
+        repeat: 0,
+        delay: 0,
+        start_fails: 0,
+        kill_worker_every_ms: 0,
+        kill_driver_every_ms: 0,
+        pause_every_ms: 0,
+        ..Settings::of_seed(5, 1)
+    };
+    let broken = run(calm).expect_err("no fault landed");
+    assert!(broken.what.contains("proves nothing"), "{broken}");
+}

@@ -1,0 +1,108 @@
+"""eagleray: functions, classes and data of a Python program on all cores of a machine, with Ray's API and a core in Rust."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from eagleray import _native
+from eagleray._native import ObjectRef, get, put, wait
+from eagleray._session import init, is_initialized, shutdown
+
+__version__ = "0.1.0"
+
+ObjectID = ObjectRef
+
+# Names that are looked up when first used, so that `import eagleray` stays fast.
+_LAZY = {
+    "method": "eagleray.actor",
+    "kill": "eagleray.actor",
+    "get_actor": "eagleray.actor",
+    "ActorID": "eagleray._ids",
+    "NodeID": "eagleray._ids",
+    "TaskID": "eagleray._ids",
+    "JobID": "eagleray._ids",
+    "WorkerID": "eagleray._ids",
+    "cancel": "eagleray._tasks",
+    "get_gpu_ids": "eagleray.runtime_context",
+    "get_runtime_context": "eagleray.runtime_context",
+    "nodes": "eagleray._cluster",
+    "cluster_resources": "eagleray._cluster",
+    "available_resources": "eagleray._cluster",
+    "timeline": "eagleray._cluster",
+    "install_as_ray": "eagleray._install",
+}
+
+__all__ = [
+    "ActorID",
+    "JobID",
+    "NodeID",
+    "ObjectID",
+    "ObjectRef",
+    "TaskID",
+    "WorkerID",
+    "available_resources",
+    "cancel",
+    "cluster_resources",
+    "get",
+    "get_actor",
+    "get_gpu_ids",
+    "get_runtime_context",
+    "init",
+    "install_as_ray",
+    "is_initialized",
+    "kill",
+    "method",
+    "nodes",
+    "put",
+    "remote",
+    "shutdown",
+    "timeline",
+    "wait",
+]
+
+
+def remote(*args: Any, **options: Any) -> Any:
+    """Make a function a task, or a class an actor: `@remote` or `@remote(num_cpus=2, ...)`."""
+    if len(args) == 1 and not options and (callable(args[0]) or isinstance(args[0], type)):
+        return _make_remote(args[0], {})
+    if args or not options:
+        raise TypeError(
+            "The @ray.remote decorator must be applied either with no arguments and no parentheses, for example '@ray.remote', "
+            "or it must be applied using some of the arguments, for example '@ray.remote(num_returns=2, resources={\"x\": 1})'."
+        )
+    return lambda target: _make_remote(target, options)
+
+
+def _make_remote(target: Any, options: dict[str, Any]) -> Any:
+    from eagleray import _options
+
+    if isinstance(target, type):
+        from eagleray.actor import ActorClass
+
+        return ActorClass(target, _options.actor_options(**options))
+    if not callable(target):
+        raise TypeError("The @ray.remote decorator must be applied to either a function or to a class.")
+    from eagleray.remote_function import RemoteFunction
+
+    return RemoteFunction(target, _options.task_options(**options))
+
+
+def __getattr__(name: str) -> Any:
+    """Find lazily loaded names and subpackages."""
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+    if not name.startswith("_"):
+        try:
+            return importlib.import_module(f"eagleray.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"eagleray.{name}":
+                raise
+    raise AttributeError(f"module 'eagleray' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

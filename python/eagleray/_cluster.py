@@ -1,0 +1,51 @@
+"""What the cluster has and what of it is free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagleray import _native
+
+
+def _amounts(parts: dict[str, int]) -> dict[str, float]:
+    return {name: float(amount) if name == "memory" else amount / 10_000 for name, amount in parts.items() if amount}
+
+
+def cluster_resources() -> dict[str, float]:
+    """Say what all nodes together have."""
+    _native.ensure_started()
+    status = _native.status()
+    return {**_amounts(status["total"]), "object_store_memory": float(status["store_capacity"])}
+
+
+def available_resources() -> dict[str, float]:
+    """Say what of it is free; what is used up is left out."""
+    _native.ensure_started()
+    status = _native.status()
+    return {**_amounts(status["free"]), "object_store_memory": float(status["store_capacity"] - status["store_used"])}
+
+
+def nodes() -> list[dict[str, Any]]:
+    """List the nodes."""
+    _native.ensure_started()
+    identity = _native.identity()
+    return [
+        {
+            "NodeID": identity["node_id"],
+            "Alive": True,
+            "alive": True,
+            "NodeManagerAddress": "127.0.0.1",
+            "NodeManagerHostname": __import__("socket").gethostname(),
+            "NodeManagerPort": 0,
+            "NodeName": "127.0.0.1",
+            "ObjectStoreSocketName": "",
+            "RayletSocketName": identity["address"],
+            "Resources": cluster_resources(),
+            "Labels": {"ray.io/node-id": identity["node_id"]},
+        }
+    ]
+
+
+def timeline(filename: str | None = None) -> Any:
+    """Say that there is no timeline yet."""
+    raise NotImplementedError("timeline() is not available in this version")

@@ -1,0 +1,70 @@
+"""Turns what the engine says about a missing value into the exception that `get` raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagleray import exceptions as exc
+
+
+def to_exception(about: dict[str, Any]) -> BaseException:
+    """Make the exception for a failure; see `crates/python/src/errors.rs` for the dict."""
+    error = _make(about, about["task_id"], about["object_id"])
+    if isinstance(error, exc.RayTaskError):
+        return error.as_instanceof_cause()
+    return error
+
+
+def _make(about: dict[str, Any], task_id: str, object_id: str) -> BaseException:
+    kind = about["kind"]
+    if kind == "raised":
+        return _raised(about["error"])
+    if kind == "argument":
+        cause = _make(about["cause"], task_id, object_id)
+        return exc.RayTaskError.from_dependency(cause, about["task"], 0, "127.0.0.1")
+    if kind == "worker_died":
+        return exc.WorkerCrashedError(
+            "The worker died unexpectedly while executing this task. Check python-core-worker-*.log files for more information. "
+            f"It ended with {about['text']}"
+        )
+    if kind == "cancelled":
+        return exc.TaskCancelledError(task_id)
+    if kind == "actor_died":
+        return _actor_died(about)
+    if kind == "actor_unavailable":
+        return exc.ActorUnavailableError("The actor is restarting", about["actor_id"], may_have_run=about["may_have_run"])
+    if kind == "owner_died":
+        return exc.OwnerDiedError(object_id, "", "")
+    if kind == "freed":
+        return exc.ObjectFreedError(object_id, "", "")
+    if kind == "node_died":
+        return exc.LocalRayletDiedError("The node died or was shut down before the task ended.")
+    if kind == "store_full":
+        return exc.ObjectStoreFullError(about["text"])
+    return exc.RaySystemError(f"unknown failure: {about}")
+
+
+def _raised(error: Any) -> BaseException:
+    if isinstance(error, BaseException):
+        return error
+    return exc.RaySystemError(f"the worker answered with {error!r} instead of an exception")
+
+
+_DEATHS = {
+    "killed": "The actor is dead because it was killed by `ray.kill`.",
+    "exited": "The actor is dead because it exited by itself (exit_actor or exit code 0, INTENDED_USER_EXIT).",
+    "owner_died": "The actor is dead because its owner has died.",
+    "out_of_scope": "The actor is dead because all references to it were removed.",
+    "never_existed": "The actor is unknown here. It might be dead or it's from a different cluster.",
+    "node_died": "The actor died because its node has died.",
+}
+
+
+def _actor_died(about: dict[str, Any]) -> BaseException:
+    actor_id, death = about["actor_id"], about["death"]
+    if death == "init_failed":
+        return exc.ActorDiedError(about["error"], actor_id)
+    if death == "crashed":
+        text = f"The actor is dead because its worker process has died. The actor died with {about['text']}"
+        return exc.ActorDiedError(text, actor_id)
+    return exc.ActorDiedError(_DEATHS[death], actor_id)

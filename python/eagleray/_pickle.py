@@ -1,0 +1,65 @@
+"""Pickle, protocol 5, with large buffers apart. Functions, classes of `__main__` and lambdas go by value, through cloudpickle."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+import cloudpickle
+
+_PLAIN_TYPES = (str, bytes, int, float, bool, list, tuple, dict, set, frozenset)
+
+
+class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+    """CloudPickler that knows the serializers which the user registered."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if _CUSTOM:
+            custom = _CUSTOM.get(type(obj))
+            if custom is not None:
+                return _load_custom, (custom[1], custom[0](obj))
+        return super().reducer_override(obj)
+
+
+_CUSTOM: dict[type, tuple[Any, Any]] = {}
+
+
+def _load_custom(deserializer: Any, data: Any) -> Any:
+    return deserializer(data)
+
+
+def register_serializer(cls: type, *, serializer: Any, deserializer: Any) -> None:
+    """Use these two functions for objects of exactly this class, in this process."""
+    _CUSTOM[cls] = (serializer, deserializer)
+
+
+def deregister_serializer(cls: type) -> None:
+    """Forget the functions for this class, if there are any."""
+    _CUSTOM.pop(cls, None)
+
+
+def dumps(obj: Any) -> tuple[bytes, list[Any]]:
+    """Pickle an object; returns the pickle and its out-of-band buffers."""
+    buffers: list[Any] = []
+
+    def keep(buffer: pickle.PickleBuffer) -> bool:
+        try:
+            buffers.append(buffer.raw())
+        except BufferError:
+            return True
+        return False
+
+    out = io.BytesIO()
+    _Pickler(out, protocol=5, buffer_callback=keep).dump(obj)
+    return out.getvalue(), buffers
+
+
+def loads(data: bytes, buffers: list[Any]) -> Any:
+    """Load a pickle whose buffers lie elsewhere."""
+    return pickle.loads(data, buffers=buffers)
+
+
+def dumps_function(obj: Any) -> bytes:
+    """Pickle a function's or class's body by value where it must be."""
+    return bytes(cloudpickle.dumps(obj, protocol=5))

@@ -1,0 +1,233 @@
+"""One driver's session: finds or hosts a node, joins it, prints what workers print, and cleans up."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from eagleray import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PRIVATE_OPTIONS = frozenset(
+    {
+        "_system_config", "_temp_dir", "_metrics_export_port", "_node_ip_address", "_driver_object_store_memory",
+        "_memory", "_redis_username", "_redis_password", "_enable_object_reconstruction", "_node_name", "_tracing_startup_hook",
+        "_plasma_directory", "_object_spilling_directory", "_labels", "_prestart",
+    }
+)
+
+
+class _Session:
+    """What `init` made and `shutdown` has to undo."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.node: Any = None
+        self.context: RayContext | None = None
+        self.printer: Any = None
+        self.number = 0
+        self.auto_init_off = os.environ.get("RAY_ENABLE_AUTO_CONNECT", "1") == "0"
+        self.old_sigterm: Any = None
+
+
+SESSION = _Session()
+
+
+class RayContext:
+    """What `init` returns: where the session is. Also a context manager that shuts down."""
+
+    def __init__(self, address_info: Mapping[str, Any]) -> None:
+        """Keep the facts; they do not change while the session runs."""
+        self.address_info = dict(address_info)
+        self.dashboard_url = self.address_info.get("webui_url")
+        self.python_version = "{}.{}.{}".format(*sys.version_info[:3])
+        self.ray_version = _version()
+
+    def __getitem__(self, key: str) -> Any:
+        """Look up a fact by its name."""
+        return self.address_info[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Look up a fact by its name, or the default."""
+        return self.address_info.get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether there is such a fact."""
+        return key in self.address_info
+
+    def __enter__(self) -> RayContext:
+        """Give the context itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Shut down."""
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Shut down."""
+        shutdown()
+
+    def __repr__(self) -> str:
+        """Show the address."""
+        return f"RayContext(address={self.address_info.get('address')!r})"
+
+
+def _version() -> str:
+    from eagleray import __version__
+
+    return __version__
+
+
+def check_out_of_band() -> None:
+    """Refuse refs that leave by plain pickle, where the user asked for that."""
+    for name in ("RAY_allow_out_of_band_object_ref_serialization", "EAGLERAY_allow_out_of_band_object_ref_serialization"):
+        if os.environ.get(name, "1") == "0":
+            from eagleray.exceptions import OufOfBandObjectRefSerializationException
+
+            raise OufOfBandObjectRefSerializationException(
+                "a ref was pickled outside of eagleray's own serialisation, and RAY_allow_out_of_band_object_ref_serialization=0"
+            )
+
+
+def auto_init() -> None:
+    """Start a session because some API was used without one."""
+    if SESSION.auto_init_off:
+        from eagleray.exceptions import RaySystemError
+
+        raise RaySystemError("Ray has not been started yet.")
+    init()
+
+
+def init(
+    address: str | None = None,
+    *,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    resources: dict[str, float] | None = None,
+    labels: dict[str, str] | None = None,
+    object_store_memory: int | None = None,
+    local_mode: bool = False,
+    ignore_reinit_error: bool = False,
+    include_dashboard: bool | None = None,
+    dashboard_host: str = "127.0.0.1",
+    dashboard_port: int | None = None,
+    job_config: Any = None,
+    configure_logging: bool = True,
+    logging_level: int = 20,
+    logging_format: str | None = None,
+    logging_config: Any = None,
+    log_to_driver: bool | None = None,
+    namespace: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    **private: Any,
+) -> RayContext:
+    """Start a session: host a node in this process, or join the one at `address`."""
+    unknown = [name for name in private if name not in _PRIVATE_OPTIONS]
+    if unknown:
+        raise RuntimeError(f"Unknown keyword argument(s): {', '.join(sorted(unknown))}")
+    with SESSION.lock:
+        if _native.is_joined():
+            if ignore_reinit_error and SESSION.context is not None:
+                return SESSION.context
+            raise RuntimeError(
+                "Maybe you called ray.init twice by accident? This error can be suppressed by passing in "
+                "'ignore_reinit_error=True' or by calling 'ray.shutdown()' prior to 'ray.init()'."
+            )
+        if SESSION.context is not None:
+            shutdown()
+        from eagleray import _start
+
+        name_space = _start.checked_namespace(namespace, job_config)
+        temp_dir = private.get("_temp_dir")
+        if temp_dir is not None and not os.path.isabs(temp_dir):
+            raise ValueError("temp_dir must be an absolute path")
+        wants = _start.Wants(
+            num_cpus=num_cpus, num_gpus=num_gpus, resources=resources or {}, object_store_memory=object_store_memory,
+            memory=private.get("_memory"), temp_dir=temp_dir, prestart=private.get("_prestart"),
+        )
+        if log_to_driver is None:
+            log_to_driver = os.environ.get("RAY_LOG_TO_DRIVER", os.environ.get("EAGLERAY_LOG_TO_DRIVER", "1")) != "0"
+        daemon = _start.find_daemon(address)
+        paths = _start.driver_paths()
+        if daemon is None:
+            SESSION.node = _start.host_node(wants)
+            _native.join_local(SESSION.node, name_space, paths, bool(log_to_driver))
+        else:
+            _start.refuse_resources(wants)
+            _native.join_daemon(daemon, name_space, paths, bool(log_to_driver))
+        SESSION.number += 1
+        identity = _native.identity()
+        SESSION.context = RayContext(
+            {
+                "address": identity["address"] or f"local:{os.getpid()}",
+                "node_id": identity["node_id"],
+                "session_dir": identity["session_dir"],
+                "gcs_address": identity["address"] or f"local:{os.getpid()}",
+                "webui_url": None,
+                "node_ip_address": "127.0.0.1",
+                "object_store_address": None,
+                "raylet_socket_name": identity["address"] or None,
+                "session_name": os.path.basename(identity["session_dir"]),
+            }
+        )
+        _watch_sigterm()
+        if log_to_driver:
+            from eagleray._printer import Printer
+
+            SESSION.printer = Printer()
+            SESSION.printer.start()
+        return SESSION.context
+
+
+def _watch_sigterm() -> None:
+    """Make SIGTERM end the program by way of its exit handlers, so that nothing is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    import signal
+
+    def on_sigterm(number: int, _frame: Any) -> None:
+        sys.exit(number)
+
+    if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, None):
+        SESSION.old_sigterm = signal.signal(signal.SIGTERM, on_sigterm)
+
+
+def shutdown(_exiting_interpreter: bool = False) -> None:
+    """End the session; what still runs is ended, refs and handles become invalid. Does nothing without a session."""
+    if not _native.is_driver():
+        if _native.is_joined():
+            raise RuntimeError("shutdown() was called inside a task or actor; only the driver can end the session")
+        return
+    with SESSION.lock:
+        if SESSION.context is None:
+            return
+        SESSION.context = None
+        if SESSION.printer is not None:
+            SESSION.printer.drain()
+        _native.leave()
+        if SESSION.printer is not None:
+            SESSION.printer.stop()
+            SESSION.printer = None
+        if SESSION.node is not None:
+            problem = SESSION.node.stop()
+            SESSION.node = None
+            if problem:
+                sys.stderr.write(f"eagleray: the node failed: {problem}\n")
+        if SESSION.old_sigterm is not None and threading.current_thread() is threading.main_thread():
+            import signal
+
+            signal.signal(signal.SIGTERM, SESSION.old_sigterm)
+            SESSION.old_sigterm = None
+
+
+def is_initialized() -> bool:
+    """Tell whether this process has a session."""
+    return bool(_native.is_joined())
+
+
+atexit.register(shutdown, True)

@@ -1,0 +1,212 @@
+"""Finds out what this machine offers, hosts a node, finds a running one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eagleray import _native
+
+_PARTS = 10_000
+
+
+@dataclass
+class Wants:
+    """What the user asked of a node; what is None is counted."""
+
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    resources: dict[str, float] = field(default_factory=dict)
+    object_store_memory: int | None = None
+    memory: int | None = None
+    temp_dir: str | None = None
+    prestart: int | None = None
+
+
+def checked_namespace(namespace: str | None, job_config: Any) -> str:
+    """Check the namespace; make one of our own if none was given."""
+    if namespace is None and job_config is not None:
+        namespace = getattr(job_config, "ray_namespace", None)
+    if namespace is None:
+        import uuid
+
+        return str(uuid.uuid4())
+    if not isinstance(namespace, str):
+        raise TypeError("namespace must be None or a string.")
+    if namespace == "":
+        raise ValueError('"" is not a valid namespace. Pass None to not specify a namespace.')
+    return namespace
+
+
+def usable_cpus() -> int:
+    """Count the cores that this process may use: affinity and cgroup limits, not what the machine has."""
+    count = len(os.sched_getaffinity(0))
+    quota = _cgroup_cpus()
+    if quota is not None:
+        count = min(count, max(1, int(quota)))
+    return max(1, count)
+
+
+def _cgroup_cpus() -> float | None:
+    try:
+        text = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if text[0] != "max":
+            return float(text[0]) / float(text[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        quota = int(Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text())
+        period = int(Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text())
+        if quota > 0 and period > 0:
+            return quota / period
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def usable_memory() -> int:
+    """Count the bytes of memory that this process may use."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            total = min(total, int(Path(name).read_text()))
+        except (OSError, ValueError):
+            continue
+    return total
+
+
+def base_dir() -> Path:
+    """Find the folder of this user's sessions; only the user can enter it."""
+    given = os.environ.get("EAGLERAY_TMPDIR") or os.environ.get("RAY_TMPDIR")
+    path = Path(given) if given else Path(tempfile.gettempdir()) / f"eagleray-{os.getuid()}"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    about = path.stat()
+    if about.st_uid != os.getuid() or (about.st_mode & 0o077 and not given):
+        raise PermissionError(f"{path} must belong to you and be closed to others (mode 0700)")
+    return path
+
+
+def socket_path() -> Path:
+    """Where this user's daemon listens."""
+    return base_dir() / "node.sock"
+
+
+def find_daemon(address: str | None) -> str | None:
+    """Decide which running node to join; None: host one here."""
+    address = address or os.environ.get("EAGLERAY_ADDRESS") or os.environ.get("RAY_ADDRESS")
+    path = socket_path()
+    if address == "local":
+        return None
+    if address is None:
+        return str(path) if path.exists() and _answers(path) else None
+    if address == "auto":
+        if path.exists() and _answers(path):
+            return str(path)
+        raise ConnectionError(
+            "Could not find any running Ray instance. Start one with `eagleray start --head`, or call init() without an address."
+        )
+    if os.path.isabs(address):
+        return address
+    raise ConnectionError(
+        f"Cannot connect to {address!r}: give 'auto' for the node on this machine, 'local' for one of your own, or a socket's path."
+    )
+
+
+def _answers(path: Path) -> bool:
+    try:
+        return _native.ask_daemon(str(path), "status") is not None
+    except ConnectionError:
+        return False
+
+
+def refuse_resources(wants: Wants) -> None:
+    """Resources belong to the node that has them, not to a driver that joins it."""
+    if wants.num_cpus is not None or wants.num_gpus is not None:
+        raise ValueError("When connecting to an existing cluster, num_cpus and num_gpus must not be provided.")
+    if wants.resources:
+        raise ValueError("When connecting to an existing cluster, resources must not be provided.")
+    if wants.object_store_memory is not None:
+        raise ValueError("When connecting to an existing cluster, object_store_memory must not be provided.")
+
+
+def driver_paths() -> list[str]:
+    """Say what the driver imports from, for workers: its own folder first, unless it runs under `-m`."""
+    main = sys.modules.get("__main__")
+    paths = [path for path in sys.path if path]
+    if main is not None and getattr(main, "__spec__", None) is None and getattr(main, "__file__", None):
+        folder = os.path.dirname(os.path.abspath(main.__file__ or ""))
+        if folder in paths:
+            paths.remove(folder)
+        paths.insert(0, folder)
+    return [*paths, "cwd:" + os.getcwd()]
+
+
+def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
+    """Count what the node has, in ten-thousandths; and the visible names of its GPUs."""
+    from eagleray import _options
+    from eagleray._gpus import visible_gpus
+
+    for name in ("CPU", "GPU", "memory", "object_store_memory"):
+        assert name not in wants.resources, (
+            f"`{name}` cannot be a custom resource because it is one of the default resources "
+            "(CPU, GPU, memory, object_store_memory)"
+        )
+    gpus = visible_gpus()
+    cpus = usable_cpus() if wants.num_cpus is None else wants.num_cpus
+    given = {"num_cpus": cpus, "num_gpus": len(gpus) if wants.num_gpus is None else wants.num_gpus, "resources": wants.resources}
+    _options.task_options(num_cpus=given["num_cpus"], num_gpus=given["num_gpus"], resources=wants.resources or None)
+    amounts = {"CPU": round(given["num_cpus"] * _PARTS), "GPU": round(given["num_gpus"] * _PARTS)}
+    for name, amount in wants.resources.items():
+        amounts[name] = round(amount * _PARTS)
+    amounts["memory"] = int(wants.memory if wants.memory is not None else usable_memory() * 0.7)
+    amounts["node:__internal_head__"] = _PARTS
+    amounts["node:127.0.0.1"] = _PARTS
+    count = int(given["num_gpus"])
+    names = gpus[:count] if count <= len(gpus) else [str(index) for index in range(count)]
+    return {name: amount for name, amount in amounts.items() if amount}, names
+
+
+def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = False) -> Any:
+    """Start a node in this process."""
+    if sys.platform != "linux":
+        raise RuntimeError("eagleray runs on Linux only")
+    amounts, gpu_names = node_resources(wants)
+    store = wants.object_store_memory
+    if store is None:
+        store = min(int(usable_memory() * 0.3), 200 * 2**30)
+    if not isinstance(store, int) or isinstance(store, bool) or store < 1 << 20:
+        raise ValueError(f"object_store_memory must be a whole number of bytes, at least 1 MiB, got {store!r}")
+    folder = Path(wants.temp_dir) if wants.temp_dir else base_dir()
+    stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+    session_dir = folder / f"session_{stamp}_{os.getpid()}_{time.monotonic_ns() % 1_000_000:06d}"
+    session_dir.mkdir(mode=0o700, parents=True)
+    cores = usable_cpus()
+    prestart = min(cores, max(1, amounts.get("CPU", 0) // _PARTS)) if wants.prestart is None else wants.prestart
+    return _native.Node(
+        resources=amounts,
+        gpu_names=gpu_names,
+        store_bytes=store,
+        cores=cores,
+        zygote=[
+            sys.executable, "-S", "-c", _ZYGOTE, str(os.getpid()), str(session_dir), str(int(keep_session)), *_zygote_paths(),
+        ],
+        zygote_env=[("EAGLERAY_ZYGOTE", "1")],
+        session_dir=str(session_dir),
+        listen=listen,
+        prestart=prestart,
+        idle_ms_max=60_000,
+        keep_session=keep_session,
+    )
+
+
+# Started with -S: `site` costs a third of the start, and the paths are known already.
+_ZYGOTE = "import sys; sys.path[:] = sys.argv[4:]; from eagleray._zygote import main; main(sys.argv[1:4])"
+
+
+def _zygote_paths() -> list[str]:
+    return [path for path in sys.path if path]

@@ -1,0 +1,256 @@
+"""What a worker does in Python: joins its node, loads functions, builds its actor, turns exceptions into answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from eagleray import _native
+
+WORKER: Worker | None = None
+
+
+class Worker:
+    """This process as a worker. Native code calls `load`, `method`, `build`, `fail`, `count` and `assigned`."""
+
+    def __init__(self) -> None:
+        """Serve nothing yet."""
+        self.actor: Any = None
+        self.actor_id: bytes | None = None
+        self.about: dict[str, Any] = {}
+        self.retry_filters: dict[bytes, Any] = {}
+        self._current_filter: dict[str, Any] = {}
+        self._calls: dict[bytes, int] = {}
+        self._paths: tuple[str, ...] = ()
+        self._has_own_omp = "OMP_NUM_THREADS" in os.environ
+
+    def assigned(self) -> None:
+        """Take over what the lease gives: import paths, GPUs, thread limits."""
+        identity = _native.identity()
+        self._follow_paths(identity["paths"])
+        gpus = identity["gpus"]
+        if gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        elif os.environ.get("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0") == "1":
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        if not self._has_own_omp:
+            os.environ["OMP_NUM_THREADS"] = str(max(1, identity["resources"].get("CPU", 0) // 10_000))
+
+    def _follow_paths(self, paths: list[str]) -> None:
+        wanted = tuple(paths)
+        if wanted == self._paths or not wanted:
+            return
+        self._paths = wanted
+        folders = [path for path in wanted if not path.startswith("cwd:")]
+        known = set(folders)
+        sys.path[:] = folders + [path for path in sys.path if path not in known]
+        for path in wanted:
+            if path.startswith("cwd:"):
+                import contextlib
+
+                with contextlib.suppress(OSError):
+                    os.chdir(path[4:])
+        import importlib
+
+        importlib.invalidate_caches()
+
+    def load(self, function_id: bytes, name: str) -> Any:
+        """Load a function's body."""
+        body = _native.fetch(function_id)
+        if body is None:
+            raise RuntimeError(f"The remote function {name} was never exported to this node")
+        import pickle
+
+        try:
+            function, retry_filter = pickle.loads(body)
+        except Exception as error:
+            from eagleray._imports import failed_import
+
+            raise failed_import("function", name, error) from error
+        self.retry_filters[function_id] = retry_filter
+        self._current_filter[name] = retry_filter
+        return function
+
+    def method(self, name: str) -> Any:
+        """Find a method of the actor."""
+        if name == "__ray_call__":
+            return self._call_with_actor
+        if name == "__ray_ready__":
+            return _ready
+        if name == "__ray_terminate__":
+            return _terminate
+        return getattr(self.actor, name)
+
+    def _call_with_actor(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(self.actor, *args, **kwargs)
+
+    def build(self, about: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
+        """Build the actor; true if it is served by threads or an event loop."""
+        self.assigned()
+        import pickle
+
+        self.about = about
+        self.actor_id = about["actor_id"]
+        body = _native.fetch(about["class_id"])
+        if body is None:
+            raise RuntimeError(f"The actor class {about['class_name']} was never exported to this node")
+        try:
+            cls, filters = pickle.loads(body)
+        except Exception as error:
+            from eagleray._imports import failed_import
+
+            raise failed_import("actor", about["class_name"], error) from error
+        self._current_filter.update(filters or {})
+        self.actor = cls.__new__(cls)
+        self.actor.__init__(*args, **(kwargs or {}))
+        return bool(about["is_async"]) or int(about["concurrency"]) > 1
+
+    def fail(self, error: BaseException, name: str, retries: bool) -> tuple[Any, bool]:  # noqa: FBT001
+        """Make what travels back for an exception, and say whether the call wants it tried again."""
+        from eagleray.exceptions import RayTaskError, UserCodeException
+
+        actor_repr = None
+        actor_id = None
+        if self.actor_id is not None:
+            actor_id = self.actor_id.hex()
+            try:
+                actor_repr = repr(self.actor)
+            except Exception:  # noqa: BLE001
+                actor_repr = f"<{type(self.actor).__name__}>"
+        made = RayTaskError.from_exception(error, name, os.getpid(), "127.0.0.1", actor_id, actor_repr)
+        again = False
+        if retries:
+            wanted = self._current_filter.get(name)
+            asked = error.__cause__ if isinstance(error, UserCodeException) and error.__cause__ is not None else error
+            again = wanted is None or isinstance(asked, tuple(wanted))
+        _flush()
+        return made, again
+
+    def count(self, function_id: bytes, calls_max: int) -> bool:
+        """Count a call; true if this worker has served as many as it may."""
+        calls = self._calls[function_id] = self._calls.get(function_id, 0) + 1
+        return calls >= calls_max
+
+
+def _ready() -> bool:
+    return True
+
+
+def _terminate() -> None:
+    from eagleray.actor import exit_actor
+
+    exit_actor()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue
+
+
+def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
+    """Live as a worker."""
+    global WORKER  # noqa: PLW0603
+    code = 1
+    try:
+        _settle(slot, epoch, session_dir)
+        _native.join_worker(socket_fd, slot)
+        WORKER = Worker()
+        code = _serve(WORKER)
+    except SystemExit as error:
+        code = _exit_code(error)
+    except BaseException:  # noqa: BLE001
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        _flush()
+        os._exit(code)
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    return error.code if isinstance(error.code, int) else 1
+
+
+def _settle(slot: int, epoch: int, session_dir: str) -> None:
+    """Make the forked process a proper one: its own output files, signals, random numbers, priority."""
+    logs = os.path.join(session_dir, "logs")
+    for number, stream in ((1, "out"), (2, "err")):
+        log = os.open(os.path.join(logs, f"worker-{slot}-{epoch}.{stream}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log, number)
+        os.close(log)
+    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    import faulthandler
+    import signal
+
+    faulthandler.enable(file=sys.stderr)
+    signal.signal(signal.SIGINT, _on_sigint)
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    if "random" in sys.modules:
+        sys.modules["random"].seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    niceness = os.environ.get("RAY_worker_niceness", "15")
+    if niceness != "0":
+        os.nice(int(niceness))
+    from eagleray import _session
+
+    _session.SESSION.auto_init_off = True
+    if os.environ.get("EAGLERAY_AS_RAY") == "1":
+        from eagleray._install import install_as_ray
+
+        install_as_ray()
+
+
+def _on_sigint(_number: int, _frame: Any) -> None:
+    if _native.shall_interrupt():
+        raise KeyboardInterrupt
+
+
+def _on_sigterm(_number: int, _frame: Any) -> None:
+    raise SystemExit(15)
+
+
+def _serve(worker: Worker) -> int:
+    """Serve until told to end; returns the exit code."""
+    try:
+        how = _native.serve(worker)
+        if how == "built":
+            if worker.about["is_async"]:
+                from eagleray._async_actor import serve
+            else:
+                from eagleray._threaded_actor import serve
+            how = serve(worker)
+    except SystemExit as error:
+        code = _exit_code(error)
+        if getattr(error, "is_actor_exit", False) or (worker.actor is not None and code == 0):
+            _native.leaving()
+            code = 0
+        _leave(worker)
+        return code
+    if how == "exit":
+        _leave(worker)
+    return 0
+
+
+def _leave(worker: Worker) -> None:
+    """Run what the user wants to run at the end."""
+    import atexit
+    import contextlib
+
+    with contextlib.suppress(Exception):
+        last = getattr(worker.actor, "__ray_shutdown__", None)
+        if last is not None:
+            last()
+    from eagleray import _session
+
+    atexit.unregister(_session.shutdown)
+    with contextlib.suppress(Exception):
+        atexit._run_exitfuncs()
+    _flush()

@@ -1,0 +1,54 @@
+"""The process that forks workers. Single-threaded, started by exec, with everything imported that every worker needs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+
+def main(arguments: list[str]) -> None:
+    """Fork workers until the node is gone."""
+    node_pid, session_dir, keep_session = int(arguments[0]), arguments[1], arguments[2] == "1"
+    import eagleray._worker  # every worker needs it: imported once, shared by all
+    import pickle  # noqa: F401
+
+    import cloudpickle  # noqa: F401
+
+    from eagleray import _native
+
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(write_fd, False)
+    os.set_blocking(read_fd, False)
+    signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    # Ctrl-C on the driver's terminal is the driver's to handle.
+    os.setsid()
+    launcher = _native.Launcher(node_pid, read_fd, session_dir, keep_session)
+    if _native.thread_count() != 1:
+        sys.stderr.write("eagleray: an imported module has started threads in the worker launcher; workers may misbehave\n")
+    import gc
+
+    gc.collect()
+    gc.freeze()
+    while (request := launcher.next()) is not None:
+        slot, epoch, socket_fd = request
+        try:
+            pid = os.fork()
+        except OSError as error:
+            launcher.fork_failed(slot, error.errno or 0)
+            os.close(socket_fd)
+            continue
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.close(read_fd)
+            os.close(write_fd)
+            _native.die_with_parent()
+            if os.getppid() == 1:
+                os._exit(1)
+            eagleray._worker.run(socket_fd, slot, epoch, session_dir)
+            os._exit(0)
+        os.close(socket_fd)
+        launcher.forked(slot, epoch, pid)
+    os._exit(0)

@@ -1,0 +1,345 @@
+"""Actors: classes whose instances live in worker processes of their own."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from eagleray import _native, _options
+from eagleray._signature import compile_constructor, compile_signature
+from eagleray.exceptions import AsyncioActorExit
+
+_BUILTIN_METHODS = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
+
+
+class ActorClassInheritanceException(TypeError):
+    """A class inherits from an actor class."""
+
+
+class _ActorExit(SystemExit):
+    """Raised by `exit_actor`; ends the actor even if it is caught."""
+
+    is_actor_exit = True
+
+
+def exit_actor() -> NoReturn:
+    """End the actor that calls this, on purpose: no restart, exit handlers run."""
+    from eagleray import _worker
+
+    worker = _worker.WORKER
+    if worker is None or worker.actor_id is None:
+        raise TypeError("exit_actor API is called on a non-actor worker")
+    if worker.about.get("is_async"):
+        from eagleray._async_actor import leave
+
+        leave(worker)
+        raise AsyncioActorExit
+    worker.about["is_leaving"] = True
+    raise _ActorExit(0)
+
+
+def method(*_args: Any, **options: Any) -> Any:
+    """Give an actor's method options of its own."""
+    if _args or not options:
+        raise ValueError("The @ray.method decorator must be applied using at least one of the arguments in the list.")
+    checked = _options.method_options(**options)
+
+    def decorate(function: Any) -> Any:
+        function.__ray_method_options__ = checked
+        return function
+
+    return decorate
+
+
+def _methods_of(cls: type) -> dict[str, Any]:
+    """Find what can be called remotely: every function of the class, its bases' too."""
+    import inspect
+
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        if base is object:
+            continue
+        for name, value in vars(base).items():
+            plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+            if inspect.isroutine(plain) and name not in ("__new__", "__init_subclass__", "__class_getitem__"):
+                found[name] = value
+    return found
+
+
+class _Meta:
+    """What handles of one class need, anywhere: method table, limits, names. Plain data, so that it can be pickled."""
+
+    def __init__(self, cls: type, options: dict[str, Any], class_id: bytes, *, is_async: bool) -> None:
+        self.class_name = cls.__name__
+        self.module = cls.__module__
+        self.class_id = class_id
+        self.is_async = is_async
+        concurrency = options.get("max_concurrency")
+        self.concurrency = concurrency if concurrency is not None else (1000 if is_async else 1)
+        pending = options.get("max_pending_calls")
+        self.pending_max = 0 if pending is None or pending < 0 else pending
+        retries = options.get("max_task_retries") or 0
+        self.methods: dict[str, tuple[Any, int, int, bool, str]] = {}
+        for name, value in _methods_of(cls).items():
+            own: dict[str, Any] = getattr(getattr(value, "__func__", value), "__ray_method_options__", {})
+            is_bound_elsewhere = isinstance(value, staticmethod)
+            function = getattr(cls, name) if isinstance(value, classmethod) else getattr(value, "__func__", value)
+            skip_self = not is_bound_elsewhere and not isinstance(value, classmethod)
+            if name == "__init__":
+                continue
+            returns = own.get("num_returns")
+            own_retries = own.get("max_task_retries")
+            self.methods[name] = (
+                compile_signature(function, skip_self=skip_self),
+                1 if returns is None else returns,
+                retries if own_retries is None else own_retries,
+                bool(own.get("retry_exceptions", options.get("retry_exceptions", False))),
+                own.get("name") or f"{self.class_name}.{name}",
+            )
+        self.methods["__ray_ready__"] = (compile_signature(lambda: None, skip_self=False), 1, retries, False, f"{self.class_name}.__ray_ready__")
+        self.methods["__ray_terminate__"] = (compile_signature(lambda: None, skip_self=False), 1, 0, False, f"{self.class_name}.__ray_terminate__")
+        self.methods["__ray_call__"] = (
+            compile_signature(lambda fn, *a, **k: None, skip_self=False), 1, retries, False, f"{self.class_name}.__ray_call__",
+        )
+
+
+class ActorHandle(_native.ActorCore):
+    """A handle on an actor: call its methods by `handle.method.remote(...)`."""
+
+    def __new__(cls, actor_id: bytes, meta: _Meta, life: Any) -> ActorHandle:
+        """Make a handle; `life` keeps the actor alive, None makes a weak one."""
+        return super().__new__(
+            cls, actor_id, meta.class_id, meta.methods, meta.pending_max, meta.class_name,
+            not meta.is_async and meta.concurrency <= 1, life, meta,
+        )
+
+    def __init__(self, *_: Any) -> None:
+        """Nothing is left to do."""
+
+    @property
+    def _ray_actor_id(self) -> Any:
+        from eagleray._ids import ActorID
+
+        return ActorID(self._actor_id)
+
+    _actor_id_hex = property(lambda self: self._actor_id.hex())
+
+    def __dir__(self) -> list[str]:
+        """List the methods."""
+        return sorted({*(name for name in self._method_names() if not name.startswith("__")), "__init__", *_BUILTIN_METHODS})
+
+    def __repr__(self) -> str:
+        """Show class and id."""
+        return f"Actor({self._meta.class_name}, {self._actor_id.hex()})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as id, class facts and the object that keeps the actor alive."""
+        return _rebuild_handle, (self._actor_id, self._meta, self._life)
+
+
+def _rebuild_handle(actor_id: bytes, meta: _Meta, life: Any) -> ActorHandle:
+    return ActorHandle(actor_id, meta, life)
+
+
+def handle_from_spec(actor_id: bytes, spec: bytes) -> ActorHandle:
+    """Make a weak handle on an actor that somebody else made."""
+    import pickle
+
+    return ActorHandle(actor_id, pickle.loads(_native.spec_meta(spec)), None)
+
+
+def _method_options(bound: Any, **options: Any) -> Any:
+    checked = _options.method_options(**options)
+    retry = checked.get("retry_exceptions")
+    returns = checked.get("num_returns")
+    return bound._with(returns, checked.get("max_task_retries"), None if retry is None else bool(retry), checked.get("name"))
+
+
+class ActorClass:
+    """A class whose instances are actors. Call `.remote(...)` to make one."""
+
+    def __init__(self, cls: type, options: dict[str, Any]) -> None:
+        """Check the options; the class is pickled when the first actor is made."""
+        import inspect
+
+        self._cls = cls
+        self._default_options = options
+        self._is_async = any(
+            inspect.iscoroutinefunction(getattr(value, "__func__", value)) or inspect.isasyncgenfunction(value)
+            for value in _methods_of(cls).values()
+        )
+        self._constructor = compile_constructor(cls)
+        self._ids: dict[Any, bytes] = {}
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(self, name, getattr(cls, name))
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """Refuse: actors are made by `.remote()`."""
+        name = self._cls.__name__
+        raise TypeError(f"Actors cannot be instantiated directly. Instead of '{name}()', use '{name}.remote()'.")
+
+    def __mro_entries__(self, _bases: Any) -> NoReturn:
+        """Refuse to be inherited from."""
+        raise ActorClassInheritanceException(
+            f"Attempted to define subclass of actor class '{self._cls.__name__}'. Inheriting from actor classes is not currently "
+            "supported. You can instead inherit from a non-actor base class and make the derived class an actor class."
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """Give class attributes, classmethods and staticmethods of the plain class."""
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return getattr(object.__getattribute__(self, "_cls"), name)
+
+    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+        """Make an actor."""
+        return self._create(self._default_options, args, kwargs)
+
+    def options(self, **overrides: Any) -> _ConfiguredActor:
+        """Give the same class under other options."""
+        return _ConfiguredActor(self, _options.merge_actor_options(self._default_options, overrides))
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """Make a node of a task graph."""
+        from eagleray.dag import ClassNode
+
+        return ClassNode(self, args, kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as class and options."""
+        return ActorClass, (self._cls, self._default_options)
+
+    def __repr__(self) -> str:
+        """Show the class."""
+        return f"ActorClass({self._cls.__name__})"
+
+    def _export(self) -> bytes:
+        from eagleray import _pickle
+        from eagleray._session import SESSION
+        from eagleray.remote_function import _check_size
+
+        _native.ensure_started()
+        if SESSION.number in self._ids:
+            return self._ids[SESSION.number]
+        name = f"{self._cls.__module__}.{self._cls.__qualname__}"
+        filters = {}
+        for method_name, value in _methods_of(self._cls).items():
+            own: dict[str, Any] = getattr(getattr(value, "__func__", value), "__ray_method_options__", {})
+            retry = own.get("retry_exceptions", self._default_options.get("retry_exceptions"))
+            if isinstance(retry, (list, tuple)):
+                filters[f"{self._cls.__name__}.{method_name}"] = tuple(retry)
+        try:
+            body = _pickle.dumps_function((self._cls, filters))
+        except Exception as error:
+            from eagleray._serialization_trace import serialization_error
+
+            raise serialization_error(f"the actor class {name}", self._cls) from error
+        _check_size(body, "actor", name)
+        exported: bytes = _native.export(body)
+        self._ids[SESSION.number] = exported
+        return exported
+
+    def _create(self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ActorHandle:
+        self._constructor.check(args, kwargs)
+        _options.check_creation(options, is_async=self._is_async)
+        name = _checked_name(options.get("name"))
+        class_id = self._export()
+        meta = _Meta(self._cls, options, class_id, is_async=self._is_async)
+        to_place, to_hold = _options.actor_resources(options)
+        import pickle
+
+        namespace = options.get("namespace") or _native.identity()["namespace"]
+        restarts = options.get("max_restarts") or 0
+        lifetime = options.get("lifetime")
+        try:
+            actor_id, life = _native.create_actor(
+                class_id=class_id,
+                class_name=meta.class_name,
+                name=name,
+                namespace=namespace,
+                is_detached=lifetime == "detached",
+                restarts_max=restarts,
+                to_place=to_place,
+                to_hold=to_hold,
+                concurrency=meta.concurrency,
+                is_async=self._is_async,
+                get_if_exists=bool(options.get("get_if_exists")),
+                args=args,
+                kwargs=kwargs,
+                meta=pickle.dumps(meta, protocol=5),
+            )
+        except ValueError as error:
+            if str(error) != "the name is taken":
+                raise
+            from eagleray.exceptions import ActorAlreadyExistsError
+
+            raise ActorAlreadyExistsError(
+                f"The name {name} (namespace={namespace}) is already taken by another actor. Please use a different name or get the "
+                f"existing actor using ray.get_actor('{name}', namespace='{namespace}')"
+            ) from None
+        if isinstance(life, bytes):
+            return handle_from_spec(actor_id, life)
+        return ActorHandle(actor_id, meta, None if lifetime == "detached" else life)
+
+
+class _ConfiguredActor:
+    """An actor class under other options than its own."""
+
+    def __init__(self, actor_class: ActorClass, options: dict[str, Any]) -> None:
+        self._actor_class = actor_class
+        self._options = options
+
+    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+        """Make an actor."""
+        return self._actor_class._create(self._options, args, kwargs)
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """Make a node of a task graph."""
+        from eagleray.dag import ClassNode
+
+        return ClassNode(self, args, kwargs)
+
+    def options(self, **overrides: Any) -> _ConfiguredActor:
+        """Give the same class under yet other options."""
+        return _ConfiguredActor(self._actor_class, _options.merge_actor_options(self._options, overrides))
+
+
+def _checked_name(name: Any) -> str:
+    if name is None:
+        return ""
+    if not isinstance(name, str):
+        raise TypeError(f"name must be None or a string, got: '{type(name)}'.")
+    if name == "":
+        raise ValueError("Actor name cannot be an empty string.")
+    return name
+
+
+def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
+    """Find an actor by name. The handle is weak: it does not keep the actor alive."""
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError("Please supply a non-empty value to get_actor")
+    if namespace is not None:
+        from eagleray._start import checked_namespace
+
+        namespace = checked_namespace(namespace, None)
+    _native.ensure_started()
+    namespace = namespace or _native.identity()["namespace"]
+    found = _native.find_actor(namespace, name)
+    if found is None:
+        raise ValueError(
+            f"Failed to look up actor with name '{name}'. This could because 1. You are trying to look up a named actor you didn't "
+            "create. 2. The named actor died. 3. You did not use a namespace matching the namespace of the actor."
+        )
+    return handle_from_spec(*found)
+
+
+def kill(actor: Any, *, no_restart: bool = True) -> None:
+    """End an actor at once; with `no_restart=False` it may come back."""
+    if not isinstance(actor, ActorHandle):
+        raise ValueError(f"ray.kill() only supported for actors. For tasks, try ray.cancel(). Got: {type(actor)}.")
+    if not actor._is_current():
+        from eagleray.exceptions import ActorHandleNotFoundError
+
+        raise ActorHandleNotFoundError(
+            f"ActorHandle objects are not valid across Ray sessions. The actor handle {actor!r} was created in an earlier session."
+        )
+    actor._kill(no_restart)

@@ -1,0 +1,134 @@
+"""`@remote` functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagleray import _native, _options
+from eagleray._signature import compile_signature
+
+_TOO_LARGE = 10**8
+_LARGE = 10**7
+
+
+class RemoteFunction:
+    """A function that runs as a task. Call `.remote(...)`; it returns at once."""
+
+    def __init__(self, function: Any, options: dict[str, Any]) -> None:
+        """Check the options and compile the signature; the body is pickled at the first call."""
+        import inspect
+
+        if inspect.iscoroutinefunction(function):
+            raise ValueError("'async def' should not be used for remote tasks. You can wrap the async function with `asyncio.run`.")
+        self._function = function
+        self._default_options = options
+        self._function_name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', repr(function))}"
+        _options.check_returns(options, is_generator=inspect.isgeneratorfunction(function))
+        self._signature = compile_signature(function, skip_self=False)
+        self._bodies: dict[int, bytes] = {}
+        self._native = self._make(options)
+        self.remote = self._native.remote
+        for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+            if hasattr(function, name):
+                setattr(self, name, getattr(function, name))
+
+    def _make(self, options: dict[str, Any]) -> Any:
+        retry = options.get("retry_exceptions", False)
+        retry_filter = tuple(retry) if isinstance(retry, (list, tuple)) else None
+        returns = options.get("num_returns")
+        retries = options.get("max_retries")
+        return _native.Function(
+            signature=self._signature,
+            prepare=lambda: self._export(retry_filter),
+            name=options.get("name") or getattr(self._function, "__qualname__", "task").rpartition("<locals>.")[2],
+            callee=self._function_name.replace(".", ".", 1),
+            needs=_options.fixed_resources(options),
+            returns=1 if returns is None else returns,
+            retries_max=_options.default_max_retries() if retries is None else retries,
+            retry_exceptions=bool(retry),
+            calls_max=options.get("max_calls") or 0,
+        )
+
+    def _export(self, retry_filter: Any) -> bytes:
+        from eagleray import _pickle
+        from eagleray._session import SESSION
+
+        _native.ensure_started()
+        key = hash((SESSION.number, retry_filter))
+        if key in self._bodies:
+            return self._bodies[key]
+        try:
+            body = _pickle.dumps_function((self._function, retry_filter))
+        except Exception as error:
+            from eagleray._serialization_trace import serialization_error
+
+            raise serialization_error(f"the function {self._function_name}", self._function) from error
+        _check_size(body, "remote function", self._function_name)
+        exported: bytes = _native.export(body)
+        self._bodies[key] = exported
+        return exported
+
+    def options(self, **overrides: Any) -> _Configured:
+        """Give the same function under other options."""
+        return _Configured(self, _options.merge_task_options(self._default_options, overrides))
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """Make a node of a task graph."""
+        from eagleray.dag import FunctionNode
+
+        return FunctionNode(self, args, kwargs)
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> None:
+        """Refuse: a remote function is called by `.remote()`."""
+        name = getattr(self._function, "__name__", "f")
+        raise TypeError(
+            f"Remote functions cannot be called directly. Instead of running '{name}()', try '{name}.remote()'."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as function and options."""
+        return RemoteFunction, (self._function, self._default_options)
+
+    def __repr__(self) -> str:
+        """Show the function."""
+        return f"<remote function {self._function_name}>"
+
+
+class _Configured:
+    """A remote function under other options than its own."""
+
+    def __init__(self, function: RemoteFunction, options: dict[str, Any]) -> None:
+        import inspect
+
+        _options.check_returns(options, is_generator=inspect.isgeneratorfunction(function._function))
+        self._remote_function = function
+        self._options = options
+        self._native = function._make(options)
+        self.remote = self._native.remote
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """Make a node of a task graph."""
+        from eagleray.dag import FunctionNode
+
+        return FunctionNode(self, args, kwargs)
+
+    def options(self, **overrides: Any) -> _Configured:
+        """Give the same function under yet other options."""
+        return _Configured(self._remote_function, _options.merge_task_options(self._options, overrides))
+
+
+def _check_size(body: bytes, what: str, name: str) -> None:
+    size = len(body)
+    if size > _TOO_LARGE:
+        raise ValueError(
+            f"The {what} {name} is too large ({size / 2**20:.0f} MiB > {_TOO_LARGE / 2**20:.0f} MiB). Check that its definition "
+            "is not implicitly capturing a large array or other object in scope; put large objects with ray.put() and pass the ref."
+        )
+    if size > _LARGE:
+        from eagleray import _notices
+
+        text = f"The {what} {name} is very large ({size / 2**20:.0f} MiB): it may capture a large array; put large objects with ray.put()."
+        _notices.publish("pickling_large_object", text)
+        import warnings
+
+        warnings.warn(text, stacklevel=4)

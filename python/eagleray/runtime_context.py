@@ -1,0 +1,142 @@
+"""Where the running code is: job, node, task, actor."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from eagleray import _native
+
+
+def get_gpu_ids() -> list[Any]:
+    """List the GPUs assigned to the running task or actor."""
+    names = _native.identity()["gpus"]
+    return [int(name) if name.isdigit() else name for name in names]
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Give the context of the code that calls this."""
+    _native.ensure_started()
+    return RuntimeContext()
+
+
+class RuntimeContext:
+    """Facts about the running code. Each is looked up when asked for."""
+
+    def get(self) -> dict[str, Any]:
+        """Give all ids at once."""
+        context: dict[str, Any] = {"job_id": self.get_job_id(), "node_id": self.get_node_id(), "namespace": self.namespace}
+        if self.get_task_id() is not None:
+            context["task_id"] = self.get_task_id()
+        if self.get_actor_id() is not None:
+            context["actor_id"] = self.get_actor_id()
+        return context
+
+    def get_job_id(self) -> str:
+        """Give the job's id in hex."""
+        return str(_native.identity()["job_id"])
+
+    def get_node_id(self) -> str:
+        """Give the node's id in hex."""
+        return str(_native.identity()["node_id"])
+
+    def get_worker_id(self) -> str:
+        """Give the process's id in hex."""
+        return str(_native.identity()["worker_id"])
+
+    def get_task_id(self) -> str | None:
+        """Give the running task's id in hex; None in a driver."""
+        from eagleray import _async_context
+
+        task: str | None = _async_context.current_task_id() or _native.identity()["task_id"]
+        return task
+
+    def get_actor_id(self) -> str | None:
+        """Give the running actor's id in hex; None outside of actors."""
+        worker = _worker()
+        return None if worker is None or worker.actor_id is None else worker.actor_id.hex()
+
+    def get_actor_name(self) -> str | None:
+        """Give the running actor's name; None outside of actors, "" for one without a name."""
+        worker = _worker()
+        return None if worker is None or worker.actor_id is None else str(worker.about["name"])
+
+    def get_task_name(self) -> str | None:
+        """Give the running task's name."""
+        return _native.current_label() if self.get_task_id() is not None else None
+
+    def get_task_function_name(self) -> str | None:
+        """Give the running function's name."""
+        return self.get_task_name()
+
+    def get_placement_group_id(self) -> str | None:
+        """Give the placement group's id; there is none on a plain node."""
+        return None
+
+    def get_session_name(self) -> str:
+        """Give the session's name."""
+        return str(_native.identity()["session_dir"]).rpartition("/")[2]
+
+    def get_assigned_resources(self) -> dict[str, float]:
+        """Say what the running task or actor holds."""
+        return {name: amount if name == "memory" else amount / 10_000 for name, amount in _native.identity()["resources"].items()}
+
+    def get_accelerator_ids(self) -> dict[str, list[str]]:
+        """List assigned accelerators by kind."""
+        return {"GPU": list(_native.identity()["gpus"])}
+
+    def get_node_labels(self) -> dict[str, str]:
+        """Give the node's labels."""
+        return {"ray.io/node-id": self.get_node_id()}
+
+    def get_runtime_env_string(self) -> str:
+        """Give the runtime environment as JSON."""
+        return "{}"
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of actors' names."""
+        return str(_native.identity()["namespace"])
+
+    @property
+    def was_current_actor_reconstructed(self) -> bool:
+        """Whether the running actor was restarted."""
+        worker = _worker()
+        if worker is None or worker.actor_id is None:
+            raise RuntimeError("was_current_actor_reconstructed is only available in actors")
+        return int(worker.about["incarnation"]) > 0
+
+    @property
+    def current_actor(self) -> Any:
+        """A weak handle on the running actor."""
+        worker = _worker()
+        if worker is None or worker.actor_id is None:
+            raise RuntimeError("This method is only available in an actor.")
+        import pickle
+
+        from eagleray.actor import ActorHandle
+
+        return ActorHandle(worker.actor_id, pickle.loads(worker.about["meta"]), None)
+
+    def is_canceled(self) -> bool:
+        """Tell whether the running task was cancelled."""
+        worker = _worker()
+        if worker is not None and worker.about.get("is_async"):
+            raise RuntimeError("This method is not supported in an async actor.")
+        return bool(_native.is_cancelled())
+
+    def _deprecated(self, name: str) -> Any:
+        warnings.warn(f"Use get_{name}() instead", DeprecationWarning, stacklevel=3)
+        return getattr(self, f"get_{name}")()
+
+    job_id = property(lambda self: self._deprecated("job_id"))
+    node_id = property(lambda self: self._deprecated("node_id"))
+    task_id = property(lambda self: self._deprecated("task_id"))
+    actor_id = property(lambda self: self._deprecated("actor_id"))
+    worker_id = property(lambda self: self._deprecated("worker_id"))
+
+
+def _worker() -> Any:
+    from eagleray import _worker as worker_module
+
+    return worker_module.WORKER
