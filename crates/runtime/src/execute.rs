@@ -122,6 +122,11 @@ impl IncomingCall {
     }
 }
 
+/// A call on an actor may overtake the order to build it: the two come by different ways.
+fn is_next_runnable(state: &State) -> bool {
+    state.incoming.front().is_some_and(|incoming| incoming.template.method.is_empty() || state.is_actor)
+}
+
 impl Runtime {
     /// tour(task) 6: the worker takes the next call that nobody took back.
     pub fn try_next_work(&self) -> Option<Work> {
@@ -137,7 +142,8 @@ impl Runtime {
         if let Some(gracefully) = state.exit {
             return Some(Work::Exit(gracefully));
         }
-        while let Some(incoming) = state.incoming.pop_front() {
+        while is_next_runnable(state) {
+            let Some(incoming) = state.incoming.pop_front() else { break };
             let Some((_, link)) = state.link(incoming.peer) else { continue };
             if !link.rings.their_claims.start(incoming.claim, incoming.word) {
                 state.recycle(incoming.body);
@@ -189,7 +195,7 @@ impl Runtime {
     #[must_use]
     pub fn has_work(&self) -> bool {
         let state = self.state.lock().expect("never poisoned");
-        !state.incoming.is_empty() || state.build.is_some() || state.exit.is_some()
+        is_next_runnable(&state) || state.build.is_some() || state.exit.is_some()
     }
 
     /// tour(task) 8: the result goes back to the caller's ring. `values` are encoded by the caller of this function into `body`

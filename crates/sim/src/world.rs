@@ -81,7 +81,7 @@ pub fn run(settings: Settings) -> Result<Report, Broken> {
     let faults = world.env.counts;
     let report =
         Report { seed, faults, tasks, ok, failed, events: world.events, ms: at.0 / 1_000, trace: world.env.trace };
-    if faults.sum() == 0 || ok * 5 < tasks || ok == 0 {
+    if faults.sum() == 0 || ok * 10 < tasks || ok == 0 {
         return Err(Broken { seed, nodes, at, what: format!("it proves nothing: {report:?}") });
     }
     Ok(report)

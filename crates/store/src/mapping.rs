@@ -5,7 +5,7 @@
 //! | 100 MiB of the arena, as this process finds it | write by faults | populate, then write |
 //! |---|--:|--:|
 //! | never touched by anybody (the kernel zeroes pages) | 1.4 GiB/s | 1.5 GiB/s |
-//! | touched by another process, not mapped here | 3.1 GiB/s | **7.0 GiB/s** |
+//! | touched by another process, not mapped here | 3.1 GiB/s | **7 to 8 GiB/s** |
 //! | mapped here | 19 GiB/s | |
 //!
 //! `MADV_POPULATE_READ` and not `_WRITE` (3.6 GiB/s): a read fault maps sixteen warm pages at a time, and in a shared

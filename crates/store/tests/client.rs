@@ -79,13 +79,13 @@ fn store_3_many_kept_blocks_come_back_when_their_views_go() {
     let mut host = Host::create(64 * MIB, 2).unwrap();
     let (owner, _) = attach_with(&mut host, 0, 32 * MIB);
     let reader = attach(&host, 1);
-    let places: Vec<Place> = (0..5_000).map(|_| put(&owner, 4 * KIB, 1)).collect();
+    let places: Vec<Place> = (0..5_000).map(|_| put(&owner, 64, 1)).collect();
     let mut views: Vec<View> = places.iter().map(|&place| reader.pin(place).unwrap()).collect();
     places.iter().for_each(|&place| owner.free(place).unwrap());
-    assert_eq!(owner.used_bytes(), 5_000 * 4 * KIB);
+    assert_eq!(owner.used_bytes(), 5_000 * 64);
     views.truncate(1_000);
     owner.sweep();
-    assert_eq!(owner.used_bytes(), 1_000 * 4 * KIB);
+    assert_eq!(owner.used_bytes(), 1_000 * 64);
     drop(views);
     owner.sweep();
     assert_eq!(owner.used_bytes(), 0);
