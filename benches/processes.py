@@ -19,8 +19,9 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-# multiprocessing's resource tracker removes shared memory after its parent's end; killed at once it could not.
 GRACE_SECONDS = 0.5
+# multiprocessing's resource tracker removes shared memory once all who use it have ended, so it goes last.
+TRACKER_GRACE_SECONDS = 3.0
 END_SECONDS_MAX = 10.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -68,13 +69,20 @@ def end_descendants(keep: frozenset[int] = frozenset()) -> int:
         if waited > END_SECONDS_MAX:
             raise TimeoutError(f"processes {sorted(left)} do not die")
         for pid in left:
-            if waited > GRACE_SECONDS and pid not in killed:
+            grace = TRACKER_GRACE_SECONDS if _is_resource_tracker(pid) else GRACE_SECONDS
+            if waited > grace and pid not in killed:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.01)
+
+
+def _is_resource_tracker(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return b"multiprocessing.resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 @contextmanager

@@ -31,7 +31,10 @@ class _Watch:
         self.fd = _native.event_fd()
         self.waiting: dict[int, list[tuple[asyncio.Future[Any], Any]]] = {}
         _native.watch_loop(self.number, self.fd)
-        loop.add_reader(self.fd, self.on_ready)
+        # An async actor's own loop looks at ready objects by itself; others are told by a descriptor.
+        own = getattr(loop, "watch_objects", None)
+        if own is None or not own(self):
+            loop.add_reader(self.fd, self.on_ready)
         weakref.finalize(loop, _close, self.number, self.fd)
 
     def add(self, ref: Any, future: asyncio.Future[Any]) -> None:

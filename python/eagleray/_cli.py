@@ -1,1 +1,193 @@
 """The `eagleray` command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import Any
+
+_DESCRIPTION = "Run Python functions, actors and data on all cores of this machine."
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command."""
+    parser = _parser()
+    options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    if not hasattr(options, "run"):
+        parser.print_help()
+        sys.exit(2)
+    try:
+        sys.exit(options.run(options) or 0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (ConnectionError, ValueError, PermissionError, TimeoutError) as error:
+        sys.stderr.write(f"eagleray: {error}\n")
+        sys.exit(1)
+
+
+def _parser() -> argparse.ArgumentParser:
+    from eagleray import __version__
+
+    parser = argparse.ArgumentParser(prog="eagleray", description=_DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"eagleray {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    start = commands.add_parser("start", help="start a node as a daemon", description="Start a node as a daemon of this user.")
+    start.add_argument("--head", action="store_true", help="the first node (the only kind there is on one machine)")
+    start.add_argument("--num-cpus", type=float, help="cores to offer; counted if not given")
+    start.add_argument("--num-gpus", type=float, help="GPUs to offer; counted if not given")
+    start.add_argument("--resources", type=json.loads, default={}, help='more resources as JSON: \'{"licence": 2}\'')
+    start.add_argument("--object-store-memory", type=int, help="bytes of the object store")
+    start.add_argument("--block", action="store_true", help="stay in the foreground")
+    start.set_defaults(run=_start)
+
+    stop = commands.add_parser("stop", help="stop this user's daemon and everything it started")
+    stop.set_defaults(run=_stop)
+
+    status = commands.add_parser("status", help="show this user's daemon: resources, processes, actors")
+    status.add_argument("-v", "--verbose", action="store_true", help="also who waits for what, and since when")
+    status.add_argument("--json", action="store_true", help="as JSON")
+    status.set_defaults(run=_status)
+
+    run = commands.add_parser("run", help="run a script written for Ray", description="Run a script whose `import ray` means eagleray.")
+    run.add_argument("script")
+    run.add_argument("arguments", nargs=argparse.REMAINDER)
+    run.set_defaults(run=_run)
+    return parser
+
+
+def _start(options: Any) -> int:
+    from eagleray import _native, _start
+
+    if not options.head:
+        raise ValueError("say --head: joining another machine's node is not available yet")
+    path = _start.socket_path()
+    if path.exists() and _start._answers(path):
+        raise ValueError("a node of yours is running already; see `eagleray status`, or end it with `eagleray stop`")
+    wants = {
+        "num_cpus": options.num_cpus,
+        "num_gpus": options.num_gpus,
+        "resources": options.resources,
+        "object_store_memory": options.object_store_memory,
+    }
+    _start.node_resources(_start.Wants(**wants))
+    if options.block:
+        from eagleray import _daemon
+
+        _daemon.main([json.dumps(wants)])
+        return 0
+    import subprocess
+
+    log = _start.base_dir() / "daemon.log"
+    with log.open("w") as out:
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "eagleray._daemon", json.dumps(wants)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            cwd="/",
+        )
+    deadline = time.monotonic() + 30
+    while not (path.exists() and _start._answers(path)):
+        if daemon.poll() is not None or time.monotonic() > deadline:
+            sys.stderr.write(f"eagleray: the node did not start:\n{log.read_text()}")
+            return 1
+        time.sleep(0.02)
+    status = _native.ask_daemon(str(path), "status")
+    assert status is not None
+    print(f"Node started (pid {status['pid']}): {_resources(status['total'])}")
+    print("Programs on this machine join it with init(address='auto'); `eagleray stop` ends it.")
+    return 0
+
+
+def _daemon_path() -> str:
+    from eagleray import _start
+
+    path = _start.socket_path()
+    if not path.exists() or not _start._answers(path):
+        raise ConnectionError("no node of yours is running; start one with `eagleray start --head`")
+    return str(path)
+
+
+def _stop(_options: Any) -> int:
+    from eagleray import _native, _start
+
+    path = _start.socket_path()
+    if not path.exists() or not _start._answers(path):
+        print("No node of yours is running.")
+        return 0
+    status = _native.ask_daemon(str(path), "status")
+    _native.ask_daemon(str(path), "stop")
+    pid = status["pid"] if status else 0
+    deadline = time.monotonic() + 15
+    while _is_alive(pid):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the node (pid {pid}) does not end; kill it by hand")
+        time.sleep(0.02)
+    print(f"Node stopped (pid {pid}).")
+    return 0
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _resources(parts: dict[str, int]) -> str:
+    shown = []
+    for name, amount in sorted(parts.items()):
+        if name.startswith("node:"):
+            continue
+        shown.append(f"{name} {amount / 2**30:.1f} GiB" if name == "memory" else f"{name} {amount / 10_000:g}")
+    return ", ".join(shown)
+
+
+def _status(options: Any) -> int:
+    from eagleray import _native
+
+    status = _native.ask_daemon(_daemon_path(), "status")
+    if status is None:
+        raise ConnectionError("the node did not answer")
+    if options.json:
+        print(json.dumps(status, indent=2))
+        return 0
+    free = status["free"]
+    print(f"Node (pid {status['pid']})")
+    print("Resources (used / total):")
+    for name, total in sorted(status["total"].items()):
+        if name.startswith("node:"):
+            continue
+        used = total - free.get(name, 0)
+        scale, unit = (2**30, " GiB") if name == "memory" else (10_000, "")
+        print(f"  {name:<22} {used / scale:g} / {total / scale:.4g}{unit}")
+    print(f"  {'object store':<22} {status['store_used'] / 2**20:.1f} / {status['store_capacity'] / 2**20:.1f} MiB")
+    print(f"Processes ({len(status['processes'])}):")
+    for pid, role, waits in status["processes"]:
+        print(f"  {pid:>8}  {role}")
+        if options.verbose:
+            for who, what, waited_ms in waits:
+                print(f"            {who} waits for {what}, {waited_ms / 1000:.1f} s")
+    if status["actors"]:
+        print(f"Actors ({len(status['actors'])}):")
+        for actor_id, class_name, name, state, pid in status["actors"]:
+            print(f"  {actor_id}  {class_name:<20} {name:<16} {state:<10} {pid or '-'}")
+    if options.verbose:
+        print(f"Waiting for resources ({len(status['waiting'])}):")
+        for who, what, waited_ms in status["waiting"]:
+            print(f"  {who}: {what}, {waited_ms / 1000:.1f} s")
+    return 0
+
+
+def _run(options: Any) -> int:
+    from eagleray._install import run_script
+
+    os.environ["EAGLERAY_AS_RAY"] = "1"
+    run_script(options.script, options.arguments)
+    return 0

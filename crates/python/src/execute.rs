@@ -461,21 +461,45 @@ fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option
     }
 }
 
-/// For event loops: waits until a call may have come, at most `seconds`. Without the interpreter's lock.
+/// For event loops: waits until a call has come, an object that loop `number` watches is ready, somebody nudges, or `seconds` pass.
 #[pyfunction]
-fn wait_call(py: Python<'_>, seconds: Option<f64>) -> PyResult<()> {
+fn wait_loop(py: Python<'_>, number: u64, seconds: Option<f64>) -> PyResult<()> {
     let runtime = session::current_or_start(py)?;
     let deadline = seconds.map(|seconds| net::clock::now_ns() + (seconds.clamp(0.0, 1e6) * 1e9) as u64);
     let mut signals = Signals::default();
-    let waited = door::enter(py, || runtime.wait_work(deadline, &mut signals));
+    let waited = door::enter(py, || runtime.wait_loop(number, deadline, &mut signals));
     waited.map_err(|error| signals.raise(&error))
 }
 
-/// Whether a call has come. For event loops that spin.
+/// For event loops: whether there is something to do, after a short spin.
 #[pyfunction]
-fn poll_call(py: Python<'_>) -> PyResult<bool> {
+fn poll_loop(py: Python<'_>, number: u64) -> PyResult<bool> {
     let runtime = session::current_or_start(py)?;
-    Ok(runtime.poll(|| runtime.has_work()))
+    let is_due = runtime.poll(|| runtime.is_loop_due(number));
+    if is_due {
+        runtime.take_nudge();
+    }
+    Ok(is_due)
+}
+
+/// Wakes an event loop that waits in `wait_loop`.
+#[pyfunction]
+fn nudge() {
+    if let Some(runtime) = session::current() {
+        runtime.nudge();
+    }
+}
+
+/// Whether somebody asked for an interrupt since this was last asked.
+#[pyfunction]
+fn has_interrupts() -> bool {
+    session::current().is_some_and(|runtime| {
+        let has = runtime.has_interrupts();
+        if has {
+            runtime.take_interrupts();
+        }
+        has
+    })
 }
 
 /// Whether the task that runs on the main thread was cancelled: asked by the signal handler.
@@ -520,8 +544,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Call>()?;
     module.add_function(wrap_pyfunction!(serve, module)?)?;
     module.add_function(wrap_pyfunction!(try_call, module)?)?;
-    module.add_function(wrap_pyfunction!(wait_call, module)?)?;
-    module.add_function(wrap_pyfunction!(poll_call, module)?)?;
+    module.add_function(wrap_pyfunction!(wait_loop, module)?)?;
+    module.add_function(wrap_pyfunction!(poll_loop, module)?)?;
+    module.add_function(wrap_pyfunction!(nudge, module)?)?;
+    module.add_function(wrap_pyfunction!(has_interrupts, module)?)?;
     module.add_function(wrap_pyfunction!(shall_interrupt, module)?)?;
     module.add_function(wrap_pyfunction!(is_cancelled, module)?)?;
     module.add_function(wrap_pyfunction!(leaving, module)?)?;

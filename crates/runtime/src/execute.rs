@@ -191,6 +191,48 @@ impl Runtime {
         self.wait_until(deadline_ns, false, interrupts, || self.has_work()).map(drop)
     }
 
+    /// For an event loop: waits until there may be something to do, an object it watches is ready, or somebody nudges it.
+    ///
+    /// # Errors
+    /// If it was interrupted or the node is gone.
+    pub fn wait_loop(&self, id: u64, deadline_ns: Option<u64>, interrupts: &mut dyn Interrupts) -> Result<(), crate::Error> {
+        let is_done = || self.is_loop_due(id);
+        let waited = self.wait_until(deadline_ns, false, interrupts, is_done).map(drop);
+        self.take_nudge();
+        waited
+    }
+
+    /// The loop looks now: whoever nudged it before is heard.
+    pub fn take_nudge(&self) {
+        self.nudged.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether the event loop has something to do.
+    #[must_use]
+    pub fn is_loop_due(&self, id: u64) -> bool {
+        self.nudged.load(Ordering::SeqCst) || self.has_interrupts() || self.has_ready(id) || self.has_work()
+    }
+
+    /// Makes an event loop that waits here look.
+    pub fn nudge(&self) {
+        self.nudged.store(true, Ordering::SeqCst);
+        if self.listening.load(Ordering::SeqCst) {
+            self.bell.wake();
+        }
+    }
+
+    /// Whether somebody asked for an interrupt of anything that runs here.
+    #[must_use]
+    #[inline]
+    pub fn has_interrupts(&self) -> bool {
+        self.fresh_interrupts.load(Ordering::Relaxed)
+    }
+
+    /// Says that interrupts were looked at.
+    pub fn take_interrupts(&self) {
+        self.fresh_interrupts.store(false, Ordering::SeqCst);
+    }
+
     /// Whether there is something to do.
     #[must_use]
     pub fn has_work(&self) -> bool {
@@ -306,6 +348,7 @@ impl Runtime {
             }
         }
         self.interrupts.store(true, Ordering::SeqCst);
+        self.fresh_interrupts.store(true, Ordering::SeqCst);
         if !state.is_actor {
             // Wakes the main thread out of whatever it waits for; its handler asks whether the task it runs is meant.
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);

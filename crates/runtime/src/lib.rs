@@ -87,6 +87,8 @@ pub struct Runtime {
     pub(crate) loops: Mutex<Vec<objects::LoopWatch>>,
     pub(crate) loops_count: std::sync::atomic::AtomicUsize,
     pub(crate) interrupts: AtomicBool,
+    pub(crate) nudged: AtomicBool,
+    pub(crate) fresh_interrupts: AtomicBool,
     pub(crate) assignments: AtomicU64,
     pub(crate) closed: AtomicBool,
     pub(crate) threads: Mutex<Vec<std::thread::JoinHandle<()>>>,

@@ -240,6 +240,13 @@ impl Runtime {
         std::mem::take(&mut watch.ready)
     }
 
+    /// Whether anything became ready for loop `id`.
+    #[must_use]
+    pub fn has_ready(&self, id: u64) -> bool {
+        self.loops_count.load(Ordering::Relaxed) > 0
+            && self.loops.lock().expect("never poisoned").iter().any(|watch| watch.id == id && !watch.ready.is_empty())
+    }
+
     pub(crate) fn tell_loops(&self, slot: Slot) {
         if self.loops_count.load(Ordering::Relaxed) == 0 {
             return;

@@ -72,6 +72,8 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         loops: Mutex::new(Vec::new()),
         loops_count: std::sync::atomic::AtomicUsize::new(0),
         interrupts: AtomicBool::new(false),
+        nudged: AtomicBool::new(false),
+        fresh_interrupts: AtomicBool::new(false),
         assignments: AtomicU64::new(0),
         closed: AtomicBool::new(false),
         threads: Mutex::new(Vec::new()),

@@ -64,7 +64,7 @@ pub enum Event {
     /// A process that asked for leases is gone: forget its requests, end the workers it had leased
     /// for tasks (they may be in the middle of its work). Actor leases are left to the control tables.
     OwnerDied(ProcId),
-    /// Time passed; send about every 100 ms while anything waits or is idle.
+    /// Time passed. Needed at `Scheduler::next_tick`, harmless at any other time; the first starts the stock of workers.
     Tick,
 }
 

@@ -15,9 +15,12 @@
 //! - **SIM-3** a task starts at most once more than its retries allow, and never after its value was sent.
 //! - **SIM-4** calls of one caller start on an actor in the order of submission.
 //! - **SIM-5** once faults stop, nothing waits for ever.
-//! - **SIM-6** at rest nothing is held: no lease, no object, no actor out of scope, no claim.
+//! - **SIM-6** at rest nothing is held: no lease, no object, no actor out of scope.
 //! - **SIM-7** the same seed gives the same run.
 //!
+//! The brains' own invariants are checked all along: after each step in a debug build, else now and then.
+//!
+//! References do not cross processes yet (an argument's value does), so borrowing is not simulated.
 //! Nodes do not talk to each other yet, because brains do not: a run of N nodes is N clusters of one
 //! node under one clock.
 

@@ -17,6 +17,7 @@ use crate::worker::Worker;
 /// kept for a while.
 const REST_MS: u64 = 20_000;
 const EVENTS_MAX: u64 = 2_000_000;
+const CHECK_EVERY: u64 = 32;
 
 /// How a run went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +123,9 @@ impl World {
             self.handle(item);
             if let Some(what) = self.env.oracle.broken.take() {
                 return Err(what);
+            }
+            if self.events.is_multiple_of(CHECK_EVERY) {
+                self.check_brains();
             }
             if self.events > EVENTS_MAX {
                 return Err(format!("SIM-5: {EVENTS_MAX} events without an end"));
@@ -284,6 +288,13 @@ impl World {
         waits.join("\n  ")
     }
 
+    fn check_brains(&self) {
+        for node in &self.nodes {
+            node.scheduler.check_invariants();
+            node.actors.check_invariants();
+        }
+    }
+
     /// SIM-6: nobody holds anything, except for detached actors.
     fn check_rest(&self) -> Result<(), String> {
         let unended = self.env.oracle.unended(|pid| self.procs.contains_key(&pid));
@@ -296,9 +307,8 @@ impl World {
                 return Err(format!("SIM-6: {:?} keeps {tasks} tasks and {objects} objects", process.pid));
             }
         }
+        self.check_brains();
         for node in &self.nodes {
-            node.scheduler.check_invariants();
-            node.actors.check_invariants();
             let waiting: Vec<_> = node.scheduler.waiting().collect();
             if !waiting.is_empty() {
                 return Err(format!("SIM-6: at rest somebody waits: {waiting:?}"));

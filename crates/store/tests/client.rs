@@ -9,7 +9,7 @@ use std::sync::mpsc;
 
 use common::{KIB, MIB, attach, attach_with, holds, put};
 use proptest::prelude::*;
-use store::{CHUNK_BYTES, Client, Error, Extent, Host, NeedExtent, Place, View, copy_into};
+use store::{CHUNK_BYTES, Client, Error, Extent, Host, NeedExtent, Place, Reservation, View, copy_into};
 
 #[test]
 fn an_object_is_read_where_it_was_written() {
@@ -376,4 +376,13 @@ proptest! {
         prop_assert_eq!(world.host.used(), 0, "STORE-2: everything comes back");
         prop_assert!(world.clients.iter().all(|client| client.held_bytes() == 0));
     }
+}
+
+#[test]
+fn clients_views_and_reservations_cross_threads() {
+    fn crosses<T: Send + Sync + 'static>() {}
+    crosses::<Client>();
+    crosses::<View>();
+    crosses::<Reservation>();
+    crosses::<Host>();
 }

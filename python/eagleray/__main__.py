@@ -1,0 +1,5 @@
+"""`python -m eagleray`."""
+
+from eagleray._cli import main
+
+main()
