@@ -17,6 +17,8 @@ def main(arguments: list[str]) -> None:
 
     from eagleray import _native
 
+    # The node's thread, which started this process, blocks all signals.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     read_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
     os.set_blocking(read_fd, False)

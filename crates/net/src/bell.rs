@@ -101,7 +101,8 @@ impl Bell {
 
 /// Sleeps while `word` is `value`, at most `limit`. Wakes for signals, too.
 pub fn futex_wait(word: &AtomicU32, value: u32, limit: Option<Duration>) {
-    let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) });
+    let limit =
+        limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) });
     #[cfg(not(loom))]
     let _ = futex::wait(word, futex::Flags::empty(), value, limit.as_ref());
     #[cfg(loom)]

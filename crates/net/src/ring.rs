@@ -129,7 +129,8 @@ impl RingWriter {
         }
         let mut at = at;
         if pad > 0 {
-            let fill = Header { length: (pad.saturating_sub(HEADER_BYTES)) as u32, kind: PAD, flags: 0, claim: 0, request: 0 };
+            let fill =
+                Header { length: (pad.saturating_sub(HEADER_BYTES)) as u32, kind: PAD, flags: 0, claim: 0, request: 0 };
             // A pad may be as short as 8 bytes: only the header's first half, which says that it is one.
             self.copy(at, &fill.to_bytes()[..8]);
             self.tail += pad as u64;

@@ -72,8 +72,12 @@ impl ProcEntry {
     /// What the process runs.
     #[must_use]
     pub fn label(&self) -> String {
-        let bytes: Vec<u8> =
-            self.label.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).take_while(|byte| *byte != 0).collect();
+        let bytes: Vec<u8> = self
+            .label
+            .iter()
+            .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
+            .take_while(|byte| *byte != 0)
+            .collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }

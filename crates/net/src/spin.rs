@@ -119,7 +119,8 @@ impl Spinner {
         {
             let old = page.runnable_x16.load(Ordering::Relaxed);
             // A first sample counts in full; later ones move the average by a quarter.
-            let new = if old == 0 || now - sampled > 50 * SAMPLE_NS { running * 16 } else { (old * 3 + running * 16) / 4 };
+            let new =
+                if old == 0 || now - sampled > 50 * SAMPLE_NS { running * 16 } else { (old * 3 + running * 16) / 4 };
             page.runnable_x16.store(new, Ordering::Relaxed);
             let involuntary = involuntary_switches();
             if involuntary - self.involuntary > 1 {

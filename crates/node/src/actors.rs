@@ -23,7 +23,8 @@ impl Node {
             control::Effect::Answer { request, answer } => self.answer_creation(request, answer),
             control::Effect::Place { actor, incarnation } => self.place_actor(actor, incarnation),
             control::Effect::Unplace { actor, incarnation } => {
-                let lease = self.actor_leases.iter().find(|(_, life)| **life == (actor, incarnation)).map(|(lease, _)| *lease);
+                let lease =
+                    self.actor_leases.iter().find(|(_, life)| **life == (actor, incarnation)).map(|(lease, _)| *lease);
                 if let Some(lease) = lease {
                     self.actor_leases.remove(&lease);
                     self.schedule(scheduler::Event::LeaseCancelled(lease));

@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use wire::control::{FromNode, ToNode};
 
 use crate::looped::{Node, token};
+use crate::procs::Kind;
 
 /// Messages that a process may leave unread. A driver that reads nothing loses log lines first.
 const UNREAD_MAX: usize = 100_000;
@@ -74,8 +75,7 @@ impl Node {
     }
 
     pub(crate) fn add_conn_at(&mut self, socket: OwnedFd, who: Option<ProcId>) -> Option<usize> {
-        let conn =
-            Conn { socket, inbox: Inbox::default(), outbox: Outbox::default(), who, is_waiting_to_write: false };
+        let conn = Conn { socket, inbox: Inbox::default(), outbox: Outbox::default(), who, is_waiting_to_write: false };
         let at = self.conns.insert(conn);
         let socket = &self.conns.get_mut(at)?.socket;
         if epoll::add(&self.epoll, socket, EventData::new_u64(token::CONNS + at as u64), EventFlags::IN).is_err() {
@@ -118,9 +118,9 @@ impl Node {
         }
     }
 
-    /// Says something to a process. Never waits: what does not go out now goes out later.
+    /// Says something to a process that has joined. Never waits: what does not go out now goes out later.
     pub(crate) fn tell(&mut self, to: ProcId, message: &FromNode) {
-        if let Some(at) = self.procs.get(to).and_then(|proc| proc.conn) {
+        if let Some(at) = self.procs.get(to).filter(|proc| proc.kind != Kind::Starting).and_then(|proc| proc.conn) {
             self.tell_conn(at, message, Vec::new());
         }
     }

@@ -62,11 +62,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(
-        options: Options,
-        wake: OwnedFd,
-        commands: Arc<Mutex<VecDeque<Command>>>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(options: Options, wake: OwnedFd, commands: Arc<Mutex<VecDeque<Command>>>) -> Result<Self, Error> {
         let io = |what: &'static str| move |errno: rustix::io::Errno| Error::Io { what, cause: errno.into() };
         let logs_dir = options.session_dir.join("logs");
         std::fs::create_dir_all(&logs_dir).map_err(|cause| Error::Io { what: "making the session's folder", cause })?;
@@ -175,8 +171,8 @@ impl Node {
         loop {
             let Some(listener) = &self.listener else { return };
             let Ok(socket) = rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC) else { return };
-            let is_ours = rustix::net::sockopt::socket_peercred(&socket)
-                .is_ok_and(|peer| peer.uid == rustix::process::geteuid());
+            let is_ours =
+                rustix::net::sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid());
             if is_ours {
                 self.add_conn(socket, None);
             }

@@ -162,7 +162,10 @@ impl Node {
         let answer = match question {
             Question::Function(function) => return self.ask_function(conn, request, function),
             Question::ActorByName { namespace, name } => {
-                let found = self.actors.by_name(&namespace, &name).filter(|actor| self.actors.get(*actor).is_some_and(|record| record.death().is_none()));
+                let found = self
+                    .actors
+                    .by_name(&namespace, &name)
+                    .filter(|actor| self.actors.get(*actor).is_some_and(|record| record.death().is_none()));
                 if let (Some(actor), Some(who)) = (found, who) {
                     self.watch_actor(actor, who);
                 }

@@ -27,11 +27,7 @@ pub(crate) struct Procs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A user's program.
-    Driver {
-        namespace: Box<str>,
-        paths: Vec<Box<str>>,
-        logs: bool,
-    },
+    Driver { namespace: Box<str>, paths: Vec<Box<str>>, logs: bool },
     /// Forked, not heard of yet.
     Starting,
     /// Serves tasks or an actor.

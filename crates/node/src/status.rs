@@ -7,9 +7,8 @@ use crate::procs::Kind;
 
 impl Node {
     pub(crate) fn status(&self) -> Status {
-        let list = |resources: model::Resources| {
-            resources.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect()
-        };
+        let list =
+            |resources: model::Resources| resources.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
         let now = net::clock::now();
         let mut processes: Vec<ProcessStatus> = self
             .procs

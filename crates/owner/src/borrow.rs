@@ -137,9 +137,9 @@ impl Owner {
             .values()
             .copied()
             .filter(|slot| {
-                self.objects
-                    .get(*slot)
-                    .is_some_and(|object| object.owner == Some(gone) || object.borrowers.iter().any(|(who, _)| *who == gone))
+                self.objects.get(*slot).is_some_and(|object| {
+                    object.owner == Some(gone) || object.borrowers.iter().any(|(who, _)| *who == gone)
+                })
             })
             .collect();
         for slot in touched {

@@ -42,7 +42,12 @@ impl Owner {
         let slots: Vec<Slot> =
             self.objects().filter(|(_, object)| object.value.is_none()).map(|(slot, _)| slot).collect();
         for slot in slots {
-            self.resolve(slot, crate::Value::Failed(std::sync::Arc::new(Failure::NodeDied)), smallvec::SmallVec::new(), out);
+            self.resolve(
+                slot,
+                crate::Value::Failed(std::sync::Arc::new(Failure::NodeDied)),
+                smallvec::SmallVec::new(),
+                out,
+            );
         }
         out.retain(|effect| matches!(effect, Effect::Resolved(_) | Effect::Freed { .. }));
     }

@@ -89,13 +89,18 @@ impl Owner {
         let pool = &mut self.pools[index];
         let usable = pool.leases.iter().filter(|lease| lease.is_usable()).count();
         let stuck = pool.leases.len() - usable;
-        let work = pool.queue.len() + pool.leases.iter().map(|lease| lease.under.len()).sum::<usize>() - stuck.min(pool.stuck_work());
+        let work = pool.queue.len() + pool.leases.iter().map(|lease| lease.under.len()).sum::<usize>()
+            - stuck.min(pool.stuck_work());
         let want = work.saturating_sub(usable + pool.requested.len());
         if want == 0 || pool.requested.len() >= REQUESTS_MAX {
             return;
         }
         let count = want.min(REQUESTS_MAX - pool.requested.len());
-        let name: Box<str> = pool.queue.front().or_else(|| pool.leases.iter().find_map(|lease| lease.under.front())).copied()
+        let name: Box<str> = pool
+            .queue
+            .front()
+            .or_else(|| pool.leases.iter().find_map(|lease| lease.under.front()))
+            .copied()
             .and_then(|key| self.task(key))
             .map_or_else(|| Box::from(""), |task| task.spec.template.name.clone());
         for _ in 0..count {
@@ -146,7 +151,8 @@ impl Owner {
 
     fn return_if_done(&mut self, index: usize, number: u64, out: &mut Vec<Effect>) {
         let pool = &mut self.pools[index];
-        if let Some(at) = pool.leases.iter().position(|lease| lease.number == number && lease.revoked && lease.under.is_empty())
+        if let Some(at) =
+            pool.leases.iter().position(|lease| lease.number == number && lease.revoked && lease.under.is_empty())
         {
             let lease = pool.leases.swap_remove(at);
             self.forget_lease(&lease);
@@ -238,7 +244,13 @@ impl Owner {
     }
 
     /// A leased worker is dead. `started` tells of a ticket whether its call had started.
-    pub fn on_worker_died(&mut self, worker: ProcId, exit: &WorkerExit, mut started: impl FnMut(u64) -> bool, out: &mut Vec<Effect>) {
+    pub fn on_worker_died(
+        &mut self,
+        worker: ProcId,
+        exit: &WorkerExit,
+        mut started: impl FnMut(u64) -> bool,
+        out: &mut Vec<Effect>,
+    ) {
         if let Some((index, at)) = self.lease_of(worker) {
             let lease = self.pools[index].leases.swap_remove(at);
             self.forget_lease(&lease);

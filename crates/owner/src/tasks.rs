@@ -91,8 +91,14 @@ impl Owner {
         let (id, count, retries_left) = (spec.id, spec.template.returns, spec.template.retries_max);
         let target = spec.target;
         let has_deps = !spec.deps.is_empty();
-        let task =
-            Task { spec, stage: Stage::Waiting(missing), since: now, returns: SmallVec::new(), retries_left, cancelled: false };
+        let task = Task {
+            spec,
+            stage: Stage::Waiting(missing),
+            since: now,
+            returns: SmallVec::new(),
+            retries_left,
+            cancelled: false,
+        };
         let (slot, generation) = self.tasks.insert(task);
         let key = TaskKey::new(slot, generation);
         let mut returns = SmallVec::new();

@@ -63,8 +63,13 @@ impl ActorCore {
         let mut table = HashMap::new();
         for (name, about) in methods.iter() {
             let name: String = name.extract()?;
-            let (signature, returns, retries_max, retry_exceptions, display): (Bound<'_, PyAny>, u32, i32, bool, String) =
-                about.extract()?;
+            let (signature, returns, retries_max, retry_exceptions, display): (
+                Bound<'_, PyAny>,
+                u32,
+                i32,
+                bool,
+                String,
+            ) = about.extract()?;
             let template = Template {
                 function,
                 name: display.into(),
@@ -172,7 +177,14 @@ impl Method {
     }
 
     /// The same method under other options.
-    fn _with(&self, py: Python<'_>, returns: Option<u32>, retries_max: Option<i32>, retry_exceptions: Option<bool>, name: Option<String>) -> Self {
+    fn _with(
+        &self,
+        py: Python<'_>,
+        returns: Option<u32>,
+        retries_max: Option<i32>,
+        retry_exceptions: Option<bool>,
+        name: Option<String>,
+    ) -> Self {
         let old = &self.info.template;
         let template = Template {
             returns: returns.unwrap_or(old.returns),
@@ -272,9 +284,14 @@ pub(crate) fn put_counted(to: &mut Vec<u8>, bytes: &[u8]) {
 
 /// An actor by name: (actor id, spec), or nothing.
 #[pyfunction]
-fn find_actor<'py>(py: Python<'py>, namespace: &str, name: &str) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+fn find_actor<'py>(
+    py: Python<'py>,
+    namespace: &str,
+    name: &str,
+) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
     let runtime = session::current_or_start(py)?;
-    let found = door::enter(py, || runtime.actor_by_name(namespace, name)).map_err(|error| errors::from_runtime(&error))?;
+    let found =
+        door::enter(py, || runtime.actor_by_name(namespace, name)).map_err(|error| errors::from_runtime(&error))?;
     Ok(found.map(|named| (PyBytes::new(py, &named.actor.0), PyBytes::new(py, &named.spec))))
 }
 

@@ -88,7 +88,8 @@ pub(crate) fn pickled<'py>(
     let mut end = 0;
     for _ in 0..count {
         let (at, size) = (reader.u64().map_err(bad)? as usize, reader.u64().map_err(bad)? as usize);
-        let past = at.checked_add(size).filter(|past| *past <= whole.len()).ok_or_else(|| bad(wire::Malformed("buffer")))?;
+        let past =
+            at.checked_add(size).filter(|past| *past <= whole.len()).ok_or_else(|| bad(wire::Malformed("buffer")))?;
         end = end.max(past);
         let (memory, start) = source.memory(at, size);
         buffers.append(Bound::new(py, Buffer::new(memory, start, size))?)?;
@@ -100,10 +101,12 @@ pub(crate) fn pickled<'py>(
     }
     let pickle = pyo3::types::PyBytes::new(py, pickle);
     if count == 0 {
-        let loads = LOADS_PLAIN.get_or_try_init(py, || Ok::<_, PyErr>(py.import("pickle")?.getattr("loads")?.unbind()))?;
+        let loads =
+            LOADS_PLAIN.get_or_try_init(py, || Ok::<_, PyErr>(py.import("pickle")?.getattr("loads")?.unbind()))?;
         return loads.bind(py).call1((pickle,));
     }
-    let loads = LOADS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._pickle")?.getattr("loads")?.unbind()))?;
+    let loads =
+        LOADS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._pickle")?.getattr("loads")?.unbind()))?;
     loads.bind(py).call1((pickle, buffers))
 }
 

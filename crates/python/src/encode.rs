@@ -34,7 +34,8 @@ pub(crate) struct Pickled<'py> {
 /// Pickles an object, large buffers apart.
 pub(crate) fn pickle<'py>(object: &Bound<'py, PyAny>) -> PyResult<Pickled<'py>> {
     let py = object.py();
-    let dumps = DUMPS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._pickle")?.getattr("dumps")?.unbind()))?;
+    let dumps =
+        DUMPS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._pickle")?.getattr("dumps")?.unbind()))?;
     let (result, refs) = context::encoding(|| dumps.bind(py).call1((object,)));
     let (pickle, buffers): (Bound<'py, PyBytes>, Bound<'py, PyList>) = result?.extract()?;
     let buffers = buffers.iter().map(|buffer| Bytes::of(&buffer)).collect::<PyResult<Vec<_>>>()?;
@@ -44,7 +45,9 @@ pub(crate) fn pickle<'py>(object: &Bound<'py, PyAny>) -> PyResult<Pickled<'py>> 
 impl Pickled<'_> {
     /// Bytes it takes, give or take the padding.
     pub(crate) fn size(&self) -> usize {
-        self.pickle.as_bytes().len() + self.buffers.iter().map(|buffer| buffer.as_slice().len() + 64).sum::<usize>() + 64
+        self.pickle.as_bytes().len()
+            + self.buffers.iter().map(|buffer| buffer.as_slice().len() + 64).sum::<usize>()
+            + 64
     }
 
     /// Everything before the buffers; `start` is how many bytes of the value stand before it. Returns the buffers' positions.
@@ -143,7 +146,9 @@ fn store_parts(
         None => door::enter(py, || runtime.reserve(length as u64)),
     };
     let mut block = reserved.map_err(|error| match error {
-        runtime::Error::StoreFull(why) => errors::named(py, "ObjectStoreFullError", format!("cannot store {length} bytes: {why}")),
+        runtime::Error::StoreFull(why) => {
+            errors::named(py, "ObjectStoreFullError", format!("cannot store {length} bytes: {why}"))
+        }
         other => errors::from_runtime(&other),
     })?;
     let place = door::enter(py, || {

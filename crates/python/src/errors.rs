@@ -33,7 +33,9 @@ pub(crate) fn from_runtime(error: &runtime::Error) -> PyErr {
         runtime::Error::TooManyPending { pending, limit } => named(
             py,
             "PendingCallsLimitExceeded",
-            format!("The actor has {pending} pending calls; max_pending_calls is {limit}. Wait for some of them first."),
+            format!(
+                "The actor has {pending} pending calls; max_pending_calls is {limit}. Wait for some of them first."
+            ),
         ),
         runtime::Error::Os { .. } => PyRuntimeError::new_err(error.to_string()),
     })

@@ -85,7 +85,12 @@ fn next(py: Python<'_>, runtime: &Arc<Runtime>) -> PyResult<Option<Work>> {
 }
 
 /// Builds the actor; true if Python wants to serve it otherwise.
-fn build_actor(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, build: &runtime::Build) -> PyResult<bool> {
+fn build_actor(
+    py: Python<'_>,
+    runtime: &Arc<Runtime>,
+    worker: &Bound<'_, PyAny>,
+    build: &runtime::Build,
+) -> PyResult<bool> {
     runtime.set_label(&build.options.class_name);
     let spec = Spec::read(&build.spec).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let options = &build.options;
@@ -201,7 +206,8 @@ fn decode_args<'py>(
     }
     let kwargs = PyDict::new(py);
     for _ in 0..keywords {
-        let name = std::str::from_utf8(reader.counted().map_err(bad)?).map_err(|_| PyValueError::new_err("malformed name"))?;
+        let name =
+            std::str::from_utf8(reader.counted().map_err(bad)?).map_err(|_| PyValueError::new_err("malformed name"))?;
         kwargs.set_item(PyString::intern(py, name), decode_one(&mut reader)?)?;
     }
     Ok((args, Some(kwargs)))
@@ -273,7 +279,11 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     match body {
         Ok(body) => {
             runtime.reply(call.handle, body, &came_with);
-            if template.calls_max > 0 && worker.call_method1("count", (PyBytes::new(py, &template.function.0), template.calls_max))?.extract()? {
+            if template.calls_max > 0
+                && worker
+                    .call_method1("count", (PyBytes::new(py, &template.function.0), template.calls_max))?
+                    .extract()?
+            {
                 runtime.leaving();
                 return Ok(true);
             }
@@ -309,7 +319,8 @@ fn reply_body(
             if was_cancelled || is_interrupt {
                 Value::write_failure(&Failure::Cancelled, &mut body);
             } else {
-                let failure = worker.call_method1("fail", (error.into_value(py), &*template.name, template.retry_exceptions))?;
+                let failure =
+                    worker.call_method1("fail", (error.into_value(py), &*template.name, template.retry_exceptions))?;
                 let (error, retry): (Bound<'_, PyAny>, bool) = failure.extract()?;
                 let bytes = error_bytes(runtime, &error)?;
                 Value::Raised { error: &bytes, retry }.write(&mut body);
@@ -338,9 +349,7 @@ fn encode_returns(runtime: &Arc<Runtime>, template: &Template, value: &Bound<'_,
             let has = value.len().unwrap_or(usize::MAX);
             if has != count as usize {
                 let has = if has == usize::MAX { "no sequence".to_string() } else { has.to_string() };
-                return Err(PyValueError::new_err(format!(
-                    "Task returned {has} objects, but num_returns={count}."
-                )));
+                return Err(PyValueError::new_err(format!("Task returned {has} objects, but num_returns={count}.")));
             }
             for item in value.try_iter()? {
                 encode_return(runtime, &item?, &mut body)?;
@@ -506,9 +515,7 @@ fn has_interrupts() -> bool {
 #[pyfunction]
 fn shall_interrupt() -> bool {
     IS_RUNNING.load(Ordering::SeqCst)
-        && session::current()
-            .zip(context::current_task())
-            .is_some_and(|(runtime, task)| runtime.is_interrupted(&task))
+        && session::current().zip(context::current_task()).is_some_and(|(runtime, task)| runtime.is_interrupted(&task))
 }
 
 /// Whether this running task was cancelled.

@@ -168,7 +168,9 @@ fn unserializable(arg: &Bound<'_, PyAny>, callee: &str, error: PyErr) -> PyErr {
             raised.set_cause(py, Some(error));
             raised
         }
-        Err(_) => PyTypeError::new_err(format!("Could not serialize the argument for a task or actor {callee}: {error}")),
+        Err(_) => {
+            PyTypeError::new_err(format!("Could not serialize the argument for a task or actor {callee}: {error}"))
+        }
     }
 }
 
@@ -282,7 +284,8 @@ impl Function {
             return Ok(template.clone());
         }
         let id = self.prepare.bind(py).call0()?.extract::<Bound<'_, PyBytes>>()?;
-        let function = FunctionId::from_slice(id.as_bytes()).map_err(|error| PyTypeError::new_err(error.to_string()))?;
+        let function =
+            FunctionId::from_slice(id.as_bytes()).map_err(|error| PyTypeError::new_err(error.to_string()))?;
         let template = Arc::new(Template { function, ..self.template.clone() });
         *self.ready.lock().expect("never poisoned") = Some((session, template.clone()));
         Ok(template)

@@ -61,7 +61,11 @@ fn load<'py>(py: Python<'py>, runtime: &Arc<Runtime>, slot: u32, id: &model::Obj
 }
 
 /// References that come out of a value we keep are covered by it: nothing has to be told to their owners.
-fn context_decode<'py>(py: Python<'py>, bytes: &[u8], source: &dyn crate::plain::Source) -> PyResult<Bound<'py, PyAny>> {
+fn context_decode<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+    source: &dyn crate::plain::Source,
+) -> PyResult<Bound<'py, PyAny>> {
     if bytes.first().is_some_and(|kind| kind & runtime::value::HAS_REFS != 0) {
         context::decoding(|| decode::value(py, bytes, source)).0
     } else {
@@ -138,7 +142,11 @@ fn get_wait(py: Python<'_>, runtime: &Arc<Runtime>, slots: &[u32], timeout: Opti
             Err(errors::named(
                 py,
                 "GetTimeoutError",
-                format!("Get timed out: {missing} of {} object(s) not ready within {} s.", slots.len(), timeout.unwrap_or(0.0)),
+                format!(
+                    "Get timed out: {missing} of {} object(s) not ready within {} s.",
+                    slots.len(),
+                    timeout.unwrap_or(0.0)
+                ),
             ))
         }
     }
@@ -192,7 +200,9 @@ fn wait<'py>(
         return PyTuple::new(py, [PyList::empty(py), PyList::empty(py)]);
     }
     if unknown == slots.len() {
-        return Err(PyValueError::new_err("Ray object whose owner is unknown: none of the refs belongs to this session"));
+        return Err(PyValueError::new_err(
+            "Ray object whose owner is unknown: none of the refs belongs to this session",
+        ));
     }
     if num_returns <= 0 {
         return Err(PyValueError::new_err("Invalid number of objects to return"));
@@ -238,12 +248,13 @@ fn put(value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
 
 fn unserializable_put(value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     let py = value.py();
-    if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<pyo3::exceptions::PyAttributeError>(py)
+    if error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<pyo3::exceptions::PyAttributeError>(py)
         || error.get_type(py).name().is_ok_and(|name| name == "PicklingError")
     {
-        let made = py
-            .import("eagleray._serialization_trace")
-            .and_then(|module| module.getattr("serialization_error")?.call1((format!("the put value {}", short(value)), value)));
+        let made = py.import("eagleray._serialization_trace").and_then(|module| {
+            module.getattr("serialization_error")?.call1((format!("the put value {}", short(value)), value))
+        });
         if let Ok(exception) = made {
             let raised = PyErr::from_value(exception);
             raised.set_cause(py, Some(error));

@@ -48,8 +48,9 @@ impl ObjectRef {
     #[new]
     #[pyo3(signature = (id, *_owner))]
     fn new(id: &[u8], _owner: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        let id = ObjectId::from_slice(id)
-            .map_err(|error| PyValueError::new_err(format!("ID string needs to have length {}, got {}", error.need, error.got)))?;
+        let id = ObjectId::from_slice(id).map_err(|error| {
+            PyValueError::new_err(format!("ID string needs to have length {}, got {}", error.need, error.got))
+        })?;
         Ok(Self { id, held: None })
     }
 
@@ -67,7 +68,8 @@ impl ObjectRef {
 
     #[classmethod]
     fn from_hex(_class: &Bound<'_, PyType>, hex: &str) -> PyResult<Self> {
-        let bytes: Option<Vec<u8>> = (0..hex.len() / 2).map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()).collect();
+        let bytes: Option<Vec<u8>> =
+            (0..hex.len() / 2).map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()).collect();
         let id = bytes.and_then(|bytes| ObjectId::from_slice(&bytes).ok());
         Ok(Self { id: id.ok_or_else(|| PyValueError::new_err("needs to have length 56 in hex"))?, held: None })
     }

@@ -112,7 +112,8 @@ fn distinct(tuple: &Bound<'_, PyTuple>) -> bool {
     count < 2
         || (0..count).all(|at| {
             let Ok(item) = tuple.get_borrowed_item(at) else { return false };
-            !is_array(&item) || (at + 1..count).all(|other| !tuple.get_borrowed_item(other).is_ok_and(|other| other.is(&*item)))
+            !is_array(&item)
+                || (at + 1..count).all(|other| !tuple.get_borrowed_item(other).is_ok_and(|other| other.is(&*item)))
         })
 }
 
@@ -151,7 +152,8 @@ fn numpy(py: Python<'_>) -> Option<&'static Numpy> {
     let modules = py.import("sys").ok()?.getattr("modules").ok()?.cast_into::<PyDict>().ok()?;
     let module = modules.get_item("numpy").ok()??;
     // A module that is being imported right now has no ndarray yet.
-    let made = Numpy { ndarray: module.getattr("ndarray").ok()?.unbind(), dtype: module.getattr("dtype").ok()?.unbind() };
+    let made =
+        Numpy { ndarray: module.getattr("ndarray").ok()?.unbind(), dtype: module.getattr("dtype").ok()?.unbind() };
     let _ = NUMPY.set(py, made);
     NUMPY.get(py)
 }
@@ -238,12 +240,14 @@ pub(crate) fn read<'py>(
         BYTES => PyBytes::new(py, reader.counted().map_err(bad)?).into_any(),
         TUPLE => {
             let count = reader.u32().map_err(bad)? as usize;
-            let items = (0..count.min(ITEMS_MAX)).map(|_| read(py, whole, reader, source)).collect::<PyResult<Vec<_>>>()?;
+            let items =
+                (0..count.min(ITEMS_MAX)).map(|_| read(py, whole, reader, source)).collect::<PyResult<Vec<_>>>()?;
             PyTuple::new(py, items)?.into_any()
         }
         LIST => {
             let count = reader.u32().map_err(bad)? as usize;
-            let items = (0..count.min(ITEMS_MAX)).map(|_| read(py, whole, reader, source)).collect::<PyResult<Vec<_>>>()?;
+            let items =
+                (0..count.min(ITEMS_MAX)).map(|_| read(py, whole, reader, source)).collect::<PyResult<Vec<_>>>()?;
             PyList::new(py, items)?.into_any()
         }
         DICT => {

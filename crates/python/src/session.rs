@@ -119,7 +119,8 @@ impl Node {
             keep_session,
             id: NodeId(id),
         };
-        let handle = door::enter(py, || node::start(options)).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        let handle =
+            door::enter(py, || node::start(options)).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         Ok(Self { handle })
     }
 
@@ -139,7 +140,8 @@ fn join(py: Python<'_>, socket: OwnedFd, role: Role) -> PyResult<()> {
         libc::pthread_atfork(None, None, Some(on_fork));
     });
     let python = python_version(py);
-    let runtime = door::enter(py, || runtime::connect(socket, &python, role)).map_err(|error| errors::from_runtime(&error))?;
+    let runtime =
+        door::enter(py, || runtime::connect(socket, &python, role)).map_err(|error| errors::from_runtime(&error))?;
     *CURRENT.write().expect("never poisoned") = Some(runtime);
     Ok(())
 }
@@ -187,7 +189,8 @@ fn join_worker(py: Python<'_>, fd: i32, slot: u16) -> PyResult<()> {
 /// Leaves the node. What waits fails.
 #[pyfunction]
 fn leave(py: Python<'_>) {
-    let runtime = if IS_FORKED.load(Ordering::Relaxed) { None } else { CURRENT.write().expect("never poisoned").take() };
+    let runtime =
+        if IS_FORKED.load(Ordering::Relaxed) { None } else { CURRENT.write().expect("never poisoned").take() };
     if let Some(runtime) = runtime {
         door::enter(py, || runtime.close());
     }
@@ -328,17 +331,20 @@ fn status_dict<'py>(py: Python<'py>, status: &wire::control::Status) -> PyResult
     dict.set_item("store_used", status.store.0)?;
     dict.set_item("store_capacity", status.store.1)?;
     dict.set_item("pid", status.pid)?;
-    let processes: Vec<_> = status
-        .processes
-        .iter()
-        .map(|process| (process.pid, process.role.to_string(), waits(&process.waits)))
-        .collect();
+    let processes: Vec<_> =
+        status.processes.iter().map(|process| (process.pid, process.role.to_string(), waits(&process.waits))).collect();
     dict.set_item("processes", processes)?;
     let actors: Vec<_> = status
         .actors
         .iter()
         .map(|actor| {
-            (actor.actor.to_string(), actor.class_name.to_string(), actor.name.to_string(), actor.state.to_string(), actor.pid)
+            (
+                actor.actor.to_string(),
+                actor.class_name.to_string(),
+                actor.name.to_string(),
+                actor.state.to_string(),
+                actor.pid,
+            )
         })
         .collect();
     dict.set_item("actors", actors)?;

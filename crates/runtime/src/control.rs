@@ -156,8 +156,12 @@ impl Runtime {
                 self.add_rings(state, worker, pid, rings);
                 state.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.effects);
             }),
-            FromNode::Revoke { number } => self.with_state(|state| state.owner.on_lease_revoked(number, &mut state.effects)),
-            FromNode::Linked { peer, rings, job: _ } => self.with_state(|state| self.add_rings(state, peer, 0, Some(rings))),
+            FromNode::Revoke { number } => {
+                self.with_state(|state| state.owner.on_lease_revoked(number, &mut state.effects))
+            }
+            FromNode::Linked { peer, rings, job: _ } => {
+                self.with_state(|state| self.add_rings(state, peer, 0, Some(rings)))
+            }
             FromNode::Assigned { gpus, resources, job, namespace, paths } => self.with_state(|state| {
                 *self.job.lock().expect("never poisoned") = job;
                 *self.namespace.lock().expect("never poisoned") = namespace;
@@ -195,7 +199,9 @@ impl Runtime {
             FromNode::Extent { granted, wanted } => self.on_extent(granted, wanted),
             FromNode::GiveBackRoom => self.give_back_room(0),
             FromNode::Relay { sender, message } => self.with_state(|state| self.on_peer(state, sender, message)),
-            FromNode::Undeliverable { to, message } => self.with_state(|state| self.on_undeliverable(state, to, message)),
+            FromNode::Undeliverable { to, message } => {
+                self.with_state(|state| self.on_undeliverable(state, to, message))
+            }
             FromNode::Answer { request, answer } => {
                 if let Some(open) = self.answers.table.lock().expect("never poisoned").get_mut(&request) {
                     *open = Some(answer);

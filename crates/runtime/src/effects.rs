@@ -73,7 +73,9 @@ impl Runtime {
                     self.relay(owner, Peer::Borrowed { object, borrower, count });
                 }
             }
-            Effect::Interrupt { task, worker, force, recursive } => self.interrupt(state, task, worker, force, recursive),
+            Effect::Interrupt { task, worker, force, recursive } => {
+                self.interrupt(state, task, worker, force, recursive)
+            }
             Effect::ActorUnreachable(actor) => self.send(&ToNode::ActorOutOfScope { actor }),
         }
     }

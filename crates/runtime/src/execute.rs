@@ -195,7 +195,12 @@ impl Runtime {
     ///
     /// # Errors
     /// If it was interrupted or the node is gone.
-    pub fn wait_loop(&self, id: u64, deadline_ns: Option<u64>, interrupts: &mut dyn Interrupts) -> Result<(), crate::Error> {
+    pub fn wait_loop(
+        &self,
+        id: u64,
+        deadline_ns: Option<u64>,
+        interrupts: &mut dyn Interrupts,
+    ) -> Result<(), crate::Error> {
         let is_done = || self.is_loop_due(id);
         let waited = self.wait_until(deadline_ns, false, interrupts, is_done).map(drop);
         self.take_nudge();
@@ -258,8 +263,7 @@ impl Runtime {
             }
         }
         self.ended(&mut state, handle.task);
-        let header =
-            Header { length: 0, kind: REPLY, flags: 0, claim: handle.claim, request: handle.request };
+        let header = Header { length: 0, kind: REPLY, flags: 0, claim: handle.claim, request: handle.request };
         loop {
             let Some((at, link)) = state.link(handle.peer) else { return };
             match link.write(&self.store, header, &[&body]) {
@@ -329,8 +333,12 @@ impl Runtime {
 
     /// The process that values were given to is dead.
     pub(crate) fn free_given(&self, state: &mut State, peer: ProcId) {
-        let gone: Vec<(u64, u64)> =
-            state.given.iter().filter(|(_, (to, _))| *to == peer).map(|(offset, (_, length))| (*offset, *length)).collect();
+        let gone: Vec<(u64, u64)> = state
+            .given
+            .iter()
+            .filter(|(_, (to, _))| *to == peer)
+            .map(|(offset, (_, length))| (*offset, *length))
+            .collect();
         for (offset, length) in gone {
             self.free_given_place(state, Place { offset, length });
         }
@@ -363,8 +371,7 @@ impl Runtime {
     /// Whether this running task was cancelled.
     #[must_use]
     pub fn is_interrupted(&self, task: &TaskId) -> bool {
-        self.interrupts.load(Ordering::Relaxed)
-            && self.state.lock().expect("never poisoned").interrupted.contains(task)
+        self.interrupts.load(Ordering::Relaxed) && self.state.lock().expect("never poisoned").interrupted.contains(task)
     }
 
     /// Whether any interrupt came since the flag was last lowered, and which tasks it concerns.

@@ -10,10 +10,10 @@ use store::Place;
 use wire::frame::{self, CALL, DEFINE, FAR, GIVEN_BACK, Header, REPLY};
 use wire::{Malformed, Reader};
 
-use crate::effects::{split_ticket, failed};
+use crate::effects::{failed, split_ticket};
 use crate::execute::Incoming;
-use crate::state::State;
 use crate::stages::Stage;
+use crate::state::State;
 use crate::{Runtime, value};
 
 impl Runtime {

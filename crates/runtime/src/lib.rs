@@ -33,11 +33,11 @@ use net::{Bell, Cells, Segment, Spinner};
 use owner::Slot;
 
 pub use actors::{ActorCreation, NamedHandle};
-pub use error::Error;
 pub use control::LogEvent;
-pub use owner::{Slot as ObjectSlot, Target};
+pub use error::Error;
 pub use execute::{Assignment, Build, CallArg, CallHandle, IncomingCall, Work};
 pub use objects::{Content, Got};
+pub use owner::{Slot as ObjectSlot, Target};
 pub use stages::{STAGES, Stage};
 pub use start::{Connected, connect};
 pub use submit::Submission;

@@ -76,7 +76,12 @@ impl Link {
 
     /// Writes one frame. A body too large for the ring goes through the arena.
     #[inline]
-    pub(crate) fn write(&mut self, store: &store::Client, mut header: Header, parts: &[&[u8]]) -> Result<(), WriteError> {
+    pub(crate) fn write(
+        &mut self,
+        store: &store::Client,
+        mut header: Header,
+        parts: &[&[u8]],
+    ) -> Result<(), WriteError> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         if length <= FRAME_BYTES_MAX {
             header.length = length as u32;

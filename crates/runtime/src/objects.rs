@@ -82,7 +82,8 @@ impl Runtime {
                 if net::clock::now_ns() > deadline {
                     return Err(Error::TimedOut("no room in the object store came free"));
                 }
-                arrived = self.extent_arrived.wait_timeout(arrived, Duration::from_millis(100)).expect("never poisoned").0;
+                arrived =
+                    self.extent_arrived.wait_timeout(arrived, Duration::from_millis(100)).expect("never poisoned").0;
             }
             if let Some(Err(why)) = arrived.iter().find(|granted| granted.is_err()) {
                 return Err(Error::StoreFull(why.to_string()));
@@ -109,7 +110,9 @@ impl Runtime {
     pub fn is_actor_call(&self, slot: Slot) -> bool {
         let state = self.state.lock().expect("never poisoned");
         let maker = state.owner.object(slot).and_then(|object| object.maker);
-        maker.and_then(|key| state.owner.task(key)).is_some_and(|task| matches!(task.spec.target, owner::Target::Actor(_)))
+        maker
+            .and_then(|key| state.owner.task(key))
+            .is_some_and(|task| matches!(task.spec.target, owner::Target::Actor(_)))
     }
 
     /// Marks the object as seen by `wait` call number `call`; false if that call saw it before. No lock.

@@ -19,9 +19,7 @@ pub fn refs_of(value: &[u8]) -> Vec<(ObjectId, ProcId)> {
     }
     let mut reader = Reader::new(&value[1..]);
     let Ok(count) = reader.u32() else { return Vec::new() };
-    (0..count)
-        .map_while(|_| Some((ObjectId(reader.array().ok()?), ProcId::from_u64(reader.u64().ok()?))))
-        .collect()
+    (0..count).map_while(|_| Some((ObjectId(reader.array().ok()?), ProcId::from_u64(reader.u64().ok()?)))).collect()
 }
 
 /// Appends one reference.

@@ -26,6 +26,7 @@
 
 mod driver;
 mod env;
+mod faults;
 mod network;
 mod node;
 mod oracle;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use model::{JobId, Tick, WorkerExit};
+use model::{JobId, Tick};
 
 use crate::Settings;
 use crate::driver::Driver;
@@ -61,10 +61,10 @@ impl fmt::Display for Broken {
     }
 }
 
-struct World {
-    env: Env,
+pub(crate) struct World {
+    pub(crate) env: Env,
     nodes: Vec<Node>,
-    procs: BTreeMap<Pid, Process>,
+    pub(crate) procs: BTreeMap<Pid, Process>,
     events: u64,
 }
 
@@ -193,82 +193,6 @@ impl World {
             Item::Healed => self.procs.values_mut().for_each(|process| process.apply(env)),
             Item::Fault(fault) => self.inject(fault),
         }
-    }
-
-    /// What concerns a stopped process waits until it runs on.
-    fn held_back(&mut self, item: Item) -> Option<Item> {
-        let concerned = match &item {
-            Item::FromNode { to, .. } | Item::Frame { to, .. } => to,
-            Item::Computed { process, .. } | Item::Step { process } | Item::OwnerTick { process } => process,
-            _ => return Some(item),
-        };
-        match self.procs.get_mut(concerned).and_then(|process| process.stopped.as_mut()) {
-            Some(held) => {
-                held.push(item);
-                None
-            }
-            None => Some(item),
-        }
-    }
-
-    fn resume(&mut self, process: Pid) {
-        let held = self.procs.get_mut(&process).and_then(|process| process.stopped.take());
-        for item in held.into_iter().flatten() {
-            self.env.queue.at_once(self.env.now, item);
-        }
-    }
-
-    /// The process is gone at once; what it sent is under way; its node sees it a little later.
-    fn kill(&mut self, pid: Pid, exit: WorkerExit) {
-        let Some(process) = self.procs.remove(&pid) else { return };
-        if let Role::Worker(worker) = &process.role
-            && let Some(task) = worker.running(pid.0)
-        {
-            self.env.oracle.lost(task);
-        }
-        let us = self.env.rng.between(10, 2_000);
-        self.env.later(us, Item::Ended { process: pid, exit });
-    }
-
-    fn inject(&mut self, fault: Fault) {
-        if !self.env.has_faults() {
-            return;
-        }
-        let is_driver = |process: &&Process| matches!(process.role, Role::Driver(_));
-        let of_role = |wanted: bool| -> Vec<Pid> {
-            self.procs.values().filter(|process| is_driver(process) == wanted).map(|process| process.pid).collect()
-        };
-        let (drivers, workers) = (of_role(true), of_role(false));
-        let killed = WorkerExit::Signal(9, "".into());
-        let counts = &mut self.env.counts;
-        match fault {
-            Fault::KillWorker => {
-                if let Some(victim) = self.env.rng.pick(&workers).copied() {
-                    counts.workers_killed += 1;
-                    self.kill(victim, killed);
-                }
-            }
-            // Somebody must be left to tell.
-            Fault::KillDriver => {
-                if let Some(victim) = self.env.rng.pick(&drivers).copied().filter(|_| drivers.len() > 1) {
-                    counts.drivers_killed += 1;
-                    self.kill(victim, killed);
-                }
-            }
-            Fault::Pause => {
-                let all: Vec<Pid> = self.procs.keys().copied().collect();
-                if let Some(victim) = self.env.rng.pick(&all).copied() {
-                    counts.paused += 1;
-                    let process = self.procs.get_mut(&victim).expect("picked from the living");
-                    if process.stopped.is_none() {
-                        process.stopped = Some(Vec::new());
-                        let us = self.env.rng.between(100, 100_000);
-                        self.env.later(us, Item::Resume { process: victim });
-                    }
-                }
-            }
-        }
-        self.env.plan_fault(fault);
     }
 
     fn are_programs_done(&self) -> bool {

@@ -2,9 +2,7 @@
 //!
 //! A request carries an id chosen by its sender and may arrive twice: the node answers a repeat as it answered the first.
 
-use model::{
-    ActorDeath, ActorId, ActorOptions, FunctionId, JobId, Need, NodeId, ProcId, TaskId, WorkerExit, WorkerId,
-};
+use model::{ActorDeath, ActorId, ActorOptions, FunctionId, JobId, Need, NodeId, ProcId, TaskId, WorkerExit, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use crate::peer::Peer;

@@ -205,7 +205,8 @@ mod tests {
 
     #[test]
     fn header_survives_the_round_trip_and_its_bytes_are_fixed() {
-        let header = Header { length: 0x0102_0304, kind: CALL, flags: FAR, claim: 0x0506, request: 0x0708_090a_0b0c_0d0e };
+        let header =
+            Header { length: 0x0102_0304, kind: CALL, flags: FAR, claim: 0x0506, request: 0x0708_090a_0b0c_0d0e };
         let bytes = header.to_bytes();
         assert_eq!(bytes, [4, 3, 2, 1, 3, 1, 6, 5, 14, 13, 12, 11, 10, 9, 8, 7]);
         assert_eq!(Header::from_bytes(bytes), header);
