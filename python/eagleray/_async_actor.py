@@ -68,7 +68,7 @@ class _Server:
         except (SystemExit, AsyncioActorExit):
             # The call is lost with the actor, as its caller will see.
             self.leave()
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             call.fail(self.worker, error)
         else:
             self.answer(call, result)
@@ -82,7 +82,7 @@ class _Server:
             call.finish(self.worker, result)
         except SystemExit:
             raise
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             call.fail(self.worker, error)
 
     def interrupt(self) -> None:

@@ -23,7 +23,7 @@ class _Watch:
     """The objects that one event loop waits for."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        global _NEXT  # noqa: PLW0603
+        global _NEXT
         with _LOCK:
             _NEXT += 1
             self.number = _NEXT
@@ -68,7 +68,7 @@ def _close(number: int, fd: int) -> None:
 def _settle(future: Any, ref: Any) -> None:
     try:
         value = _native.get(ref)
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         future.set_exception(error)
     else:
         future.set_result(value)
@@ -134,7 +134,7 @@ class _Waiter:
             unique = list({ref: None for ref, _ in waiting})
             try:
                 ready, _ = _native.wait(unique, num_returns=1, timeout=0.05)
-            except BaseException as error:  # noqa: BLE001
+            except BaseException as error:
                 for _, future in waiting:
                     future.set_exception(error)
                 with self.lock:

@@ -35,11 +35,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"eagleray {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    start = commands.add_parser("start", help="start a node as a daemon", description="Start a node as a daemon of this user.")
+    start = commands.add_parser(
+        "start", help="start a node as a daemon", description="Start a node as a daemon of this user."
+    )
     start.add_argument("--head", action="store_true", help="the first node (the only kind there is on one machine)")
     start.add_argument("--num-cpus", type=float, help="cores to offer; counted if not given")
     start.add_argument("--num-gpus", type=float, help="GPUs to offer; counted if not given")
-    start.add_argument("--resources", type=json.loads, default={}, help='more resources as JSON: \'{"licence": 2}\'')
+    start.add_argument("--resources", type=json.loads, default={}, help="more resources as JSON: '{\"licence\": 2}'")
     start.add_argument("--object-store-memory", type=int, help="bytes of the object store")
     start.add_argument("--block", action="store_true", help="stay in the foreground")
     start.set_defaults(run=_start)
@@ -52,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="as JSON")
     status.set_defaults(run=_status)
 
-    run = commands.add_parser("run", help="run a script written for Ray", description="Run a script whose `import ray` means eagleray.")
+    run = commands.add_parser(
+        "run", help="run a script written for Ray", description="Run a script whose `import ray` means eagleray."
+    )
     run.add_argument("script")
     run.add_argument("arguments", nargs=argparse.REMAINDER)
     run.set_defaults(run=_run)

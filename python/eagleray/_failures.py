@@ -32,7 +32,9 @@ def _make(about: dict[str, Any], task_id: str, object_id: str) -> BaseException:
     if kind == "actor_died":
         return _actor_died(about)
     if kind == "actor_unavailable":
-        return exc.ActorUnavailableError("The actor is restarting", about["actor_id"], may_have_run=about["may_have_run"])
+        return exc.ActorUnavailableError(
+            "The actor is restarting", about["actor_id"], may_have_run=about["may_have_run"]
+        )
     if kind == "owner_died":
         return exc.OwnerDiedError(object_id, "", "")
     if kind == "freed":

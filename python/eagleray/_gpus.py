@@ -9,7 +9,9 @@ def visible_gpus() -> list[str]:
     """Names of the GPUs that this process may use: indexes, or what CUDA_VISIBLE_DEVICES lists."""
     preset = os.environ.get("CUDA_VISIBLE_DEVICES")
     if preset is not None:
-        return [name.strip() for name in preset.split(",") if name.strip() and name.strip() != "-1" and name != "NoDevFiles"]
+        return [
+            name.strip() for name in preset.split(",") if name.strip() and name.strip() != "-1" and name != "NoDevFiles"
+        ]
     return [str(index) for index in range(_count())]
 
 

@@ -12,7 +12,7 @@ _SUBSCRIBERS: list[Any] = []
 def publish(kind: str, text: str) -> None:
     """Tell all subscribers."""
     RECENT.append((kind, text))
-    for subscriber in list(_SUBSCRIBERS):
+    for subscriber in _SUBSCRIBERS:
         subscriber(kind, text)
 
 

@@ -15,9 +15,21 @@ if TYPE_CHECKING:
 
 _PRIVATE_OPTIONS = frozenset(
     {
-        "_system_config", "_temp_dir", "_metrics_export_port", "_node_ip_address", "_driver_object_store_memory",
-        "_memory", "_redis_username", "_redis_password", "_enable_object_reconstruction", "_node_name", "_tracing_startup_hook",
-        "_plasma_directory", "_object_spilling_directory", "_labels", "_prestart",
+        "_system_config",
+        "_temp_dir",
+        "_metrics_export_port",
+        "_node_ip_address",
+        "_driver_object_store_memory",
+        "_memory",
+        "_redis_username",
+        "_redis_password",
+        "_enable_object_reconstruction",
+        "_node_name",
+        "_tracing_startup_hook",
+        "_plasma_directory",
+        "_object_spilling_directory",
+        "_labels",
+        "_prestart",
     }
 )
 
@@ -85,7 +97,10 @@ def _version() -> str:
 
 def check_out_of_band() -> None:
     """Refuse refs that leave by plain pickle, where the user asked for that."""
-    for name in ("RAY_allow_out_of_band_object_ref_serialization", "EAGLERAY_allow_out_of_band_object_ref_serialization"):
+    for name in (
+        "RAY_allow_out_of_band_object_ref_serialization",
+        "EAGLERAY_allow_out_of_band_object_ref_serialization",
+    ):
         if os.environ.get(name, "1") == "0":
             from eagleray.exceptions import OufOfBandObjectRefSerializationException
 
@@ -147,8 +162,13 @@ def init(
         if temp_dir is not None and not os.path.isabs(temp_dir):
             raise ValueError("temp_dir must be an absolute path")
         wants = _start.Wants(
-            num_cpus=num_cpus, num_gpus=num_gpus, resources=resources or {}, object_store_memory=object_store_memory,
-            memory=private.get("_memory"), temp_dir=temp_dir, prestart=private.get("_prestart"),
+            num_cpus=num_cpus,
+            num_gpus=num_gpus,
+            resources=resources or {},
+            object_store_memory=object_store_memory,
+            memory=private.get("_memory"),
+            temp_dir=temp_dir,
+            prestart=private.get("_prestart"),
         )
         if log_to_driver is None:
             log_to_driver = os.environ.get("RAY_LOG_TO_DRIVER", os.environ.get("EAGLERAY_LOG_TO_DRIVER", "1")) != "0"

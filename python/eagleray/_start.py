@@ -158,7 +158,11 @@ def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
         )
     gpus = visible_gpus()
     cpus = usable_cpus() if wants.num_cpus is None else wants.num_cpus
-    given = {"num_cpus": cpus, "num_gpus": len(gpus) if wants.num_gpus is None else wants.num_gpus, "resources": wants.resources}
+    given = {
+        "num_cpus": cpus,
+        "num_gpus": len(gpus) if wants.num_gpus is None else wants.num_gpus,
+        "resources": wants.resources,
+    }
     _options.task_options(num_cpus=given["num_cpus"], num_gpus=given["num_gpus"], resources=wants.resources or None)
     amounts = {"CPU": round(given["num_cpus"] * _PARTS), "GPU": round(given["num_gpus"] * _PARTS)}
     for name, amount in wants.resources.items():
@@ -193,7 +197,14 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
         store_bytes=store,
         cores=cores,
         zygote=[
-            sys.executable, "-S", "-c", _ZYGOTE, str(os.getpid()), str(session_dir), str(int(keep_session)), *_zygote_paths(),
+            sys.executable,
+            "-S",
+            "-c",
+            _ZYGOTE,
+            str(os.getpid()),
+            str(session_dir),
+            str(int(keep_session)),
+            *_zygote_paths(),
         ],
         zygote_env=[("EAGLERAY_ZYGOTE", "1")],
         session_dir=str(session_dir),

@@ -17,7 +17,7 @@ def serve(worker: Any) -> str:
     def loop() -> None:
         try:
             end: Any = _native.serve(worker)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             end = error
         with lock:
             ends.append(end)

@@ -116,7 +116,7 @@ class Worker:
             actor_id = self.actor_id.hex()
             try:
                 actor_repr = repr(self.actor)
-            except Exception:  # noqa: BLE001
+            except Exception:
                 actor_repr = f"<{type(self.actor).__name__}>"
         made = RayTaskError.from_exception(error, name, os.getpid(), "127.0.0.1", actor_id, actor_repr)
         again = False
@@ -153,7 +153,7 @@ def _flush() -> None:
 
 def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
     """Live as a worker."""
-    global WORKER  # noqa: PLW0603
+    global WORKER
     code = 1
     try:
         _settle(slot, epoch, session_dir)
@@ -162,7 +162,7 @@ def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
         code = _serve(WORKER)
     except SystemExit as error:
         code = _exit_code(error)
-    except BaseException:  # noqa: BLE001
+    except BaseException:
         import traceback
 
         traceback.print_exc()
@@ -181,7 +181,9 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
     """Make the forked process a proper one: its own output files, signals, random numbers, priority."""
     logs = os.path.join(session_dir, "logs")
     for number, stream in ((1, "out"), (2, "err")):
-        log = os.open(os.path.join(logs, f"worker-{slot}-{epoch}.{stream}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = os.open(
+            os.path.join(logs, f"worker-{slot}-{epoch}.{stream}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        )
         os.dup2(log, number)
         os.close(log)
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115

@@ -10,11 +10,11 @@ import sys
 def main(arguments: list[str]) -> None:
     """Fork workers until the node is gone."""
     node_pid, session_dir, keep_session = int(arguments[0]), arguments[1], arguments[2] == "1"
-    import eagleray._worker  # every worker needs it: imported once, shared by all
     import pickle  # noqa: F401
 
     import cloudpickle  # noqa: F401
 
+    import eagleray._worker  # every worker needs it: imported once, shared by all
     from eagleray import _native
 
     # The node's thread, which started this process, blocks all signals.
@@ -28,7 +28,9 @@ def main(arguments: list[str]) -> None:
     os.setsid()
     launcher = _native.Launcher(node_pid, read_fd, session_dir, keep_session)
     if _native.thread_count() != 1:
-        sys.stderr.write("eagleray: an imported module has started threads in the worker launcher; workers may misbehave\n")
+        sys.stderr.write(
+            "eagleray: an imported module has started threads in the worker launcher; workers may misbehave\n"
+        )
     import gc
 
     gc.collect()

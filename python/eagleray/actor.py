@@ -95,10 +95,26 @@ class _Meta:
                 bool(own.get("retry_exceptions", options.get("retry_exceptions", False))),
                 own.get("name") or f"{self.class_name}.{name}",
             )
-        self.methods["__ray_ready__"] = (compile_signature(lambda: None, skip_self=False), 1, retries, False, f"{self.class_name}.__ray_ready__")
-        self.methods["__ray_terminate__"] = (compile_signature(lambda: None, skip_self=False), 1, 0, False, f"{self.class_name}.__ray_terminate__")
+        self.methods["__ray_ready__"] = (
+            compile_signature(lambda: None, skip_self=False),
+            1,
+            retries,
+            False,
+            f"{self.class_name}.__ray_ready__",
+        )
+        self.methods["__ray_terminate__"] = (
+            compile_signature(lambda: None, skip_self=False),
+            1,
+            0,
+            False,
+            f"{self.class_name}.__ray_terminate__",
+        )
         self.methods["__ray_call__"] = (
-            compile_signature(lambda fn, *a, **k: None, skip_self=False), 1, retries, False, f"{self.class_name}.__ray_call__",
+            compile_signature(lambda fn, *a, **k: None, skip_self=False),
+            1,
+            retries,
+            False,
+            f"{self.class_name}.__ray_call__",
         )
 
 
@@ -108,8 +124,15 @@ class ActorHandle(_native.ActorCore):
     def __new__(cls, actor_id: bytes, meta: _Meta, life: Any) -> ActorHandle:
         """Make a handle; `life` keeps the actor alive, None makes a weak one."""
         return super().__new__(
-            cls, actor_id, meta.class_id, meta.methods, meta.pending_max, meta.class_name,
-            not meta.is_async and meta.concurrency <= 1, life, meta,
+            cls,
+            actor_id,
+            meta.class_id,
+            meta.methods,
+            meta.pending_max,
+            meta.class_name,
+            not meta.is_async and meta.concurrency <= 1,
+            life,
+            meta,
         )
 
     def __init__(self, *_: Any) -> None:
@@ -125,7 +148,9 @@ class ActorHandle(_native.ActorCore):
 
     def __dir__(self) -> list[str]:
         """List the methods."""
-        return sorted({*(name for name in self._method_names() if not name.startswith("__")), "__init__", *_BUILTIN_METHODS})
+        return sorted(
+            {*(name for name in self._method_names() if not name.startswith("__")), "__init__", *_BUILTIN_METHODS}
+        )
 
     def __repr__(self) -> str:
         """Show class and id."""
@@ -151,7 +176,9 @@ def _method_options(bound: Any, **options: Any) -> Any:
     checked = _options.method_options(**options)
     retry = checked.get("retry_exceptions")
     returns = checked.get("num_returns")
-    return bound._with(returns, checked.get("max_task_retries"), None if retry is None else bool(retry), checked.get("name"))
+    return bound._with(
+        returns, checked.get("max_task_retries"), None if retry is None else bool(retry), checked.get("name")
+    )
 
 
 class ActorClass:

@@ -19,10 +19,14 @@ class RemoteFunction:
         import inspect
 
         if inspect.iscoroutinefunction(function):
-            raise ValueError("'async def' should not be used for remote tasks. You can wrap the async function with `asyncio.run`.")
+            raise ValueError(
+                "'async def' should not be used for remote tasks. You can wrap the async function with `asyncio.run`."
+            )
         self._function = function
         self._default_options = options
-        self._function_name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', repr(function))}"
+        self._function_name = (
+            f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', repr(function))}"
+        )
         _options.check_returns(options, is_generator=inspect.isgeneratorfunction(function))
         self._signature = compile_signature(function, skip_self=False)
         self._bodies: dict[int, bytes] = {}

@@ -25,7 +25,11 @@ class RuntimeContext:
 
     def get(self) -> dict[str, Any]:
         """Give all ids at once."""
-        context: dict[str, Any] = {"job_id": self.get_job_id(), "node_id": self.get_node_id(), "namespace": self.namespace}
+        context: dict[str, Any] = {
+            "job_id": self.get_job_id(),
+            "node_id": self.get_node_id(),
+            "namespace": self.namespace,
+        }
         if self.get_task_id() is not None:
             context["task_id"] = self.get_task_id()
         if self.get_actor_id() is not None:
@@ -79,7 +83,10 @@ class RuntimeContext:
 
     def get_assigned_resources(self) -> dict[str, float]:
         """Say what the running task or actor holds."""
-        return {name: amount if name == "memory" else amount / 10_000 for name, amount in _native.identity()["resources"].items()}
+        return {
+            name: amount if name == "memory" else amount / 10_000
+            for name, amount in _native.identity()["resources"].items()
+        }
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """List assigned accelerators by kind."""

@@ -139,7 +139,7 @@ impl Inbox {
     ///
     /// # Errors
     /// If the peer announces a message beyond all limits.
-    pub fn next(&mut self) -> std::result::Result<Option<Vec<u8>>, wire::Malformed> {
+    pub fn next_message(&mut self) -> std::result::Result<Option<Vec<u8>>, wire::Malformed> {
         let rest = &self.bytes[self.start..];
         let Some(length) = rest.first_chunk::<4>().map(|raw| u32::from_le_bytes(*raw) as usize) else {
             return Ok(None);
@@ -160,10 +160,10 @@ impl Inbox {
     /// Waits for the next message; `None` if the peer is gone.
     ///
     /// # Errors
-    /// As `fill` and `next`.
+    /// As `fill` and `next_message`.
     pub fn receive(&mut self, socket: impl AsFd) -> Result<Option<Vec<u8>>> {
         loop {
-            if let Some(message) = self.next().map_err(|_| Errno::PROTO)? {
+            if let Some(message) = self.next_message().map_err(|_| Errno::PROTO)? {
                 return Ok(Some(message));
             }
             if self.fill(&socket, true)? == Arrived::Closed {

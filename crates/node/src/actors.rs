@@ -11,9 +11,9 @@ impl Node {
     pub(crate) fn act(&mut self, event: control::Event) {
         let mut effects = std::mem::take(&mut self.acted);
         self.actors.step(net::clock::now(), event, &mut effects);
-        let mut done = effects.drain(..).collect::<Vec<_>>();
+        let done = std::mem::take(&mut effects);
         self.acted = effects;
-        for effect in done.drain(..) {
+        for effect in done {
             self.on_acted(effect);
         }
     }

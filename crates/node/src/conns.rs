@@ -96,7 +96,7 @@ impl Node {
         let arrived = conn.inbox.fill(&conn.socket, false).unwrap_or(Arrived::Closed);
         loop {
             let Some(conn) = self.conns.get_mut(at) else { return };
-            match conn.inbox.next() {
+            match conn.inbox.next_message() {
                 Ok(Some(bytes)) => match wire::decode::<ToNode>(&bytes) {
                     Ok(message) => self.on_message(at, message),
                     Err(_) => return self.on_conn_closed(at),

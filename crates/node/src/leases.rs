@@ -11,9 +11,9 @@ impl Node {
     pub(crate) fn schedule(&mut self, event: scheduler::Event) {
         let mut effects = std::mem::take(&mut self.scheduled);
         self.scheduler.step(net::clock::now(), event, &mut effects);
-        let mut done = effects.drain(..).collect::<Vec<_>>();
+        let done = std::mem::take(&mut effects);
         self.scheduled = effects;
-        for effect in done.drain(..) {
+        for effect in done {
             self.on_scheduled(effect);
         }
     }

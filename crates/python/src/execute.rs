@@ -20,6 +20,8 @@ use crate::{context, decode, door, encode, plain, session};
 /// User code runs on the main thread right now: a cancel may interrupt it.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
+type Methods = HashMap<usize, (Arc<Template>, Py<PyAny>)>;
+
 /// The assignment that Python has taken over.
 static ASSIGNED: AtomicU64 = AtomicU64::new(0);
 
@@ -37,7 +39,7 @@ fn follow_assignment(runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>) -> PyRes
 thread_local! {
     static FUNCTIONS: RefCell<HashMap<FunctionId, Py<PyAny>>> = RefCell::new(HashMap::new());
     /// Bound methods, by the address of the template, which is kept so that the address stays its own.
-    static METHODS: RefCell<HashMap<usize, (Arc<Template>, Py<PyAny>)>> = RefCell::new(HashMap::new());
+    static METHODS: RefCell<Methods> = RefCell::new(HashMap::new());
 }
 
 /// Serves calls on this thread until it is told to end. `worker` is Python's `eagleray._worker.Worker`. Returns how to end:
@@ -50,16 +52,10 @@ fn serve(py: Python<'_>, worker: &Bound<'_, PyAny>) -> PyResult<&'static str> {
             None => {}
             Some(Work::Exit(true)) => return Ok("exit"),
             Some(Work::Exit(false)) => return Ok("abort"),
-            Some(Work::Build(build)) => {
-                if build_actor(py, &runtime, worker, &build)? {
-                    return Ok("built");
-                }
-            }
-            Some(Work::Call(call)) => {
-                if run(py, &runtime, worker, &call)? {
-                    return Ok("exit");
-                }
-            }
+            Some(Work::Build(build)) if build_actor(py, &runtime, worker, &build)? => return Ok("built"),
+            Some(Work::Build(_)) => {}
+            Some(Work::Call(call)) if run(py, &runtime, worker, &call)? => return Ok("exit"),
+            Some(Work::Call(_)) => {}
         }
     }
 }
@@ -307,7 +303,7 @@ fn reply_body(
     let was_cancelled = runtime.is_interrupted(&task);
     let mut body = Vec::new();
     match encoded {
-        Ok(body) if !(was_cancelled && !template.method.is_empty()) => return Ok(body),
+        Ok(body) if !was_cancelled || template.method.is_empty() => return Ok(body),
         Ok(_) => {
             body.extend_from_slice(&1_u32.to_le_bytes());
             Value::write_failure(&Failure::Cancelled, &mut body);

@@ -7,7 +7,7 @@ use owner_target::Target;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use runtime::{Content, Runtime, Submission};
+use runtime::{Runtime, Submission};
 use smallvec::SmallVec;
 
 use crate::encode::{self, Encoded};
@@ -143,11 +143,7 @@ fn put_argument(runtime: &Arc<Runtime>, encoded: Encoded, payload: &mut Payload)
 pub(crate) fn put_encoded(runtime: &Arc<Runtime>, encoded: Encoded) -> ObjectRef {
     let (task, _) = context::next_child(&runtime.root);
     let id = model::ObjectId::of(task, 0);
-    let content = match encoded.content {
-        Content::Inline(bytes) => Content::Inline(bytes),
-        Content::Stored(place) => Content::Stored(place),
-    };
-    let slot = runtime.put(id, content, &encoded.refs);
+    let slot = runtime.put(id, encoded.content, &encoded.refs);
     ObjectRef::holding(runtime, slot, id)
 }
 

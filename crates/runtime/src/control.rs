@@ -152,15 +152,15 @@ impl Runtime {
     fn on_message(&self, message: FromNode) {
         match message {
             FromNode::Welcome(_) | FromNode::Refused(_) => {}
-            FromNode::Granted { number, worker, pid, gpus: _, rings } => self.with_state(|state| {
-                self.add_rings(state, worker, pid, rings);
+            FromNode::Granted { number, worker, rings, .. } => self.with_state(|state| {
+                self.add_rings(state, worker, rings);
                 state.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.effects);
             }),
             FromNode::Revoke { number } => {
                 self.with_state(|state| state.owner.on_lease_revoked(number, &mut state.effects))
             }
             FromNode::Linked { peer, rings, job: _ } => {
-                self.with_state(|state| self.add_rings(state, peer, 0, Some(rings)))
+                self.with_state(|state| self.add_rings(state, peer, Some(rings)))
             }
             FromNode::Assigned { gpus, resources, job, namespace, paths } => self.with_state(|state| {
                 *self.job.lock().expect("never poisoned") = job;
@@ -183,8 +183,8 @@ impl Runtime {
             FromNode::Actor { actor, state: place, incarnation } => self.with_state(|state| {
                 let news = match place {
                     ActorPlace::Pending => ActorNews::Pending,
-                    ActorPlace::Alive { worker, pid, rings } => {
-                        self.add_rings(state, worker, pid, rings);
+                    ActorPlace::Alive { worker, rings, .. } => {
+                        self.add_rings(state, worker, rings);
                         ActorNews::Alive(worker)
                     }
                     ActorPlace::Restarting => ActorNews::Restarting,
@@ -226,11 +226,11 @@ impl Runtime {
         result
     }
 
-    fn add_rings(&self, state: &mut State, peer: ProcId, pid: i32, rings: Option<Rings>) {
+    fn add_rings(&self, state: &mut State, peer: ProcId, rings: Option<Rings>) {
         if let Some(rings) = rings
             && !state.link_of.contains_key(&peer)
         {
-            state.add_link(Link::new(&self.segment, peer, pid, rings));
+            state.add_link(Link::new(&self.segment, peer, rings));
             // Frames may have come before we knew the ring; their bit was cleared unseen.
             let at = state.link_of[&peer];
             self.drain_link(state, at);
@@ -256,7 +256,7 @@ impl Runtime {
     }
 
     /// Gives back what we hold of the arena and do not use, beyond `keep_bytes`.
-    fn give_back_room(&self, keep_bytes: u64) {
+    pub(crate) fn give_back_room(&self, keep_bytes: u64) {
         self.enter();
         for store::Extent { offset, length } in self.store.idle_extents(keep_bytes) {
             self.send(&ToNode::ReturnExtent { offset, length });

@@ -45,6 +45,9 @@ pub use waiting::{Interrupts, NoInterrupts, Waited};
 
 use crate::state::State;
 
+/// Offset and length of room in the arena, or why there is none.
+pub(crate) type GrantedExtent = Result<(u64, u64), Box<str>>;
+
 /// One process's part of the engine.
 pub struct Runtime {
     /// This process.
@@ -80,7 +83,7 @@ pub struct Runtime {
     pub(crate) resolved: AtomicU32,
     pub(crate) drains: AtomicU64,
     pub(crate) pump: pump::Pump,
-    pub(crate) extents: Mutex<Vec<Result<(u64, u64), Box<str>>>>,
+    pub(crate) extents: Mutex<Vec<GrantedExtent>>,
     pub(crate) extent_arrived: Condvar,
     pub(crate) answers: control::Answers,
     pub(crate) logs: control::Logs,

@@ -12,7 +12,6 @@ use wire::frame::{DEFINE, FAR, FRAME_BYTES_MAX, Header};
 
 pub(crate) struct Link {
     pub(crate) peer: ProcId,
-    pub(crate) pid: i32,
     pub(crate) in_bit: u16,
     out_bit: u16,
     pub(crate) rings: Duplex,
@@ -37,10 +36,9 @@ pub(crate) struct Link {
 pub(crate) struct Busy;
 
 impl Link {
-    pub(crate) fn new(segment: &Arc<Segment>, peer: ProcId, pid: i32, rings: Rings) -> Self {
+    pub(crate) fn new(segment: &Arc<Segment>, peer: ProcId, rings: Rings) -> Self {
         Self {
             peer,
-            pid,
             in_bit: rings.in_bit,
             out_bit: rings.out_bit,
             rings: segment.duplex(rings.out, rings.inward),

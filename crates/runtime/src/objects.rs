@@ -43,6 +43,9 @@ pub(crate) struct LoopWatch {
 /// How long `put` waits for room before it gives up.
 const ROOM_WAIT: Duration = Duration::from_secs(10);
 
+/// Room that a process keeps for itself, free or not, when it asks for more.
+const KEEP_BYTES: u64 = 64 << 20;
+
 impl Runtime {
     /// Keeps a value; returns its slot, with one handle.
     pub fn put(&self, id: ObjectId, content: Content, contains: &[Slot]) -> Slot {
@@ -72,6 +75,7 @@ impl Runtime {
                 Ok(reservation) => return Ok(reservation),
                 Err(need) => need.length,
             };
+            self.give_back_room(KEEP_BYTES);
             let mut arrived = self.extents.lock().expect("never poisoned");
             arrived.clear();
             self.send(&ToNode::WantExtent { length: need });

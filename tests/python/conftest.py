@@ -1,0 +1,240 @@
+"""What every test on real processes needs: sessions, drivers of their own, and a look at what is left behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import eagleray as ray
+
+# A daemon of the user's own must neither be joined nor be disturbed.
+for _name in ("RAY_ADDRESS", "EAGLERAY_ADDRESS"):
+    os.environ.pop(_name, None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_folder(tmp_path_factory):
+    """Sessions of the tests live in a folder of their own, where no daemon listens."""
+    folder = tmp_path_factory.mktemp("eagleray")
+    old = os.environ.get("EAGLERAY_TMPDIR")
+    os.environ["EAGLERAY_TMPDIR"] = str(folder)
+    yield folder
+    if old is None:
+        os.environ.pop("EAGLERAY_TMPDIR")
+    else:
+        os.environ["EAGLERAY_TMPDIR"] = old
+
+
+@pytest.fixture
+def ray_session():
+    """A fresh session with two CPUs, and none of another test."""
+    ray.shutdown()
+    yield ray.init(num_cpus=2)
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def shared_ray():
+    """One session with two CPUs for all tests of a file that leave nothing behind in it."""
+    ray.shutdown()
+    yield ray.init(num_cpus=2)
+    ray.shutdown()
+
+
+@pytest.fixture
+def no_session():
+    """Nothing is started; whatever the test starts is ended."""
+    ray.shutdown()
+    yield
+    ray.shutdown()
+
+
+def wait_until(is_true, *, seconds=20.0, what="the condition"):
+    """Polls until `is_true()`; returns its value. The limit is generous: reaching it is a failure."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = is_true()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"
+        time.sleep(0.01)
+
+
+@pytest.fixture(name="wait_until")
+def wait_until_fixture():
+    return wait_until
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process as /proc shows it."""
+
+    pid: int
+    parent: int
+    state: str
+    command: str
+
+
+def processes():
+    """Every process of this machine that is not a zombie."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (folder / "stat").read_text()
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        state, parent = stat.rpartition(")")[2].split()[:2]
+        if state != "Z":
+            found.append(Process(int(folder.name), int(parent), state, command))
+    return found
+
+
+def descendants(pid):
+    """The process's children, theirs, and so on."""
+    everyone = processes()
+    found, front = [], {pid}
+    while front:
+        new = [process for process in everyone if process.parent in front]
+        found += new
+        front = {process.pid for process in new}
+    return found
+
+
+def is_alive(pid):
+    """Whether the process runs; a zombie does not."""
+    return any(process.pid == pid for process in processes())
+
+
+class Leaks:
+    """What a session may have left behind."""
+
+    descendants = staticmethod(descendants)
+    is_alive = staticmethod(is_alive)
+
+    @staticmethod
+    def check(pids, *folders, seconds=20.0):
+        """Fails unless all these processes and folders are gone within the time."""
+
+        def is_clean():
+            return not any(is_alive(pid) for pid in pids) and not any(Path(folder).exists() for folder in folders)
+
+        deadline = time.monotonic() + seconds
+        while not is_clean():
+            left = [process for process in processes() if process.pid in set(pids)]
+            kept = [folder for folder in folders if Path(folder).exists()]
+            assert time.monotonic() < deadline, f"left behind after {seconds} s: {left} {kept}"
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def leaks():
+    """Looks for processes and folders that outlive their session."""
+    return Leaks
+
+
+class Driver:
+    """A program of its own. `say` gives it a line, `hear` waits for one."""
+
+    def __init__(self, process):
+        self.process = process
+        self.pid = process.pid
+
+    def hear(self):
+        """The next line it prints; empty at its end."""
+        return self.process.stdout.readline().rstrip("\n")
+
+    def hear_until(self, prefix):
+        """The rest of the next line that begins so."""
+        seen = []
+        while True:
+            line = self.process.stdout.readline()
+            assert line, f"ended before it said {prefix!r}; it said {seen} and {self.process.stderr.read()}"
+            if line.startswith(prefix):
+                return line[len(prefix) :].strip()
+            seen.append(line)
+
+    def say(self, line):
+        """One line for its standard input."""
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def kill(self, number=signal.SIGKILL):
+        os.kill(self.pid, number)
+
+    def end(self, timeout=40):
+        """Waits for its end: (exit code, rest of stdout, stderr)."""
+        out, err = self.process.communicate(timeout=timeout)
+        return self.process.returncode, out, err
+
+
+class Drivers:
+    """Starts programs that use eagleray, each with a folder for its sessions that nobody else uses."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.started = []
+
+    def environ(self, **more):
+        environ = {**os.environ, "EAGLERAY_TMPDIR": str(self.folder), "PYTHONUNBUFFERED": "1"}
+        environ.update({name: str(value) for name, value in more.items()})
+        return environ
+
+    def start(self, code, *argv, preexec=None, env=None, **popen):
+        """Starts a program; it ends with the test."""
+        head = "import os, sys, time, signal\nimport eagleray as ray\n"
+        process = subprocess.Popen(
+            [sys.executable, "-c", head + textwrap.dedent(code), *map(str, argv)],
+            env=self.environ(**(env or {})),
+            text=True,
+            preexec_fn=preexec,  # noqa: PLW1509
+            **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **popen},
+        )
+        self.started.append(process)
+        return Driver(process)
+
+    def run(self, code, *argv, timeout=40, code_wanted=0, **options):
+        """Runs a program to its end; returns what it printed to stdout and stderr."""
+        code_got, out, err = self.start(code, *argv, **options).end(timeout)
+        assert code_wanted is None or code_got == code_wanted, f"exit code {code_got}\n{out}\n{err}"
+        return out, err
+
+    def command(self, *arguments, timeout=40):
+        """Runs the `eagleray` command."""
+        return subprocess.run(
+            [sys.executable, "-m", "eagleray", *arguments],
+            env=self.environ(),
+            text=True,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def close(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.wait(20)
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+        if (self.folder / "node.sock").exists():
+            self.command("stop")
+
+
+@pytest.fixture
+def drivers():
+    """Programs of their own, for what ends, kills or limits a whole process."""
+    # A socket's path has at most 107 bytes, so the folder stands near the root.
+    made = Drivers(Path(tempfile.mkdtemp(prefix="er-")))
+    yield made
+    made.close()
+    shutil.rmtree(made.folder, ignore_errors=True)
