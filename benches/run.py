@@ -1,5 +1,7 @@
 """Runs the cases on one system in the current interpreter's environment and prints a row per case.
 
+A whole run on eagleray ends with the time of one call split by stage.
+
 python benches/run.py --system eagleray|ray|monarch|dask|multiprocessing|processpool
                       [--case NAME ...] [--strangers N] [--json FILE]
 """
@@ -13,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from cases import CASES, Case
-from launch import end_on_signals, launch_case
+from launch import Failed, end_on_signals, launch, launch_case
 from measure import ROUNDS, Timing, bench_seconds
 from outcome import Outcome
 from processes import adopt_orphans
@@ -37,6 +39,8 @@ def main() -> int:
             print(f"{case.title:<{width}}", end="  ", flush=True)
             outcomes[name] = launch_case(Path(sys.executable), options.system, name, timing, beside=options.strangers)
             print(row(case, outcomes[name]), flush=True)
+        if options.system == "eagleray" and len(options.case) == len(CASES):
+            print(f"\n{stages()}", flush=True)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
     if options.json:
@@ -69,6 +73,14 @@ def row(case: Case, outcome: Outcome) -> str:
         return "-" if outcome.absent else f"error: {outcome.short_error}"
     spread = f"{figure(min(outcome.rounds))} .. {figure(max(outcome.rounds))}"
     return f"{cell(outcome):>12} {case.unit:<9} ({spread})"
+
+
+def stages() -> str:
+    """The time of one call split by stage, or why it cannot be told."""
+    try:
+        return str(launch(Path(sys.executable), "stages.py", []))
+    except Failed as failure:
+        return f"no stages to show: {failure}"
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import sys
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 from cases import CASES
@@ -21,27 +22,33 @@ CALLS = 20_000
 WARM_UP_CALLS = 2_000
 
 
-def main() -> int:
-    """Measure both kinds of call and print a column for each."""
+def main() -> None:
+    """Print the table; with --out, write it to a file as one JSON string instead."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=CALLS)
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    text = stages_in_words(options.calls)
+    if options.out:
+        options.out.write_text(json.dumps(text))
+    else:
+        print(text)
+
+
+def stages_in_words(calls: int) -> str:
+    """The table, or why there is none."""
     try:
         ray = importlib.import_module("eagleray")
         native = importlib.import_module("eagleray._native")
     except ImportError as error:
-        print(f"no stages to show: {error}", file=sys.stderr)
-        return 1
+        return f"no stages to show: {error}"
     if not hasattr(native, "stage_times_start") or not hasattr(native, "stage_times"):
-        print("this build of eagleray does not time its stages", file=sys.stderr)
-        return 0
+        return "no stages to show: this build of eagleray does not time them"
     ray.init()
     try:
-        columns = {title: split(ray, native, name, options.calls) for title, name in KINDS.items()}
+        return stage_table({title: split(ray, native, name, calls) for title, name in KINDS.items()})
     finally:
         ray.shutdown()
-    print(stage_table(columns))
-    return 0
 
 
 def split(ray: Any, native: Any, case: str, calls: int) -> tuple[dict[str, float], float]:
@@ -68,4 +75,4 @@ def stage_table(columns: dict[str, tuple[dict[str, float], float]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

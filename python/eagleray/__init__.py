@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from eagleray import _native
 from eagleray._native import ObjectRef, get, put, wait
 from eagleray._session import init, is_initialized, shutdown
 

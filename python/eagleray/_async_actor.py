@@ -10,12 +10,14 @@ import asyncio
 import inspect
 import selectors
 import threading
-from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eagleray import _native
 from eagleray._async_context import TASK
 from eagleray.exceptions import AsyncioActorExit
+
+if TYPE_CHECKING:
+    from collections import deque
 
 
 class _Server:

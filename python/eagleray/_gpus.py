@@ -26,7 +26,8 @@ def _count() -> int:
         if library.nvmlInit_v2() != 0:
             return 0
         count = ctypes.c_uint(0)
-        found = count.value if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0 else count.value
+        failed = library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0
+        found = 0 if failed else count.value
         library.nvmlShutdown()
     except (OSError, AttributeError):
         return 0

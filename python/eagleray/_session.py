@@ -217,7 +217,7 @@ def _watch_sigterm() -> None:
         SESSION.old_sigterm = signal.signal(signal.SIGTERM, on_sigterm)
 
 
-def shutdown(_exiting_interpreter: bool = False) -> None:
+def shutdown(_exiting_interpreter: bool = False) -> None:  # noqa: FBT001, FBT002
     """End the session; what still runs is ended, refs and handles become invalid. Does nothing without a session."""
     if not _native.is_driver():
         if _native.is_joined():
@@ -250,4 +250,4 @@ def is_initialized() -> bool:
     return bool(_native.is_joined())
 
 
-atexit.register(shutdown, True)
+atexit.register(shutdown)

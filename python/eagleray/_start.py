@@ -158,19 +158,15 @@ def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
         )
     gpus = visible_gpus()
     cpus = usable_cpus() if wants.num_cpus is None else wants.num_cpus
-    given = {
-        "num_cpus": cpus,
-        "num_gpus": len(gpus) if wants.num_gpus is None else wants.num_gpus,
-        "resources": wants.resources,
-    }
-    _options.task_options(num_cpus=given["num_cpus"], num_gpus=given["num_gpus"], resources=wants.resources or None)
-    amounts = {"CPU": round(given["num_cpus"] * _PARTS), "GPU": round(given["num_gpus"] * _PARTS)}
+    gpu_count = len(gpus) if wants.num_gpus is None else wants.num_gpus
+    _options.task_options(num_cpus=cpus, num_gpus=gpu_count, resources=wants.resources or None)
+    amounts = {"CPU": round(cpus * _PARTS), "GPU": round(gpu_count * _PARTS)}
     for name, amount in wants.resources.items():
         amounts[name] = round(amount * _PARTS)
     amounts["memory"] = int(wants.memory if wants.memory is not None else usable_memory() * 0.7)
     amounts["node:__internal_head__"] = _PARTS
     amounts["node:127.0.0.1"] = _PARTS
-    count = int(given["num_gpus"])
+    count = int(gpu_count)
     names = gpus[:count] if count <= len(gpus) else [str(index) for index in range(count)]
     return {name: amount for name, amount in amounts.items() if amount}, names
 
@@ -183,7 +179,7 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
     store = wants.object_store_memory
     if store is None:
         store = min(int(usable_memory() * 0.3), 200 * 2**30)
-    if not isinstance(store, int) or isinstance(store, bool) or store < 1 << 20:
+    if type(store) is not int or store < 1 << 20:
         raise ValueError(f"object_store_memory must be a whole number of bytes, at least 1 MiB, got {store!r}")
     folder = Path(wants.temp_dir) if wants.temp_dir else base_dir()
     stamp = time.strftime("%Y-%m-%d_%H-%M-%S")

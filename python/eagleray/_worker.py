@@ -198,7 +198,7 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
         sys.modules["random"].seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
-    niceness = os.environ.get("RAY_worker_niceness", "15")
+    niceness = os.environ.get("RAY_worker_niceness", "15")  # noqa: SIM112
     if niceness != "0":
         os.nice(int(niceness))
     from eagleray import _session

@@ -123,7 +123,7 @@ class ActorHandle(_native.ActorCore):
 
     def __new__(cls, actor_id: bytes, meta: _Meta, life: Any) -> ActorHandle:
         """Make a handle; `life` keeps the actor alive, None makes a weak one."""
-        return super().__new__(
+        made: ActorHandle = super().__new__(
             cls,
             actor_id,
             meta.class_id,
@@ -134,6 +134,7 @@ class ActorHandle(_native.ActorCore):
             life,
             meta,
         )
+        return made
 
     def __init__(self, *_: Any) -> None:
         """Nothing is left to do."""
@@ -225,11 +226,9 @@ class ActorClass:
         """Give the same class under other options."""
         return _ConfiguredActor(self, _options.merge_actor_options(self._default_options, overrides))
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
+    def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Make a node of a task graph."""
-        from eagleray.dag import ClassNode
-
-        return ClassNode(self, args, kwargs)
+        raise NotImplementedError("task graphs made by bind() are not available in this version")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as class and options."""
@@ -319,11 +318,9 @@ class _ConfiguredActor:
         """Make an actor."""
         return self._actor_class._create(self._options, args, kwargs)
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
+    def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Make a node of a task graph."""
-        from eagleray.dag import ClassNode
-
-        return ClassNode(self, args, kwargs)
+        raise NotImplementedError("task graphs made by bind() are not available in this version")
 
     def options(self, **overrides: Any) -> _ConfiguredActor:
         """Give the same class under yet other options."""
@@ -342,7 +339,7 @@ def _checked_name(name: Any) -> str:
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     """Find an actor by name. The handle is weak: it does not keep the actor alive."""
-    if not isinstance(name, str) or not name.strip():
+    if not name or type(name) is not str or not name.strip():
         raise ValueError("Please supply a non-empty value to get_actor")
     if namespace is not None:
         from eagleray._start import checked_namespace

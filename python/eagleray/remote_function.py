@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from eagleray import _native, _options
 from eagleray._signature import compile_signature
@@ -76,11 +76,9 @@ class RemoteFunction:
         """Give the same function under other options."""
         return _Configured(self, _options.merge_task_options(self._default_options, overrides))
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
+    def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Make a node of a task graph."""
-        from eagleray.dag import FunctionNode
-
-        return FunctionNode(self, args, kwargs)
+        raise NotImplementedError("task graphs made by bind() are not available in this version")
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> None:
         """Refuse: a remote function is called by `.remote()`."""
@@ -110,11 +108,9 @@ class _Configured:
         self._native = function._make(options)
         self.remote = self._native.remote
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
+    def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Make a node of a task graph."""
-        from eagleray.dag import FunctionNode
-
-        return FunctionNode(self, args, kwargs)
+        raise NotImplementedError("task graphs made by bind() are not available in this version")
 
     def options(self, **overrides: Any) -> _Configured:
         """Give the same function under yet other options."""

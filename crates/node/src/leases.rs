@@ -32,11 +32,13 @@ impl Node {
 
     fn on_granted(&mut self, lease: LeaseId, worker: ProcId, grant: scheduler::Grant) {
         if let Some((actor, incarnation)) = self.actor_leases.get(&lease).copied() {
-            self.assign(worker, lease.owner, &grant, actor_need(self, actor));
+            let job = self.actors.get(actor).map(|record| record.creation.job);
+            self.assign(worker, job, &grant, actor_need(self, actor));
             return self.act(control::Event::Placed { actor, worker, incarnation });
         }
         let need = self.lease_needs.get(&lease).cloned().unwrap_or_default();
-        self.assign(worker, lease.owner, &grant, need);
+        let job = self.procs.get(lease.owner).map(|proc| proc.job);
+        self.assign(worker, job, &grant, need);
         let pid = self.procs.get(worker).map_or(0, |proc| proc.pid);
         match self.link(lease.owner, worker) {
             Ok(rings) => {
@@ -46,13 +48,13 @@ impl Node {
             Err(()) => {
                 // No rings are left for this pair: the worker goes back, the owner asks again.
                 self.schedule(scheduler::Event::LeaseReturned(lease));
+                self.tell(lease.owner, &FromNode::Revoke { number: lease.number });
             }
         }
     }
 
     /// Tells a worker what its lease gives it and for whom it works.
-    fn assign(&mut self, worker: ProcId, owner: ProcId, grant: &scheduler::Grant, need: model::Resources) {
-        let job = self.procs.get(owner).map(|proc| proc.job);
+    fn assign(&mut self, worker: ProcId, job: Option<model::JobId>, grant: &scheduler::Grant, need: model::Resources) {
         let Some(job) = job else { return };
         let driver = self.procs.iter().find_map(|proc| match &proc.kind {
             Kind::Driver { namespace, paths, .. } if proc.job == job => Some((namespace.clone(), paths.clone())),

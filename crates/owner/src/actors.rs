@@ -127,12 +127,17 @@ impl Owner {
     }
 
     /// Sends what may be sent (OWN-5).
-    fn send_calls(&mut self, actor: ActorId, out: &mut Vec<Effect>) {
+    pub(crate) fn send_calls(&mut self, actor: ActorId, out: &mut Vec<Effect>) {
         loop {
             let Some(callee) = self.callees.get(&actor) else { return };
             let CalleeState::Alive(worker) = callee.state else { return };
             let Some(key) = callee.queue.front().copied() else { return };
             if callee.under.len() >= CALLS_AHEAD_MAX {
+                return;
+            }
+            // What was sent to the life before, and whose worker has not been seen to end, goes first (OWN-5).
+            let eldest = callee.under.front().and_then(|eldest| self.task(*eldest)).map(|task| task.stage);
+            if eldest.is_some_and(|stage| !matches!(stage, Stage::Under { worker: on, .. } if on == worker)) {
                 return;
             }
             match self.task(key).map(|task| task.stage) {
@@ -179,10 +184,16 @@ impl Owner {
     }
 
     /// The actor's worker is dead; whether its calls fail depends on what the node says next.
-    pub(crate) fn actor_worker_died(&mut self, worker: ProcId, mut started: impl FnMut(u64) -> bool) {
+    pub(crate) fn actor_worker_died(
+        &mut self,
+        worker: ProcId,
+        mut started: impl FnMut(u64) -> bool,
+        out: &mut Vec<Effect>,
+    ) {
         let Some(actor) = self.actor_of_worker.remove(&worker) else { return };
         let Some(callee) = self.callees.get_mut(&actor) else { return };
-        if callee.state == CalleeState::Alive(worker) {
+        let is_news_to_come = callee.state == CalleeState::Alive(worker);
+        if is_news_to_come {
             callee.state = CalleeState::Awaited;
         }
         let under = callee.under.clone();
@@ -193,6 +204,11 @@ impl Owner {
             {
                 task.stage = Stage::Limbo { started: started(ticket) };
             }
+        }
+        if !is_news_to_come {
+            // The node spoke of the next life before this one's worker was seen to end.
+            self.settle_limbo(actor, out);
+            self.send_calls(actor, out);
         }
     }
 

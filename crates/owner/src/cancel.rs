@@ -22,6 +22,10 @@ impl Owner {
                     self.actor_forgets(actor, key);
                 }
                 self.finish_failed(key, Failure::Cancelled, out);
+                if let Target::Actor(actor) = target {
+                    // It may have been what others behind it waited for.
+                    self.send_calls(actor, out);
+                }
             }
             Stage::Under { worker, .. } => {
                 out.push(Effect::TakeBack { task: key, worker });

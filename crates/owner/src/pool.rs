@@ -142,7 +142,12 @@ impl Owner {
     /// The node wants a lease back: nothing new goes there, what has not started is taken back, and it is returned once it is empty.
     pub fn on_lease_revoked(&mut self, number: u64, out: &mut Vec<Effect>) {
         let Some(index) = self.leases.get(&number).copied() else { return };
-        let Some(lease) = self.pools[index].leases.iter_mut().find(|lease| lease.number == number) else { return };
+        let Some(lease) = self.pools[index].leases.iter_mut().find(|lease| lease.number == number) else {
+            // Never granted: the node cannot give it (no rings are left). It is asked for again when there is need.
+            self.pools[index].requested.retain(|open| *open != number);
+            self.leases.remove(&number);
+            return;
+        };
         lease.revoked = true;
         let worker = lease.worker;
         out.extend(lease.under.iter().skip(1).map(|task| Effect::TakeBack { task: *task, worker }));
@@ -264,7 +269,7 @@ impl Owner {
             }
             self.request_leases(index, out);
         }
-        self.actor_worker_died(worker, started);
+        self.actor_worker_died(worker, started, out);
     }
 
     /// Time passed: gives back what had nothing to do for long.
