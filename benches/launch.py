@@ -116,7 +116,7 @@ def undisturbed() -> Iterator[None]:
 def _environment(scratch: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
     places = dict.fromkeys(("TMPDIR", "RAY_TMPDIR", "HOME"), str(scratch))
-    return kept | places | {"PYTHONDONTWRITEBYTECODE": "1"}
+    return kept | places
 
 
 def _ending(code: int) -> str:

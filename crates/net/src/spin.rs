@@ -100,8 +100,8 @@ impl Spinner {
     }
 
     fn take_token<'a>(&self, page: &'a SpinPage) -> Option<&'a AtomicU32> {
-        // One core is left for whoever is to be waited for.
-        let tokens = &page.tokens[..(self.cores - 1).clamp(1, TOKENS_MAX)];
+        // As many as cores: the one waited for lets its token go only when it has seen the answer.
+        let tokens = &page.tokens[..self.cores.clamp(1, TOKENS_MAX)];
         let mine = u32::from(self.slot) + 1;
         tokens.iter().find(|token| {
             token.load(Ordering::Relaxed) == 0

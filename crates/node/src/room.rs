@@ -7,19 +7,23 @@ use crate::looped::Node;
 
 /// How long a request waits for room that others may give back.
 const PATIENCE_MS: u64 = 300;
+/// Values that outlive the process that made them are looked after this often.
+const SWEEP_MS: u64 = 1_000;
 
 pub(crate) struct Room {
     pub(crate) host: store::Host,
     waiting: Vec<(Tick, ProcId, u64)>,
+    swept: Tick,
 }
 
 impl Room {
     pub(crate) fn new(host: store::Host) -> Self {
-        Self { host, waiting: Vec::new() }
+        Self { host, waiting: Vec::new(), swept: Tick(0) }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Tick> {
-        self.waiting.iter().map(|(deadline, ..)| *deadline).min()
+        let sweep = (self.host.orphaned() > 0).then(|| self.swept.plus_ms(SWEEP_MS));
+        self.waiting.iter().map(|(deadline, ..)| *deadline).chain(sweep).min()
     }
 }
 
@@ -45,6 +49,10 @@ impl Node {
     }
 
     pub(crate) fn retry_room(&mut self, now: Tick) {
+        if now.ms_since(self.room.swept) >= SWEEP_MS && self.room.host.orphaned() > 0 {
+            self.room.swept = now;
+            self.room.host.sweep();
+        }
         if self.room.waiting.is_empty() {
             return;
         }
