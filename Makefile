@@ -38,7 +38,7 @@ bench: build ## calls per second by case, on this machine
 
 .PHONY: bench-peers
 bench-peers: build ## the same cases on Ray, dask, Monarch and multiprocessing, each in its own environment
-	$(BIN)/python benches/against/run.py $(ARGS)
+	$(BIN)/python benches/peers.py $(ARGS)
 
 .PHONY: sim
 sim: ## replay one simulated cluster: make sim SEED=7

@@ -38,15 +38,19 @@ def die_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+def parent_of(pid: int) -> int:
+    """Its parent; OSError if the process is gone."""
+    # The command name may hold spaces and brackets; the parent is the second field after its last bracket.
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def descendants(ancestor: int) -> set[int]:
     """All live or zombie descendants of a process, itself not included."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                # The command name may hold spaces and brackets; the parent is the second field after its last bracket.
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
+                children.setdefault(parent_of(int(entry.name)), []).append(int(entry.name))
     found: set[int] = set()
     to_visit = [ancestor]
     while to_visit:

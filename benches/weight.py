@@ -23,7 +23,7 @@ from typing import Any
 
 from environments import describe
 from launch import end_on_signals, launch
-from processes import adopt_orphans, descendants
+from processes import adopt_orphans, descendants, parent_of
 from systems import RAY_LIKE, SYSTEMS, open_session
 from table import figure
 
@@ -89,11 +89,12 @@ def weigh(system: str, *, daemon: bool) -> Weight:
     before_init = memory_of({me})
     session = open_session(system, address="auto" if daemon else None)
     after_init = memory_of({me})
-    workers = session.worker_pids(session.handle)
+    seen = session.worker_pids(session.handle)
     time.sleep(SETTLE_SECONDS)
     others = descendants(me)
-    # Workers that no task happened to reach yet are known by the title that Ray's processes give themselves.
-    workers = {pid for pid in others if pid in workers or command_of(pid).startswith("ray::")}
+    # Spare workers that no task happened to reach have the parent and the command line of those that one did reach.
+    kinds = {kind_of(pid) for pid in seen & others}
+    workers = {pid for pid in others if kind_of(pid) in kinds}
     worker_memory = memory_of(workers)
     return Weight(
         daemons=memory_of(others - workers),
@@ -134,11 +135,11 @@ def memory_of(pids: set[int]) -> Memory:
     return total
 
 
-def command_of(pid: int) -> str:
-    """Its command line, empty if it is gone."""
+def kind_of(pid: int) -> tuple[int, bytes]:
+    """Parent and command line, which siblings of one kind share; nothing if the process is gone."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    return ""
+        return parent_of(pid), Path(f"/proc/{pid}/cmdline").read_bytes()
+    return 0, b""
 
 
 def cpu_percent(pids: set[int], seconds: float) -> float:

@@ -71,7 +71,12 @@ class Method:
     def remote(self, *args: Any, **kwargs: Any) -> Any: ...
     def options(self, **options: Any) -> Method: ...
     def _with(
-        self, returns: int | None, retries_max: int | None, retry_exceptions: bool | None, name: str | None
+        self,
+        returns: int | None,
+        retries_max: int | None,
+        retry_exceptions: bool | None,
+        retry_filter: bytes | None,
+        name: str | None,
     ) -> Method: ...
     @property
     def _name(self) -> str: ...

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from eagleray import _native
+from eagleray._retries import RetryFilters
 
 WORKER: Worker | None = None
 
@@ -19,8 +20,7 @@ class Worker:
         self.actor: Any = None
         self.actor_id: bytes | None = None
         self.about: dict[str, Any] = {}
-        self.retry_filters: dict[bytes, Any] = {}
-        self._current_filter: dict[str, Any] = {}
+        self._retries = RetryFilters()
         self._calls: dict[bytes, int] = {}
         self._paths: tuple[str, ...] = ()
         self._has_own_omp = "OMP_NUM_THREADS" in os.environ
@@ -68,8 +68,7 @@ class Worker:
             from eagleray._imports import failed_import
 
             raise failed_import("function", name, error) from error
-        self.retry_filters[function_id] = retry_filter
-        self._current_filter[name] = retry_filter
+        self._retries.note(function_id, retry_filter)
         return function
 
     def method(self, name: str) -> Any:
@@ -101,14 +100,17 @@ class Worker:
             from eagleray._imports import failed_import
 
             raise failed_import("actor", about["class_name"], error) from error
-        self._current_filter.update(filters or {})
+        self._retries.note(about["class_id"], filters)
         self.actor = cls.__new__(cls)
         self.actor.__init__(*args, **(kwargs or {}))
         return bool(about["is_async"]) or int(about["concurrency"]) > 1
 
-    def fail(self, error: BaseException, name: str, retries: bool) -> tuple[Any, bool]:  # noqa: FBT001
-        """Make what travels back for an exception, and say whether the call wants it tried again."""
-        from eagleray.exceptions import RayTaskError, UserCodeException
+    def fail(self, error: BaseException, name: str, retries: tuple[bytes, str] | None) -> tuple[Any, bool]:
+        """Make what travels back for an exception, and say whether the call wants it tried again.
+
+        `retries`: which body and method of it say so; None: no exception is worth another run.
+        """
+        from eagleray.exceptions import RayTaskError
 
         actor_repr = None
         actor_id = None
@@ -119,11 +121,7 @@ class Worker:
             except Exception:
                 actor_repr = f"<{type(self.actor).__name__}>"
         made = RayTaskError.from_exception(error, name, os.getpid(), "127.0.0.1", actor_id, actor_repr)
-        again = False
-        if retries:
-            wanted = self._current_filter.get(name)
-            asked = error.__cause__ if isinstance(error, UserCodeException) and error.__cause__ is not None else error
-            again = wanted is None or isinstance(asked, tuple(wanted))
+        again = retries is not None and self._retries.wants(error, *retries)
         _flush()
         return made, again
 

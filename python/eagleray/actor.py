@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from eagleray import _native, _options
+from eagleray._retries import export_filter, filter_of
 from eagleray._signature import compile_constructor, compile_signature
 from eagleray.exceptions import AsyncioActorExit
 
@@ -176,9 +177,14 @@ def handle_from_spec(actor_id: bytes, spec: bytes) -> ActorHandle:
 def _method_options(bound: Any, **options: Any) -> Any:
     checked = _options.method_options(**options)
     retry = checked.get("retry_exceptions")
-    returns = checked.get("num_returns")
+    # Also for True: it may stand against a list that the method was decorated with.
+    retry_filter = export_filter(retry) if retry else None
     return bound._with(
-        returns, checked.get("max_task_retries"), None if retry is None else bool(retry), checked.get("name")
+        checked.get("num_returns"),
+        checked.get("max_task_retries"),
+        None if retry is None else bool(retry),
+        retry_filter,
+        checked.get("name"),
     )
 
 
@@ -251,8 +257,7 @@ class ActorClass:
         for method_name, value in _methods_of(self._cls).items():
             own: dict[str, Any] = getattr(getattr(value, "__func__", value), "__ray_method_options__", {})
             retry = own.get("retry_exceptions", self._default_options.get("retry_exceptions"))
-            if isinstance(retry, (list, tuple)):
-                filters[f"{self._cls.__name__}.{method_name}"] = tuple(retry)
+            filters[method_name] = filter_of(retry)
         try:
             body = _pickle.dumps_function((self._cls, filters))
         except Exception as error:

@@ -118,7 +118,10 @@ impl Actors {
         let options = &creation.options;
         match self.names.get(&options.namespace, &options.name).filter(|_| !options.name.is_empty()) {
             None => Registered::Created(creation.actor),
-            Some(holder) if creation.get_if_exists => Registered::Existing(holder),
+            // One that crashed may still hold its name; nobody is helped by a handle on it.
+            Some(holder) if creation.get_if_exists && self.records[&holder].death().is_none() => {
+                Registered::Existing(holder)
+            }
             Some(_) => Registered::NameTaken,
         }
     }

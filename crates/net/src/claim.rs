@@ -10,6 +10,10 @@ use crate::sync::{AtomicU32, Ordering};
 /// Calls that one ring can have under way.
 pub const CLAIMS: usize = 256;
 
+/// In place of an index: a call without a word. It cannot be taken back, and after its worker's death nobody knows whether it ran. For
+/// calls on actors that serve more at once than a ring has words.
+pub const UNCLAIMED: u16 = u16::MAX;
+
 const QUEUED: u32 = 1;
 const RUNNING: u32 = 2;
 const TAKEN: u32 = 3;
@@ -55,6 +59,9 @@ impl Claims {
 
     /// The call is over (answered, taken back, or its worker is dead): its word may be used again.
     pub fn release(&mut self, index: u16) {
+        if index == UNCLAIMED {
+            return;
+        }
         debug_assert!(!self.free.contains(&index) || cfg!(not(debug_assertions)));
         self.free.push(index);
     }
@@ -63,13 +70,13 @@ impl Claims {
     #[must_use]
     pub fn take_back(&self, index: u16, word: Word) -> bool {
         let taken = (word.0 & !STATE) | TAKEN;
-        self.word(index).compare_exchange(word.0, taken, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        index != UNCLAIMED && self.word(index).compare_exchange(word.0, taken, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Whether the worker has started the call (CLAIM-2).
+    /// Whether the worker has started the call, as far as one can know (CLAIM-2).
     #[must_use]
     pub fn has_started(&self, index: u16, word: Word) -> bool {
-        self.word(index).load(Ordering::Acquire) == (word.0 & !STATE) | RUNNING
+        index == UNCLAIMED || self.word(index).load(Ordering::Acquire) == (word.0 & !STATE) | RUNNING
     }
 
     /// How many words are in use.
@@ -102,6 +109,9 @@ impl TheirClaims {
     #[must_use]
     #[inline]
     pub fn start(self, index: u16, word: Word) -> bool {
+        if index == UNCLAIMED {
+            return true;
+        }
         let running = (word.0 & !STATE) | RUNNING;
         // SAFETY: valid by the contract of `new`.
         let words = unsafe { &*self.0 };
@@ -134,6 +144,18 @@ mod tests {
         assert!(theirs.start(index, word2));
         assert!(!claims.take_back(index, word2));
         assert!(claims.has_started(index, word2));
+    }
+
+    #[test]
+    fn a_call_without_a_word_runs_and_cannot_be_taken_back() {
+        let words = words();
+        // SAFETY: the words outlive both sides.
+        let (mut claims, theirs) = unsafe { (Claims::new(&raw const *words), TheirClaims::new(&raw const *words)) };
+        assert!(!claims.take_back(UNCLAIMED, Word(0)));
+        assert!(theirs.start(UNCLAIMED, Word(0)));
+        assert!(claims.has_started(UNCLAIMED, Word(0)));
+        claims.release(UNCLAIMED);
+        assert_eq!(claims.in_use(), 0);
     }
 
     #[test]

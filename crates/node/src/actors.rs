@@ -78,7 +78,7 @@ impl Node {
         };
         let class_name = creation.options.class_name.clone();
         if let Some(proc) = self.procs.get_mut(worker) {
-            proc.class_name = class_name;
+            proc.shown_as = Some(class_name);
         }
         self.tell(worker, &message);
     }
@@ -99,6 +99,10 @@ impl Node {
             control::ActorState::Pending => ActorPlace::Pending,
             control::ActorState::Restarting => ActorPlace::Restarting,
             control::ActorState::Dead(death) => ActorPlace::Dead(death.clone()),
+            // A restarted actor is on its way until its constructor has returned: calls without retries fail meanwhile.
+            control::ActorState::Alive { .. } if view.incarnation > 0 && !self.is_built(view.actor) => {
+                ActorPlace::Restarting
+            }
             control::ActorState::Alive { worker } => {
                 let pid = self.procs.get(*worker).map_or(0, |proc| proc.pid);
                 match self.link(to, *worker) {
@@ -108,6 +112,19 @@ impl Node {
             }
         };
         self.tell(to, &FromNode::Actor { actor: view.actor, state: place, incarnation: view.incarnation });
+    }
+
+    fn is_built(&self, actor: ActorId) -> bool {
+        self.actors.get(actor).is_some_and(|record| record.is_built)
+    }
+
+    /// A worker says that its actor's constructor has returned.
+    pub(crate) fn on_actor_built(&mut self, actor: ActorId, worker: ProcId) {
+        self.act(control::Event::Built { actor, worker });
+        let view = self.actors.view(actor);
+        if view.incarnation > 0 {
+            self.publish(&view);
+        }
     }
 
     pub(crate) fn watch_actor(&mut self, actor: ActorId, by: ProcId) {

@@ -25,7 +25,6 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use model::{NodeId, Resources};
 use net::unix;
@@ -55,6 +54,8 @@ pub struct Options {
     pub prestart: u32,
     /// An idle worker beyond those is ended after this long.
     pub idle_ms_max: u64,
+    /// How long an ending worker may take for its exit handlers before it is killed.
+    pub grace_ms_max: u64,
     /// Whether the session's folder stays when the node ends.
     pub keep_session: bool,
     /// Its id, and the seed for jobs' root tasks.
@@ -154,6 +155,3 @@ impl Handle {
         self.thread.lock().expect("never poisoned").as_ref().is_some_and(|thread| !thread.is_finished())
     }
 }
-
-/// How long an ending worker may take for its exit handlers.
-pub(crate) const GRACE: Duration = Duration::from_secs(30);

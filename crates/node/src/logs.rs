@@ -148,9 +148,10 @@ impl Node {
     }
 
     fn send_lines(&mut self, id: ProcId, is_error: bool, lines: Vec<String>) {
-        let Some((pid, job)) = self.procs.any(id).map(|proc| (proc.pid, proc.job)) else { return };
-        let name = self.segment.proc(id.slot).label();
-        let message = FromNode::Log(LogLines { pid, name: name.into(), is_error, lines });
+        let Some(proc) = self.procs.any(id) else { return };
+        let (pid, job) = (proc.pid, proc.job);
+        let name = proc.shown_as.clone().unwrap_or_else(|| self.segment.proc(id.slot).label().into());
+        let message = FromNode::Log(LogLines { pid, name, is_error, lines });
         for (driver, conn) in self.listeners(Some(job)) {
             if self.conns.get_mut(conn).is_some_and(|conn| conn.outbox.len() < UNREAD_LOGS_MAX) {
                 self.tell(driver, &message);

@@ -42,7 +42,12 @@ impl Node {
             ToNode::WatchActor { actor } => self.watch_actor(actor, who),
             ToNode::KillActor { actor, no_restart } => self.act(control::Event::KillRequested { actor, no_restart }),
             ToNode::ActorOutOfScope { actor } => self.act(control::Event::OutOfScope(actor)),
-            ToNode::ActorBuilt { actor } => self.act(control::Event::Built { actor, worker: who }),
+            ToNode::ActorBuilt { actor, shown_as } => {
+                if let Some(proc) = self.procs.get_mut(who) {
+                    proc.shown_as = Some(shown_as);
+                }
+                self.act(control::Event::Built { actor, worker: who });
+            }
             ToNode::ActorBuildFailed { actor, error } => {
                 self.act(control::Event::BuildFailed { actor, worker: who, error: error.into() });
             }
@@ -50,6 +55,9 @@ impl Node {
                 self.act(control::Event::Leaving { worker: who });
                 if let Some(proc) = self.procs.get_mut(who) {
                     proc.ending.get_or_insert_with(|| "it left by itself (INTENDED_USER_EXIT)".into());
+                    if proc.shown_as.is_some() {
+                        self.give_time_to_end(who);
+                    }
                 }
             }
             ToNode::Export { function, body } => self.export(function, body),

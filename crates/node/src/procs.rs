@@ -46,7 +46,8 @@ pub(crate) struct Proc {
     /// Why it is being ended, if it is.
     pub(crate) ending: Option<Box<str>>,
     pub(crate) waits: Vec<WaitRecord>,
-    pub(crate) class_name: Box<str>,
+    /// Of one that serves an actor: what marks its output.
+    pub(crate) shown_as: Option<Box<str>>,
     pidfd: Option<OwnedFd>,
 }
 
@@ -128,7 +129,7 @@ impl Node {
             is_dead: false,
             ending: None,
             waits: Vec::new(),
-            class_name: "".into(),
+            shown_as: None,
             pidfd: None,
         };
         self.procs.table.insert(slot, proc);
@@ -277,11 +278,16 @@ impl Node {
         let (pid, is_starting) = (proc.pid, proc.kind == Kind::Starting);
         if gracefully && !is_starting {
             self.tell(id, &FromNode::Exit { gracefully: true });
-            let at = net::clock::now().plus_ms(crate::GRACE.as_millis() as u64);
-            self.procs.overdue.entry(at).or_default().push(id);
+            self.give_time_to_end(id);
         } else if pid > 0 {
             self.zygote_kill(pid);
         }
+    }
+
+    /// A worker runs its exit handlers: it is killed if it takes too long.
+    pub(crate) fn give_time_to_end(&mut self, id: ProcId) {
+        let at = net::clock::now().plus_ms(self.options.grace_ms_max);
+        self.procs.overdue.entry(at).or_default().push(id);
     }
 
     pub(crate) fn end_overdue(&mut self, now: Tick) {

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use model::{ActorDeath, ActorId, Failure, ProcId, TaskKey};
 
 use crate::tasks::Stage;
-use crate::{Effect, Owner};
+use crate::{Effect, Owner, Slot};
 
-/// Calls sent ahead to one actor.
+/// Calls sent ahead to one actor, beside those that it runs at once.
 const CALLS_AHEAD_MAX: usize = 192;
 
 /// What the node says about an actor.
@@ -43,6 +43,8 @@ pub struct Callee {
     pub state: CalleeState,
     /// Whether calls must be sent in the order of submission.
     pub is_ordered: bool,
+    /// Calls that may be there and have not ended.
+    under_max: usize,
     incarnation: u32,
     queue: VecDeque<TaskKey>,
     under: VecDeque<TaskKey>,
@@ -62,10 +64,26 @@ impl Owner {
         self.callees.entry(actor).or_insert_with(|| Callee {
             state: CalleeState::Awaited,
             is_ordered,
+            under_max: CALLS_AHEAD_MAX,
             incarnation: 0,
             queue: VecDeque::new(),
             under: VecDeque::new(),
         });
+    }
+
+    /// The actor runs this many calls at once: so many of ours may be there, since each may wait for a later one.
+    pub fn on_concurrency_known(&mut self, actor: ActorId, calls: usize) {
+        if let Some(callee) = self.callees.get_mut(&actor) {
+            callee.under_max = calls.saturating_add(CALLS_AHEAD_MAX);
+        }
+    }
+
+    /// The call was made through a handle that keeps the actor alive: so does the call, until it ends.
+    pub fn on_call_holds(&mut self, key: TaskKey, life: Slot) {
+        if let Some(task) = self.task_mut(key) {
+            task.life = Some(life);
+            self.hold(life);
+        }
     }
 
     /// What we know of an actor.
@@ -111,7 +129,7 @@ impl Owner {
         }
         let Some(task) = self.task_mut(key) else { return };
         task.stage = Stage::Queued;
-        let may_wait = task.retries_left != 0;
+        let may_wait = task.may_wait_for_restart();
         match self.callees.get(&actor).map(|callee| &callee.state) {
             Some(CalleeState::Dead(death)) => {
                 let failure = Failure::ActorDied(actor, death.clone());
@@ -132,7 +150,7 @@ impl Owner {
             let Some(callee) = self.callees.get(&actor) else { return };
             let CalleeState::Alive(worker) = callee.state else { return };
             let Some(key) = callee.queue.front().copied() else { return };
-            if callee.under.len() >= CALLS_AHEAD_MAX {
+            if callee.under.len() >= callee.under_max {
                 return;
             }
             // What was sent to the life before, and whose worker has not been seen to end, goes first (OWN-5).
@@ -268,7 +286,7 @@ impl Owner {
             };
             if task.cancelled {
                 self.finish_failed(key, Failure::Cancelled, out);
-            } else if task.retries_left == 0 {
+            } else if !task.may_wait_for_restart() || (started && task.retries_left == 0) {
                 self.finish_failed(key, Failure::ActorUnavailable { actor, may_have_run: started }, out);
             } else {
                 // OWN-4: what did not start costs no retry.
@@ -288,7 +306,7 @@ impl Owner {
         let Some(callee) = self.callees.get(&actor) else { return };
         let queued: Vec<TaskKey> = callee.queue.iter().copied().collect();
         for key in queued {
-            if self.task(key).is_some_and(|task| task.stage == Stage::Queued && task.retries_left == 0) {
+            if self.task(key).is_some_and(|task| task.stage == Stage::Queued && !task.may_wait_for_restart()) {
                 self.actor_forgets(actor, key);
                 self.finish_failed(key, Failure::ActorUnavailable { actor, may_have_run: false }, out);
             }

@@ -70,6 +70,15 @@ pub struct Task {
     pub retries_left: i32,
     /// Somebody cancelled it: it is never tried again.
     pub cancelled: bool,
+    /// The object that stands for the actor it calls, held until it ends.
+    pub(crate) life: Option<Slot>,
+}
+
+impl Task {
+    /// Whether a call on an actor waits while the actor restarts. One whose last retry is charged already was promised that run.
+    pub(crate) fn may_wait_for_restart(&self) -> bool {
+        self.spec.template.retries_max != 0
+    }
 }
 
 impl Owner {
@@ -98,6 +107,7 @@ impl Owner {
             returns: SmallVec::new(),
             retries_left,
             cancelled: false,
+            life: None,
         };
         let (slot, generation) = self.tasks.insert(task);
         let key = TaskKey::new(slot, generation);
@@ -292,7 +302,7 @@ impl Owner {
                 self.resolve(*slot, value.clone(), SmallVec::new(), out);
             }
         }
-        for slot in task.spec.deps.iter().chain(&task.spec.contains) {
+        for slot in task.spec.deps.iter().chain(&task.spec.contains).chain(&task.life) {
             self.release(*slot, out);
         }
     }

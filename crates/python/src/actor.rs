@@ -44,7 +44,7 @@ pub(crate) struct ActorCore {
 impl ActorCore {
     /// `methods`: name to (signature, returns, retries, retry_exceptions, display name).
     #[new]
-    #[pyo3(signature = (actor_id, class_id, methods, pending_max, callee, is_ordered, life, meta))]
+    #[pyo3(signature = (actor_id, class_id, methods, pending_max, callee, is_ordered, concurrency, life, meta))]
     #[expect(clippy::too_many_arguments, reason = "called from one place")]
     fn new(
         py: Python<'_>,
@@ -54,6 +54,7 @@ impl ActorCore {
         pending_max: usize,
         callee: String,
         is_ordered: bool,
+        concurrency: usize,
         life: Option<Py<ObjectRef>>,
         meta: Py<PyAny>,
     ) -> PyResult<Self> {
@@ -84,7 +85,7 @@ impl ActorCore {
             table.insert(name, Arc::new(info));
         }
         let runtime = session::current_or_start(py)?;
-        runtime.watch_actor(actor, is_ordered);
+        runtime.watch_actor(actor, is_ordered, concurrency);
         let class = Arc::new(ClassInfo { methods: table, pending_max, callee });
         Ok(Self { actor, class, runtime, life, _meta: meta })
     }
@@ -163,7 +164,11 @@ impl Method {
         }
         let payload = encode_args(&handle.runtime, args, kwargs, &self.info.template.name)?;
         let target = Target::Actor(handle.actor);
-        let result = submit(py, &handle.runtime, &self.info.template, target, payload, handle.class.pending_max);
+        let held = submit::Held {
+            life: handle.life.as_ref().and_then(|life| life.get().slot_in(&handle.runtime)),
+            pending_max: handle.class.pending_max,
+        };
+        let result = submit(py, &handle.runtime, &self.info.template, target, payload, held);
         runtime::Stage::Submit.add(clock);
         result
     }
@@ -176,17 +181,19 @@ impl Method {
         )))
     }
 
-    /// The same method under other options.
+    /// The same method under other options. `retry_filter` names the exported exceptions to retry.
     fn _with(
         &self,
         py: Python<'_>,
         returns: Option<u32>,
         retries_max: Option<i32>,
         retry_exceptions: Option<bool>,
+        retry_filter: Option<&[u8]>,
         name: Option<String>,
     ) -> Self {
         let old = &self.info.template;
         let template = Template {
+            function: retry_filter.and_then(|id| FunctionId::from_slice(id).ok()).unwrap_or(old.function),
             returns: returns.unwrap_or(old.returns),
             retries_max: retries_max.unwrap_or(old.retries_max),
             retry_exceptions: retry_exceptions.unwrap_or(old.retry_exceptions),

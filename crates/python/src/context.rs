@@ -15,6 +15,7 @@ thread_local! {
     static TASK: Cell<Option<(TaskId, u64)>> = const { Cell::new(None) };
     static ENCODED: RefCell<Option<Vec<Slot>>> = const { RefCell::new(None) };
     static DECODED: RefCell<Option<Vec<Slot>>> = const { RefCell::new(None) };
+    static IS_EXITING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Children of the process's root task.
@@ -40,6 +41,21 @@ pub(crate) fn current_task() -> Option<TaskId> {
 /// This thread starts a task, or goes back to one.
 pub(crate) fn set_task(id: Option<TaskId>) -> Option<TaskId> {
     TASK.with(|task| task.replace(id.map(|id| (id, 0))).map(|(id, _)| id))
+}
+
+/// Whether the call that runs on this thread asked its actor to end; asking lowers the flag.
+pub(crate) fn take_exiting() -> bool {
+    IS_EXITING.with(|exiting| exiting.replace(false))
+}
+
+/// The call that runs on this thread asks its actor to end.
+pub(crate) fn set_exiting() {
+    IS_EXITING.with(|exiting| exiting.set(true));
+}
+
+/// Whether a value is being encoded on this thread, so that references in it are counted.
+pub(crate) fn is_encoding() -> bool {
+    ENCODED.with(|refs| refs.borrow().is_some())
 }
 
 /// Collects the references that `encode` names.

@@ -120,7 +120,7 @@ fn build_actor(
                 return Err(error);
             }
             let name = format!("{}.__init__", options.class_name);
-            let failure = worker.call_method1("fail", (error.into_value(py), name, false))?;
+            let failure = worker.call_method1("fail", (error.into_value(py), name, py.None()))?;
             let (error, _): (Bound<'_, PyAny>, bool) = failure.extract()?;
             runtime.built(build.actor, Err(error_bytes(runtime, &error)?));
             Ok(false)
@@ -315,8 +315,10 @@ fn reply_body(
             if was_cancelled || is_interrupt {
                 Value::write_failure(&Failure::Cancelled, &mut body);
             } else {
-                let failure =
-                    worker.call_method1("fail", (error.into_value(py), &*template.name, template.retry_exceptions))?;
+                let retries = template
+                    .retry_exceptions
+                    .then(|| (PyBytes::new(py, &template.function.0), PyString::new(py, &template.method)));
+                let failure = worker.call_method1("fail", (error.into_value(py), &*template.name, retries))?;
                 let (error, retry): (Bound<'_, PyAny>, bool) = failure.extract()?;
                 let bytes = error_bytes(runtime, &error)?;
                 Value::Raised { error: &bytes, retry }.write(&mut body);

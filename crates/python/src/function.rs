@@ -1,6 +1,6 @@
 //! HOT: `f.remote(...)`: arguments to bytes, one submission, refs back.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use model::{FunctionId, Need, Quantity, Resources, Template};
 use owner_target::Target;
@@ -219,7 +219,8 @@ pub(crate) struct Function {
     prepare: Py<PyAny>,
     template: Template,
     callee: String,
-    ready: Mutex<Option<(usize, Arc<Template>)>>,
+    /// The template of one session. The weak pointer keeps that session's address from being used again by the next one.
+    ready: Mutex<Option<(Weak<Runtime>, Arc<Template>)>>,
 }
 
 #[pymethods]
@@ -273,9 +274,8 @@ impl Function {
 impl Function {
     /// The template with the body's id; the body is exported once per session.
     fn template_in(&self, py: Python<'_>, runtime: &Arc<Runtime>) -> PyResult<Arc<Template>> {
-        let session = Arc::as_ptr(runtime) as usize;
         if let Some((known, template)) = &*self.ready.lock().expect("never poisoned")
-            && *known == session
+            && known.as_ptr() == Arc::as_ptr(runtime)
         {
             return Ok(template.clone());
         }
@@ -283,7 +283,7 @@ impl Function {
         let function =
             FunctionId::from_slice(id.as_bytes()).map_err(|error| PyTypeError::new_err(error.to_string()))?;
         let template = Arc::new(Template { function, ..self.template.clone() });
-        *self.ready.lock().expect("never poisoned") = Some((session, template.clone()));
+        *self.ready.lock().expect("never poisoned") = Some((Arc::downgrade(runtime), template.clone()));
         Ok(template)
     }
 }

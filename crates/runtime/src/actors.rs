@@ -47,7 +47,8 @@ impl Runtime {
         let ActorCreation { actor, life, options, get_if_exists, spec, contains } = creation;
         let has_name = !options.name.is_empty();
         let is_detached = options.lifetime == model::Lifetime::Detached;
-        let is_ordered = !options.is_async && options.concurrency <= 1;
+        let concurrency = options.concurrency;
+        let is_ordered = !options.is_async && concurrency <= 1;
         if has_name {
             self.expect_registration(actor);
         }
@@ -60,6 +61,7 @@ impl Runtime {
             }
             self.cells.set(slot, net::Readiness::Value);
             state.owner.on_handle_made(actor, is_ordered);
+            state.owner.on_concurrency_known(actor, concurrency as usize);
             state.watched.insert(actor);
             slot
         };
@@ -82,9 +84,10 @@ impl Runtime {
     }
 
     /// We hold a handle on this actor: its whereabouts are asked for, once.
-    pub fn watch_actor(&self, actor: ActorId, is_ordered: bool) {
+    pub fn watch_actor(&self, actor: ActorId, is_ordered: bool, concurrency: usize) {
         let mut state = self.state.lock().expect("never poisoned");
         state.owner.on_handle_made(actor, is_ordered);
+        state.owner.on_concurrency_known(actor, concurrency);
         if state.watched.insert(actor) {
             drop(state);
             self.send(&ToNode::WatchActor { actor });

@@ -253,7 +253,12 @@ fn write_call(
         return Ok(None);
     }
     let number = link.number_of(&task.spec.template).map_err(|Busy| WriteError::Busy)?;
-    let (index, word) = link.rings.claims.give().ok_or(WriteError::Busy)?;
+    let (index, word) = match (link.rings.claims.give(), task.spec.target) {
+        (Some(claim), _) => claim,
+        // An actor may serve more calls at once than there are words; the last one may be what all others wait for.
+        (None, owner::Target::Actor(_)) => (net::claim::UNCLAIMED, Word(0)),
+        (None, owner::Target::Pool) => return Err(WriteError::Busy),
+    };
     scratch.clear();
     let call = frame::Call { claim_word: word.0, template: number, task: task.spec.id, payload: &task.spec.payload };
     call.write(scratch);

@@ -346,7 +346,10 @@ impl Runtime {
 
     /// Somebody wants a task interrupted.
     pub(crate) fn on_interrupt(&self, state: &mut State, task: TaskId, recursive: bool) {
-        if !state.running.contains(&task) {
+        self.drain(state);
+        // One that has come but not started was not taken back: it has no claim word, and ends when its turn comes.
+        let is_here = state.running.contains(&task) || state.incoming.iter().any(|incoming| incoming.task == task);
+        if !is_here {
             return;
         }
         state.interrupted.insert(task);
@@ -399,17 +402,27 @@ impl Runtime {
         self.state.lock().expect("never poisoned").assigned.clone().unwrap_or_default()
     }
 
-    /// The actor was built, or not: the error as a value.
-    pub fn built(&self, actor: ActorId, result: Result<(), Vec<u8>>) {
+    /// The actor was built, and shows itself like this; or it was not: the error as a value.
+    pub fn built(&self, actor: ActorId, result: Result<Box<str>, Vec<u8>>) {
         match result {
-            Ok(()) => self.send(&ToNode::ActorBuilt { actor }),
-            Err(error) => self.send(&ToNode::ActorBuildFailed { actor, error }),
+            Ok(shown_as) => self.send(&ToNode::ActorBuilt { actor, shown_as }),
+            Err(error) => {
+                // There is no actor here: calls that came early stay unstarted, and fail with the actor.
+                self.state.lock().expect("never poisoned").is_actor = false;
+                self.send(&ToNode::ActorBuildFailed { actor, error });
+            }
         }
     }
 
     /// This worker is about to end on its own will.
     pub fn leaving(&self) {
         self.send(&ToNode::Leaving);
+    }
+
+    /// This worker takes no more calls: every thread that asks for work is told to end, with exit handlers.
+    pub fn stop_serving(&self) {
+        self.with_state(|state| state.exit = Some(state.exit.unwrap_or(true)));
+        self.tell_followers();
     }
 
     /// Calls that came in and were not started.

@@ -26,6 +26,8 @@ pub struct Submission {
     pub contains: SmallVec<[Slot; 0]>,
     /// Calls that the actor may have outstanding; zero: any number.
     pub pending_max: usize,
+    /// Stands for the actor that is called, if the handle keeps it alive.
+    pub life: Option<Slot>,
 }
 
 impl Runtime {
@@ -60,7 +62,10 @@ impl Runtime {
             contains: call.contains,
         };
         let crate::state::State { owner, effects, .. } = &mut *state;
-        let (_, slots) = owner.on_submitted(net::clock::now(), spec, effects);
+        let (key, slots) = owner.on_submitted(net::clock::now(), spec, effects);
+        if let Some(life) = call.life {
+            owner.on_call_holds(key, life);
+        }
         for slot in &slots {
             self.cells.set(*slot, net::Readiness::Pending);
         }

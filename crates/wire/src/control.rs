@@ -137,6 +137,8 @@ pub enum ToNode {
     ActorBuilt {
         /// Which.
         actor: ActorId,
+        /// Its class, or what its `__repr__` says: marks its output.
+        shown_as: Box<str>,
     },
     /// A worker could not build its actor; the error as a value.
     ActorBuildFailed {
