@@ -70,7 +70,8 @@ impl Claims {
     #[must_use]
     pub fn take_back(&self, index: u16, word: Word) -> bool {
         let taken = (word.0 & !STATE) | TAKEN;
-        index != UNCLAIMED && self.word(index).compare_exchange(word.0, taken, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        index != UNCLAIMED
+            && self.word(index).compare_exchange(word.0, taken, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Whether the worker has started the call, as far as one can know (CLAIM-2).

@@ -18,9 +18,9 @@ use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 /// Processes at once.
 pub const PROCS_MAX: u16 = 1024;
 /// Rings at once; a pair of processes uses two.
-pub const RINGS_MAX: u32 = 4096;
-/// Rings that one process can read: the bits of its ready map.
-pub const RINGS_PER_PROC: u16 = 512;
+pub const RINGS_MAX: u32 = 16 * 1024;
+/// Rings that one process can read: the bits of its ready map. One for every other process there can be.
+pub const RINGS_PER_PROC: u16 = PROCS_MAX;
 
 const HEAD_BYTES: usize = 4096;
 const PROC_BYTES: usize = 256;
@@ -38,7 +38,6 @@ const _: () = assert!(size_of::<SpinPage>() <= HEAD_BYTES);
 pub struct ProcEntry {
     /// Which of its rings have frames: set by senders, swapped to zero by the process.
     pub ready: [AtomicU64; RINGS_PER_PROC as usize / 64],
-    _line: [u64; 8],
     /// Counts rings of the doorbell; the process sleeps on it.
     pub bell: AtomicU32,
     /// Non-zero: somebody in the process sleeps and wants to be woken.

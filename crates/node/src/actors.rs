@@ -107,7 +107,11 @@ impl Node {
                 let pid = self.procs.get(*worker).map_or(0, |proc| proc.pid);
                 match self.link(to, *worker) {
                     Ok(rings) => ActorPlace::Alive { worker: *worker, pid, rings },
-                    Err(()) => ActorPlace::Pending,
+                    Err(()) => {
+                        // No rings are left. Told again when some come free.
+                        self.starved.push((to, view.actor));
+                        ActorPlace::Pending
+                    }
                 }
             }
         };

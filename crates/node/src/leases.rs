@@ -25,7 +25,7 @@ impl Node {
             scheduler::Effect::Revoke(lease) => {
                 self.tell(lease.owner, &FromNode::Revoke { number: lease.number });
             }
-            scheduler::Effect::EndWorker(worker) => self.end_worker(worker, false, "it was no longer needed"),
+            scheduler::Effect::EndWorker(worker) => self.retire_worker(worker),
             scheduler::Effect::Infeasible(lease) => self.on_infeasible(lease),
         }
     }

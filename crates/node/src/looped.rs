@@ -50,6 +50,8 @@ pub(crate) struct Node {
     /// Leases of actors: which life of which actor asked.
     pub(crate) actor_leases: FxHashMap<model::LeaseId, (model::ActorId, u32)>,
     pub(crate) actor_lease_next: u64,
+    /// Who could not be linked to which actor for want of rings.
+    pub(crate) starved: Vec<(ProcId, model::ActorId)>,
     /// Who asked for an actor and waits for the answer.
     pub(crate) creators: FxHashMap<model::ActorId, ProcId>,
     /// What each lease of tasks holds.
@@ -98,6 +100,7 @@ impl Node {
             watchers: FxHashMap::default(),
             actor_leases: FxHashMap::default(),
             actor_lease_next: 0,
+            starved: Vec::new(),
             creators: FxHashMap::default(),
             lease_needs: FxHashMap::default(),
             functions: Functions::default(),

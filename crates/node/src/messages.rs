@@ -46,7 +46,7 @@ impl Node {
                 if let Some(proc) = self.procs.get_mut(who) {
                     proc.shown_as = Some(shown_as);
                 }
-                self.act(control::Event::Built { actor, worker: who });
+                self.on_actor_built(actor, who);
             }
             ToNode::ActorBuildFailed { actor, error } => {
                 self.act(control::Event::BuildFailed { actor, worker: who, error: error.into() });

@@ -269,6 +269,9 @@ impl Node {
             }
         }
         self.room.host.process_gone(dead.slot);
+        for (to, actor) in std::mem::take(&mut self.starved) {
+            self.watch_actor(actor, to);
+        }
     }
 
     /// Ends a worker: with its exit handlers and a time limit, or at once.
@@ -288,6 +291,16 @@ impl Node {
     pub(crate) fn give_time_to_end(&mut self, id: ProcId) {
         let at = net::clock::now().plus_ms(self.options.grace_ms_max);
         self.procs.overdue.entry(at).or_default().push(id);
+    }
+
+    /// The scheduler does not need this worker any more. It may own values that others do need, so it decides when to go.
+    pub(crate) fn retire_worker(&mut self, id: ProcId) {
+        let Some(proc) = self.procs.get_mut(id) else { return };
+        if proc.kind == Kind::Starting {
+            return self.end_worker(id, false, "it was no longer needed");
+        }
+        proc.ending.get_or_insert_with(|| "it was no longer needed".into());
+        self.tell(id, &FromNode::Retire);
     }
 
     pub(crate) fn end_overdue(&mut self, now: Tick) {

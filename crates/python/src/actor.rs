@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use runtime::{ActorCreation, Runtime, Target};
 
-use crate::function::{Arity, encode_args, resources, submit};
+use crate::function::{Arity, Callee, encode_args, resources, submit};
 use crate::object_ref::ObjectRef;
 use crate::{context, door, errors, session};
 
@@ -163,12 +163,12 @@ impl Method {
             ));
         }
         let payload = encode_args(&handle.runtime, args, kwargs, &self.info.template.name)?;
-        let target = Target::Actor(handle.actor);
-        let held = submit::Held {
-            life: handle.life.as_ref().and_then(|life| life.get().slot_in(&handle.runtime)),
+        let callee = Callee {
+            target: Target::Actor(handle.actor),
             pending_max: handle.class.pending_max,
+            life: handle.life.as_ref().and_then(|life| life.get().slot_in(&handle.runtime)),
         };
-        let result = submit(py, &handle.runtime, &self.info.template, target, payload, held);
+        let result = submit(py, &handle.runtime, &self.info.template, callee, payload);
         runtime::Stage::Submit.add(clock);
         result
     }
@@ -182,6 +182,7 @@ impl Method {
     }
 
     /// The same method under other options. `retry_filter` names the exported exceptions to retry.
+    #[expect(clippy::too_many_arguments, reason = "called from one place")]
     fn _with(
         &self,
         py: Python<'_>,

@@ -15,7 +15,7 @@ use wire::frame::Value;
 
 use crate::door::Signals;
 use crate::function::{DEPENDENCY, PICKLED};
-use crate::{context, decode, door, encode, plain, session};
+use crate::{context, decode, door, encode, plain, session, title};
 
 /// User code runs on the main thread right now: a cancel may interrupt it.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
@@ -72,6 +72,7 @@ fn next(py: Python<'_>, runtime: &Arc<Runtime>) -> PyResult<Option<Work>> {
     if has_found {
         return Ok(found.into_inner());
     }
+    title::set_idle();
     let mut signals = Signals::default();
     let work = door::enter(py, || runtime.next_work(None, &mut signals));
     match work {
@@ -88,6 +89,8 @@ fn build_actor(
     build: &runtime::Build,
 ) -> PyResult<bool> {
     runtime.set_label(&build.options.class_name);
+    title::set(&format!("{}.__init__", build.options.class_name));
+    title::name_idle(&build.options.class_name);
     let spec = Spec::read(&build.spec).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let options = &build.options;
     context::set_task(Some(spec.creation));
@@ -111,9 +114,10 @@ fn build_actor(
         runtime.claim_share(slot);
     }
     match built {
-        Ok(is_served_otherwise) => {
-            runtime.built(build.actor, Ok(()));
-            is_served_otherwise.extract()
+        Ok(built) => {
+            let (is_served_otherwise, shown_as): (bool, String) = built.extract()?;
+            runtime.built(build.actor, Ok(shown_as.into()));
+            Ok(is_served_otherwise)
         }
         Err(error) => {
             if error.is_instance_of::<PySystemExit>(py) {
@@ -249,6 +253,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     let template = &call.template;
     let task = call.handle.task;
     runtime.set_label(&template.name);
+    title::set(&template.name);
     context::set_task(Some(task));
     let clock = Stage::clock();
     let (decoded, came_with) = context::decoding(|| {
@@ -267,6 +272,11 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
             let result = function.call(args, kwargs.as_ref());
             IS_RUNNING.store(false, Ordering::SeqCst);
             Stage::Run.add(clock);
+            if context::take_exiting() {
+                // It asked its actor to end: it is lost with it, even if it caught the exit.
+                context::set_task(None);
+                return Ok(true);
+            }
             result
         }
     };
@@ -443,6 +453,7 @@ fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option
         Some(Work::Call(call)) => call,
     };
     runtime.set_label(&call.template.name);
+    title::set(&call.template.name);
     let (decoded, came_with) = context::decoding(|| {
         let function = callable(py, worker, &call.template)?;
         let (args, kwargs) = call_args(py, &runtime, &call)?;
@@ -522,6 +533,23 @@ fn is_cancelled() -> bool {
     session::current().zip(context::current_task()).is_some_and(|(runtime, task)| runtime.is_interrupted(&task))
 }
 
+/// This worker takes no more calls. `is_call`: the call that runs on this thread asked for it, and gets no answer.
+#[pyfunction]
+fn stop_serving(is_call: bool) {
+    if is_call {
+        context::set_exiting();
+    }
+    if let Some(runtime) = session::current() {
+        runtime.stop_serving();
+    }
+}
+
+/// Whether references are counted in what is pickled on this thread.
+#[pyfunction]
+fn is_encoding() -> bool {
+    context::is_encoding()
+}
+
 /// This worker is about to end on its own will.
 #[pyfunction]
 fn leaving(py: Python<'_>) -> PyResult<()> {
@@ -555,6 +583,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(has_interrupts, module)?)?;
     module.add_function(wrap_pyfunction!(shall_interrupt, module)?)?;
     module.add_function(wrap_pyfunction!(is_cancelled, module)?)?;
+    module.add_function(wrap_pyfunction!(stop_serving, module)?)?;
+    module.add_function(wrap_pyfunction!(is_encoding, module)?)?;
     module.add_function(wrap_pyfunction!(leaving, module)?)?;
     module.add_function(wrap_pyfunction!(set_task, module)?)
 }

@@ -170,25 +170,34 @@ fn unserializable(arg: &Bound<'_, PyAny>, callee: &str, error: PyErr) -> PyErr {
     }
 }
 
+/// Whom a call is for.
+pub(crate) struct Callee {
+    pub(crate) target: Target,
+    /// Calls that the actor may have outstanding; zero: any number.
+    pub(crate) pending_max: usize,
+    /// Stands for the actor, if the handle keeps it alive.
+    pub(crate) life: Option<u32>,
+}
+
 /// Submits, and turns the objects into what `.remote()` returns.
 pub(crate) fn submit<'py>(
     py: Python<'py>,
     runtime: &Arc<Runtime>,
     template: &Arc<Template>,
-    target: Target,
+    callee: Callee,
     payload: Payload,
-    pending_max: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (id, parent) = context::next_child(&runtime.root);
     let call = Submission {
         template: template.clone(),
-        target,
+        target: callee.target,
         id,
         parent,
         payload: payload.bytes,
         deps: payload.deps,
         contains: payload.contains,
-        pending_max,
+        pending_max: callee.pending_max,
+        life: callee.life,
     };
     let made = runtime.submit(call).map_err(|error| errors::from_runtime(&error))?;
     drop(payload.temporaries);
@@ -265,7 +274,8 @@ impl Function {
         let runtime = session::current_or_start(py)?;
         let template = self.template_in(py, &runtime)?;
         let payload = encode_args(&runtime, args, kwargs, &self.callee)?;
-        let result = submit(py, &runtime, &template, Target::Pool, payload, 0);
+        let callee = Callee { target: Target::Pool, pending_max: 0, life: None };
+        let result = submit(py, &runtime, &template, callee, payload);
         runtime::Stage::Submit.add(clock);
         result
     }

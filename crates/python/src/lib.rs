@@ -7,6 +7,7 @@
 //! - `getting`: `get`, `wait`, `put`.
 //! - `execute`: the worker's loop.
 //! - `launch`: the zygote's loop.
+//! - `title`: what `ps` shows of a worker.
 
 mod actor;
 mod buffer;
@@ -23,6 +24,7 @@ mod measure;
 mod object_ref;
 mod plain;
 mod session;
+mod title;
 
 use pyo3::prelude::*;
 

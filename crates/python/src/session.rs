@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyDict};
 use runtime::{LogEvent, Runtime};
 use wire::control::{Answer, Question, Role};
 
-use crate::{door, errors, function};
+use crate::{door, errors, function, title};
 
 static CURRENT: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
 /// This process was forked off one that runs a session: the runtime's threads and memory are not here.
@@ -185,6 +185,7 @@ fn join_worker(py: Python<'_>, fd: i32, slot: u16) -> PyResult<()> {
     IS_FORKED.store(false, Ordering::SeqCst);
     // SAFETY: the launcher handed the descriptor over for this.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    title::set_idle();
     join(py, socket, Role::Worker { slot })
 }
 

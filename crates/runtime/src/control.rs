@@ -210,7 +210,22 @@ impl Runtime {
             }
             FromNode::Log(lines) => self.log(LogEvent::Lines(lines)),
             FromNode::Notice { kind, text } => self.log(LogEvent::Notice { kind, text }),
+            FromNode::Retire => self.with_state(|state| {
+                if !state.running.is_empty() {
+                    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+                }
+                state.is_retired = true;
+                self.exit_if_retired(state);
+                self.pump.kick();
+            }),
             FromNode::Exit { gracefully } => self.with_state(|state| state.exit = Some(gracefully)),
+        }
+    }
+
+    /// A retired worker ends once nobody needs a value of its.
+    pub(crate) fn exit_if_retired(&self, state: &mut State) {
+        if state.is_retired && state.given.is_empty() && state.owner.objects_kept() == 0 {
+            state.exit = Some(true);
         }
     }
 

@@ -2,7 +2,7 @@
 //! out. It looks every two milliseconds while anything is under way, takes over if nobody drained meanwhile, and is parked otherwise.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use net::bell::{futex_wait, futex_wake};
@@ -20,14 +20,19 @@ pub(crate) struct Pump {
     parked: AtomicU32,
     /// Tasks under way.
     outstanding: AtomicUsize,
+    /// Some were under way since the pump last looked.
+    was_active: AtomicBool,
 }
 
 impl Pump {
     #[inline]
     pub(crate) fn set_outstanding(&self, count: usize) {
         self.outstanding.store(count, Ordering::Relaxed);
-        if count > 0 && self.parked.load(Ordering::Relaxed) != 0 {
-            self.kick();
+        if count > 0 {
+            self.was_active.store(true, Ordering::Relaxed);
+            if self.parked.load(Ordering::Relaxed) != 0 {
+                self.kick();
+            }
         }
     }
 
@@ -50,7 +55,10 @@ impl Runtime {
         while !self.is_closed() {
             let word = self.pump.word.load(Ordering::SeqCst);
             if quiet > QUIET_LOOKS && !self.pump.is_busy() {
-                let needs_tick = self.state.lock().expect("never poisoned").owner.needs_tick();
+                let needs_tick = {
+                    let state = self.state.lock().expect("never poisoned");
+                    state.owner.needs_tick() || state.is_retired
+                };
                 self.pump.parked.store(1, Ordering::SeqCst);
                 if !self.pump.is_busy() {
                     futex_wait(&self.pump.word, word, needs_tick.then_some(LEASE_LOOK));
@@ -63,7 +71,7 @@ impl Runtime {
                 let drains = self.drains.load(Ordering::Relaxed);
                 futex_wait(&self.pump.word, word, Some(LOOK));
                 let now_drains = self.drains.load(Ordering::Relaxed);
-                quiet = if now_drains == drains && !self.pump.is_busy() { quiet + 1 } else { 0 };
+                quiet = if self.pump.was_active.swap(self.pump.is_busy(), Ordering::Relaxed) { 0 } else { quiet + 1 };
                 if now_drains == drains && self.pump.is_busy() {
                     self.take_over();
                 }
@@ -74,7 +82,14 @@ impl Runtime {
                 let mut state = self.state.lock().expect("never poisoned");
                 let crate::state::State { owner, effects, .. } = &mut *state;
                 owner.on_tick(now, effects);
+                self.take_dropped(&mut state);
                 self.apply(&mut state);
+                self.exit_if_retired(&mut state);
+                let must_wake = state.exit.is_some() && self.listening.load(Ordering::SeqCst);
+                drop(state);
+                if must_wake {
+                    self.bell.wake();
+                }
             }
         }
     }

@@ -29,6 +29,8 @@ pub(crate) struct State {
     pub(crate) is_actor: bool,
     /// The node asked this process to end; `true`: with its exit handlers.
     pub(crate) exit: Option<bool>,
+    /// The node does not need this worker any more.
+    pub(crate) is_retired: bool,
     /// Values that lie in another process's extents: that process, and the pin that keeps them.
     pub(crate) stored_elsewhere: FxHashMap<u64, (ProcId, store::View)>,
     /// Values in our extents that belong to others: whose, and how long they are.
@@ -67,6 +69,7 @@ impl State {
             blocked: 0,
             is_actor: false,
             exit: None,
+            is_retired: false,
             stored_elsewhere: FxHashMap::default(),
             given: FxHashMap::default(),
             interrupted: FxHashSet::default(),

@@ -35,6 +35,8 @@ pub enum Waited {
 
 /// A sleeper looks up at least this often.
 const LOOK_UP: Duration = Duration::from_millis(100);
+/// A worker with nothing to do has nothing to look up for: calls ring, and signals end its sleep.
+const LOOK_UP_IDLE: Duration = Duration::from_secs(2);
 /// A worker that waits longer than this lends its CPU out.
 const LEND_AFTER_NS: u64 = 1_000_000;
 /// With the interpreter's lock held nobody spins longer than this.
@@ -112,7 +114,8 @@ impl Runtime {
                 stood_aside = true;
                 self.stand_aside();
             }
-            let mut limit = LOOK_UP;
+            let is_idle = self.is_worker && !in_task && deadline_ns.is_none();
+            let mut limit = if is_idle { LOOK_UP_IDLE } else { LOOK_UP };
             if let Some(deadline) = deadline_ns {
                 limit = limit.min(Duration::from_nanos(deadline.saturating_sub(now)));
             }

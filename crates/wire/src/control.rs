@@ -434,6 +434,9 @@ pub enum FromNode {
         /// For people.
         text: Box<str>,
     },
+    /// You are not needed any more: end yourself once nobody needs a value of yours; at once if you run something, since whoever wanted it
+    /// is gone.
+    Retire,
     /// End yourself: after the current call and your exit handlers, or at once.
     Exit {
         /// Run exit handlers.
