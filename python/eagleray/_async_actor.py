@@ -12,7 +12,7 @@ import selectors
 import threading
 from typing import TYPE_CHECKING, Any
 
-from eagleray import _native
+from eagleray import _actor_end, _native
 from eagleray._async_context import TASK
 from eagleray.exceptions import AsyncioActorExit
 
@@ -20,44 +20,70 @@ if TYPE_CHECKING:
     from collections import deque
 
 
-class _Server:
-    """The calls of one async actor."""
+class Server:
+    """The event loop of an async actor and the calls that it runs."""
 
     def __init__(self, worker: Any) -> None:
         self.worker = worker
         self.limit = max(1, int(worker.about["concurrency"]))
-        self.running: dict[str, tuple[Any, asyncio.Task[None] | None]] = {}
-        self.is_leaving = False
+        self.running: dict[str, tuple[Any, asyncio.Task[None]]] = {}
+        #: Calls that asked the actor to end: they get no answer.
+        self.exiting: set[str] = set()
+        self.is_taking = False
         self.how = ""
-        self.loop: _Loop
+        self.thread = threading.get_ident()
+        self.selector = _Selector(self)
+        self.loop = _Loop(self.selector)
+        asyncio.set_event_loop(self.loop)
 
-    def take_calls(self) -> None:
-        """Start every call that has come and may run."""
-        if self.is_leaving:
-            self.end_if_done()
-            return
-        while len(self.running) < self.limit:
+    def construct(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Run the constructor on the loop, so that it may start tasks there, or be a coroutine itself."""
+
+        async def run() -> None:
+            made = self.worker.actor.__init__(*args, **kwargs)
+            if inspect.isawaitable(made):
+                await made
+
+        self.loop.run_until_complete(run())
+
+    def serve(self) -> str:
+        """Serve until told to end; says how."""
+        self.is_taking = not self.worker.is_leaving
+        self.loop.call_soon(self.end_if_done)
+        self.loop.run_forever()
+        return self.how
+
+    def finish(self, awaitable: Any) -> None:
+        """Run something to its end after the last call."""
+
+        async def run() -> None:
+            await awaitable
+
+        self.loop.run_until_complete(run())
+
+    def take_calls(self) -> bool:
+        """Start every call that has come and may run; true if more may come."""
+        while self.is_taking and len(self.running) < self.limit:
             call = _native.try_call(self.worker)
             if call is None:
-                return
+                return True
             if isinstance(call, str):
-                self.how = call
-                self.is_leaving = True
-                self.end_if_done()
-                return
+                self.stop(call)
+                break
             self.start(call)
+        return False
 
     def start(self, call: Any) -> None:
-        """Run one call: a coroutine as a task of the loop, a plain method at once."""
+        """Run one call as a task of the loop."""
         if call.is_cancelled():
             call.cancelled()
             return
-        task = self.loop.create_task(self.run(call))
-        self.running[call.task_id] = (call, task)
+        task_id = call.task_id
+        self.running[task_id] = (call, self.loop.create_task(self.run(call, task_id)))
 
-    async def run(self, call: Any) -> None:
+    async def run(self, call: Any, task_id: str) -> None:
         """Run one call to its end, and answer."""
-        TASK.set(call.task_id)
+        TASK.set(task_id)
         try:
             result = call.function(*call.args, **(call.kwargs or {}))
             if inspect.isawaitable(result):
@@ -65,17 +91,23 @@ class _Server:
         except asyncio.CancelledError as error:
             if call.is_cancelled():
                 call.cancelled()
-            else:
+            elif task_id not in self.exiting:
                 call.fail(self.worker, error)
-        except (SystemExit, AsyncioActorExit):
-            # The call is lost with the actor, as its caller will see.
-            self.leave()
+        except AsyncioActorExit:
+            self.worker.is_leaving = True
+            self.stop("exit")
+        except SystemExit as error:
+            _actor_end.note_exit(self.worker, error)
+            self.stop("exit")
         except BaseException as error:
-            call.fail(self.worker, error)
+            if task_id not in self.exiting:
+                call.fail(self.worker, error)
         else:
-            self.answer(call, result)
+            if task_id not in self.exiting:
+                self.answer(call, result)
         finally:
-            self.running.pop(call.task_id, None)
+            self.running.pop(task_id, None)
+            self.exiting.discard(task_id)
             self.end_if_done()
 
     def answer(self, call: Any, result: Any) -> None:
@@ -90,36 +122,44 @@ class _Server:
     def interrupt(self) -> None:
         """Cancel the coroutines whose calls were cancelled."""
         for call, task in list(self.running.values()):
-            if task is not None and call.is_cancelled():
+            if call.is_cancelled():
                 task.cancel()
 
     def leave(self) -> None:
-        """End once everything under way is done; nothing new is started."""
-        self.is_leaving = True
-        self.how = self.how or "leave"
+        """End because the code that runs now wants to; it may run on any thread."""
+        task_id = TASK.get()
+        if task_id is not None:
+            self.exiting.add(task_id)
+        if threading.get_ident() == self.thread:
+            self.stop("exit")
+        else:
+            self.loop.call_soon_threadsafe(self.stop, "exit")
+
+    def stop(self, how: str) -> None:
+        """Start nothing new, and end once everything under way is done."""
+        self.is_taking = False
+        self.how = self.how or how
         self.end_if_done()
 
     def end_if_done(self) -> None:
         """Stop the loop if nothing is under way and the actor is to end."""
-        if self.is_leaving and not self.running:
+        if self.how and not self.running:
             self.loop.stop()
 
 
 class _Selector(selectors.EpollSelector):
     """Reads calls before it polls."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: Server) -> None:
         super().__init__()
-        self.server: _Server | None = None
+        self.server = server
         self.bridge: _Bridge | None = None
         self.watch: Any = None
 
     def select(self, timeout: float | None = None) -> Any:
         """Start what has come in; then wait for calls, ready objects, descriptors or time, whichever is first."""
         server = self.server
-        if server is None:
-            return super().select(timeout)
-        server.take_calls()
+        takes = server.take_calls()
         if self.watch is not None:
             self.watch.on_ready()
         if _native.has_interrupts():
@@ -130,15 +170,15 @@ class _Selector(selectors.EpollSelector):
         number = 0 if self.watch is None else self.watch.number
         # One descriptor is the loop's own wake-up pipe.
         if len(self.get_map()) <= 1:
-            if not _native.poll_loop(number):
-                _native.wait_loop(number, timeout)
+            if not _native.poll_loop(number, takes):
+                _native.wait_loop(number, timeout, takes)
             return super().select(0)
         events = super().select(0)
-        if events or _native.poll_loop(number):
+        if events or _native.poll_loop(number, takes):
             return events
         if self.bridge is None:
             self.bridge = _Bridge(loop)
-        self.bridge.arm(number)
+        self.bridge.arm(number, takes=takes)
         return super().select(timeout)
 
 
@@ -148,18 +188,23 @@ class _Bridge:
     def __init__(self, loop: _Loop) -> None:
         self.loop = loop
         self.number = 0
+        self.takes = False
         self.armed = threading.Event()
         threading.Thread(target=self.run, name="eagleray-bridge", daemon=True).start()
 
-    def arm(self, number: int) -> None:
-        self.number = number
+    def arm(self, number: int, *, takes: bool) -> None:
+        has_changed = (number, takes) != (self.number, self.takes)
+        self.number, self.takes = number, takes
         self.armed.set()
+        if has_changed:
+            # It may stand at the doorbell already, for what was wanted before.
+            _native.nudge()
 
     def run(self) -> None:
         while True:
             self.armed.wait()
             self.armed.clear()
-            _native.wait_loop(self.number, None)
+            _native.wait_loop(self.number, None, self.takes)
             self.loop.wake_from_epoll()
 
 
@@ -182,25 +227,3 @@ class _Loop(asyncio.SelectorEventLoop):
         selector = self._selector  # type: ignore[attr-defined]
         selector.watch = watch
         return True
-
-
-def serve(worker: Any) -> str:
-    """Serve until told to end; says how."""
-    selector = _Selector()
-    loop = _Loop(selector)
-    server = _Server(worker)
-    server.loop = loop
-    worker.server = server
-    asyncio.set_event_loop(loop)
-    selector.server = server
-    loop.run_forever()
-    if server.how == "leave":
-        exit_error = SystemExit(0)
-        exit_error.is_actor_exit = True  # type: ignore[attr-defined]
-        raise exit_error
-    return server.how
-
-
-def leave(worker: Any) -> None:
-    """End the actor once everything under way is done."""
-    worker.server.leave()

@@ -8,13 +8,16 @@ from typing import Any
 
 import cloudpickle
 
+from eagleray import _native
+
 _PLAIN_TYPES = (str, bytes, int, float, bool, list, tuple, dict, set, frozenset)
 
 
-class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
     """CloudPickler that knows the serializers which the user registered."""
 
     def reducer_override(self, obj: Any) -> Any:
+        """Prefer what the user registered."""
         if _CUSTOM:
             custom = _CUSTOM.get(type(obj))
             if custom is not None:
@@ -51,7 +54,7 @@ def dumps(obj: Any) -> tuple[bytes, list[Any]]:
         return False
 
     out = io.BytesIO()
-    _Pickler(out, protocol=5, buffer_callback=keep).dump(obj)
+    Pickler(out, protocol=5, buffer_callback=keep).dump(obj)
     return out.getvalue(), buffers
 
 
@@ -60,6 +63,17 @@ def loads(data: bytes, buffers: list[Any]) -> Any:
     return pickle.loads(data, buffers=buffers)
 
 
+class _BodyPickler(Pickler):
+    """Pickler for bodies: a handle that one captures keeps its actor alive as long as the session."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, _native.ActorCore):
+            return obj._reduce(is_counted=True)
+        return super().reducer_override(obj)
+
+
 def dumps_function(obj: Any) -> bytes:
     """Pickle a function's or class's body by value where it must be."""
-    return bytes(cloudpickle.dumps(obj, protocol=5))
+    out = io.BytesIO()
+    _BodyPickler(out, protocol=5).dump(obj)
+    return out.getvalue()

@@ -89,6 +89,24 @@ def argument_error(argument: object, callee: str, dump: Dump | None = None) -> T
     return serialization_error(f"the argument {short_repr(argument)} for a task or actor {callee}", argument, dump)
 
 
+def explained(what: str, whose: str, obj: object, error: BaseException) -> BaseException:
+    """The error to raise for an argument, put value or return value that could not be pickled.
+
+    What a user's own pickling code raised stays as it is, and so does what is not about pickling at all.
+    """
+    import pickle
+
+    if not isinstance(error, TypeError | AttributeError | pickle.PicklingError):
+        return error
+    if what == "argument":
+        made = argument_error(obj, whose)
+    else:
+        of_whom = f" of {whose}" if whose else ""
+        made = serialization_error(f"the {what} {short_repr(obj)}{of_whom}", obj)
+    made.__cause__ = error
+    return made
+
+
 def short_repr(obj: object) -> str:
     """The object's repr, if it has one that works and ends."""
     try:
@@ -166,10 +184,10 @@ class _Sink:
 
 
 def _dump(obj: object) -> None:
-    import cloudpickle
+    from eagleray._pickle import Pickler
 
     # Large buffers are not even copied.
-    cloudpickle.Pickler(_Sink(), protocol=5, buffer_callback=lambda _buffer: None).dump(obj)
+    Pickler(_Sink(), protocol=5, buffer_callback=lambda _buffer: None).dump(obj)
 
 
 def _parts(obj: object) -> Iterator[tuple[str, str, str, object]]:

@@ -169,6 +169,7 @@ def init(
             memory=private.get("_memory"),
             temp_dir=temp_dir,
             prestart=private.get("_prestart"),
+            grace_ms_max=(private.get("_system_config") or {}).get("actor_graceful_shutdown_timeout_ms"),
         )
         if log_to_driver is None:
             log_to_driver = os.environ.get("RAY_LOG_TO_DRIVER", os.environ.get("EAGLERAY_LOG_TO_DRIVER", "1")) != "0"

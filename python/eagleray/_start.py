@@ -26,6 +26,7 @@ class Wants:
     memory: int | None = None
     temp_dir: str | None = None
     prestart: int | None = None
+    grace_ms_max: int | None = None
 
 
 def checked_namespace(namespace: str | None, job_config: Any) -> str:
@@ -171,6 +172,14 @@ def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
     return {name: amount for name, amount in amounts.items() if amount}, names
 
 
+def _grace_ms(given: int | None) -> int:
+    """Say how long an actor may take to end by itself."""
+    if given is not None:
+        return int(given)
+    name = "actor_graceful_shutdown_timeout_ms"
+    return int(os.environ.get(f"EAGLERAY_{name}") or os.environ.get(f"RAY_{name}") or 30_000)
+
+
 def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = False) -> Any:
     """Start a node in this process."""
     if sys.platform != "linux":
@@ -207,6 +216,7 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
         listen=listen,
         prestart=prestart,
         idle_ms_max=60_000,
+        grace_ms_max=_grace_ms(wants.grace_ms_max),
         keep_session=keep_session,
     )
 

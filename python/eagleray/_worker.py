@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from eagleray import _native
+from eagleray import _actor_end, _native
 from eagleray._retries import RetryFilters
 
 WORKER: Worker | None = None
@@ -20,6 +20,12 @@ class Worker:
         self.actor: Any = None
         self.actor_id: bytes | None = None
         self.about: dict[str, Any] = {}
+        self.is_built = False
+        #: The event loop of an async actor, from before its constructor runs.
+        self.server: Any = None
+        #: It ends on purpose, so its end is no failure.
+        self.is_leaving = False
+        self.exit_code = 0
         self._retries = RetryFilters()
         self._calls: dict[bytes, int] = {}
         self._paths: tuple[str, ...] = ()
@@ -84,8 +90,10 @@ class Worker:
     def _call_with_actor(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         return function(self.actor, *args, **kwargs)
 
-    def build(self, about: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
-        """Build the actor; true if it is served by threads or an event loop."""
+    def build(
+        self, about: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None
+    ) -> tuple[bool, str]:
+        """Build the actor. Says whether it serves calls side by side, and what marks its output."""
         self.assigned()
         import pickle
 
@@ -102,8 +110,33 @@ class Worker:
             raise failed_import("actor", about["class_name"], error) from error
         self._retries.note(about["class_id"], filters)
         self.actor = cls.__new__(cls)
-        self.actor.__init__(*args, **(kwargs or {}))
-        return bool(about["is_async"]) or int(about["concurrency"]) > 1
+        self._construct(args, kwargs or {})
+        if self.is_leaving:
+            raise _actor_end.ActorExit(0)
+        self.is_built = True
+        is_side_by_side = self.server is not None or int(about["concurrency"]) > 1
+        return is_side_by_side, _shown_as(self.actor, about["class_name"])
+
+    def _construct(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not self.about["is_async"]:
+            self.actor.__init__(*args, **kwargs)
+            return
+        from eagleray._async_actor import Server
+        from eagleray.exceptions import AsyncioActorExit
+
+        self.server = Server(self)
+        try:
+            self.server.construct(args, kwargs)
+        except AsyncioActorExit:
+            self.is_leaving = True
+
+    def serve_side_by_side(self) -> str:
+        """Serve calls on an event loop or on threads until told to end; says how."""
+        if self.server is not None:
+            return str(self.server.serve())
+        from eagleray._threaded_actor import serve
+
+        return serve(self)
 
     def fail(self, error: BaseException, name: str, retries: tuple[bytes, str] | None) -> tuple[Any, bool]:
         """Make what travels back for an exception, and say whether the call wants it tried again.
@@ -129,6 +162,15 @@ class Worker:
         """Count a call; true if this worker has served as many as it may."""
         calls = self._calls[function_id] = self._calls.get(function_id, 0) + 1
         return calls >= calls_max
+
+
+def _shown_as(actor: Any, class_name: str) -> str:
+    if type(actor).__repr__ is object.__repr__:
+        return class_name
+    try:
+        return " ".join(repr(actor).split())
+    except Exception:
+        return class_name
 
 
 def _ready() -> bool:
@@ -159,7 +201,7 @@ def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
         WORKER = Worker()
         code = _serve(WORKER)
     except SystemExit as error:
-        code = _exit_code(error)
+        code = _actor_end.exit_code(error)
     except BaseException:
         import traceback
 
@@ -167,12 +209,6 @@ def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
     finally:
         _flush()
         os._exit(code)
-
-
-def _exit_code(error: SystemExit) -> int:
-    if error.code is None:
-        return 0
-    return error.code if isinstance(error.code, int) else 1
 
 
 def _settle(slot: int, epoch: int, session_dir: str) -> None:
@@ -214,7 +250,7 @@ def _on_sigint(_number: int, _frame: Any) -> None:
 
 
 def _on_sigterm(_number: int, _frame: Any) -> None:
-    raise SystemExit(15)
+    _actor_end.on_sigterm(WORKER)
 
 
 def _serve(worker: Worker) -> int:
@@ -222,35 +258,13 @@ def _serve(worker: Worker) -> int:
     try:
         how = _native.serve(worker)
         if how == "built":
-            if worker.about["is_async"]:
-                from eagleray._async_actor import serve
-            else:
-                from eagleray._threaded_actor import serve
-            how = serve(worker)
+            how = worker.serve_side_by_side()
     except SystemExit as error:
-        code = _exit_code(error)
-        if getattr(error, "is_actor_exit", False) or (worker.actor is not None and code == 0):
-            _native.leaving()
-            code = 0
-        _leave(worker)
-        return code
+        _actor_end.note_exit(worker, error)
+        how = "exit"
+    if worker.is_leaving:
+        _native.leaving()
     if how == "exit":
-        _leave(worker)
-    return 0
-
-
-def _leave(worker: Worker) -> None:
-    """Run what the user wants to run at the end."""
-    import atexit
-    import contextlib
-
-    with contextlib.suppress(Exception):
-        last = getattr(worker.actor, "__ray_shutdown__", None)
-        if last is not None:
-            last()
-    from eagleray import _session
-
-    atexit.unregister(_session.shutdown)
-    with contextlib.suppress(Exception):
-        atexit._run_exitfuncs()
+        _actor_end.say_last_words(worker)
     _flush()
+    return worker.exit_code

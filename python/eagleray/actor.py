@@ -7,19 +7,12 @@ from typing import Any, NoReturn
 from eagleray import _native, _options
 from eagleray._retries import export_filter, filter_of
 from eagleray._signature import compile_constructor, compile_signature
-from eagleray.exceptions import AsyncioActorExit
 
 _BUILTIN_METHODS = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
 
 
 class ActorClassInheritanceException(TypeError):
     """A class inherits from an actor class."""
-
-
-class _ActorExit(SystemExit):
-    """Raised by `exit_actor`; ends the actor even if it is caught."""
-
-    is_actor_exit = True
 
 
 def exit_actor() -> NoReturn:
@@ -29,13 +22,9 @@ def exit_actor() -> NoReturn:
     worker = _worker.WORKER
     if worker is None or worker.actor_id is None:
         raise TypeError("exit_actor API is called on a non-actor worker")
-    if worker.about.get("is_async"):
-        from eagleray._async_actor import leave
+    from eagleray import _actor_end
 
-        leave(worker)
-        raise AsyncioActorExit
-    worker.about["is_leaving"] = True
-    raise _ActorExit(0)
+    _actor_end.leave(worker)
 
 
 def method(*_args: Any, **options: Any) -> Any:
@@ -132,6 +121,7 @@ class ActorHandle(_native.ActorCore):
             meta.pending_max,
             meta.class_name,
             not meta.is_async and meta.concurrency <= 1,
+            meta.concurrency,
             life,
             meta,
         )
@@ -159,8 +149,12 @@ class ActorHandle(_native.ActorCore):
         return f"Actor({self._meta.class_name}, {self._actor_id.hex()})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as id, class facts and the object that keeps the actor alive."""
-        return _rebuild_handle, (self._actor_id, self._meta, self._life)
+        """Pickle as id and class facts. Nobody can count what leaves by plain pickle, so that is a weak handle."""
+        return self._reduce(is_counted=_native.is_encoding())
+
+    def _reduce(self, *, is_counted: bool) -> tuple[Any, ...]:
+        """Pickle with the object that keeps the actor alive, or without."""
+        return _rebuild_handle, (self._actor_id, self._meta, self._life if is_counted else None)
 
 
 def _rebuild_handle(actor_id: bytes, meta: _Meta, life: Any) -> ActorHandle:
@@ -285,6 +279,7 @@ class ActorClass:
             actor_id, life = _native.create_actor(
                 class_id=class_id,
                 class_name=meta.class_name,
+                callee=f"{self._cls.__module__}.{self._cls.__qualname__}",
                 name=name,
                 namespace=namespace,
                 is_detached=lifetime == "detached",

@@ -40,6 +40,7 @@ impl Node {
         let job = self.procs.get(lease.owner).map(|proc| proc.job);
         self.assign(worker, job, &grant, need);
         let pid = self.procs.get(worker).map_or(0, |proc| proc.pid);
+        self.lease_of.insert(worker, lease);
         match self.link(lease.owner, worker) {
             Ok(rings) => {
                 let gpus = grant.gpus;
@@ -51,6 +52,17 @@ impl Node {
                 self.tell(lease.owner, &FromNode::Revoke { number: lease.number });
             }
         }
+    }
+
+    /// A worker has served as many calls as it may. For the scheduler it is gone; its lease's owner sends nothing more to it.
+    pub(crate) fn on_retiring(&mut self, worker: ProcId) {
+        let Some(proc) = self.procs.get_mut(worker) else { return };
+        proc.is_retiring = true;
+        proc.ending.get_or_insert_with(|| "it had served as many calls as it may (max_calls)".into());
+        if let Some(lease) = self.lease_of.remove(&worker) {
+            self.tell(lease.owner, &FromNode::Revoke { number: lease.number });
+        }
+        self.schedule(scheduler::Event::WorkerDied(worker));
     }
 
     /// Tells a worker what its lease gives it and for whom it works.

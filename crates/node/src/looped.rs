@@ -54,6 +54,8 @@ pub(crate) struct Node {
     pub(crate) starved: Vec<(ProcId, model::ActorId)>,
     /// Who asked for an actor and waits for the answer.
     pub(crate) creators: FxHashMap<model::ActorId, ProcId>,
+    /// The last lease of tasks that each worker had.
+    pub(crate) lease_of: FxHashMap<ProcId, model::LeaseId>,
     /// What each lease of tasks holds.
     pub(crate) lease_needs: FxHashMap<model::LeaseId, model::Resources>,
     pub(crate) functions: Functions,
@@ -102,6 +104,7 @@ impl Node {
             actor_lease_next: 0,
             starved: Vec::new(),
             creators: FxHashMap::default(),
+            lease_of: FxHashMap::default(),
             lease_needs: FxHashMap::default(),
             functions: Functions::default(),
             room,

@@ -60,6 +60,7 @@ impl Node {
                     }
                 }
             }
+            ToNode::Retiring => self.on_retiring(who),
             ToNode::Export { function, body } => self.export(function, body),
             ToNode::WantExtent { length } => self.want_extent(who, length),
             ToNode::ReturnExtent { offset, length } => self.return_extent(who, offset, length),

@@ -45,6 +45,8 @@ pub(crate) struct Proc {
     pub(crate) is_dead: bool,
     /// Why it is being ended, if it is.
     pub(crate) ending: Option<Box<str>>,
+    /// It has served all it may and lives on for the values that it owns.
+    pub(crate) is_retiring: bool,
     pub(crate) waits: Vec<WaitRecord>,
     /// Of one that serves an actor: what marks its output.
     pub(crate) shown_as: Option<Box<str>>,
@@ -128,6 +130,7 @@ impl Node {
             bits: Vec::new(),
             is_dead: false,
             ending: None,
+            is_retiring: false,
             waits: Vec::new(),
             shown_as: None,
             pidfd: None,
@@ -228,7 +231,13 @@ impl Node {
         self.schedule(scheduler::Event::OwnerDied(id));
         if matches!(kind, Kind::Driver { .. }) {
             self.act(control::Event::JobEnded(job));
+            // Nobody has a lease on these any more: they would live on with whatever they still wait for.
+            let retiring = self.procs.iter().filter(|proc| proc.is_retiring && proc.job == job);
+            for worker in retiring.map(|proc| proc.id).collect::<Vec<_>>() {
+                self.end_worker(worker, false, "its driver left");
+            }
         }
+        self.lease_of.remove(&id);
         self.act(control::Event::ProcessDied { process: id, exit });
         for watchers in self.watchers.values_mut() {
             watchers.retain(|watcher| *watcher != id);

@@ -80,6 +80,13 @@ impl Owner {
         Some((object.id, owner))
     }
 
+    /// Whether anything of ours is still under way, or held by another process.
+    #[must_use]
+    pub fn is_needed_by_others(&self) -> bool {
+        let is_borrowed = |object: &Object| object.borrowers.iter().any(|(_, shares)| *shares != 0);
+        self.tasks_pending() > 0 || self.objects().any(|(_, object)| object.owner.is_none() && is_borrowed(object))
+    }
+
     /// A borrower of our object holds more or fewer shares.
     pub fn on_shares(&mut self, id: &ObjectId, borrower: ProcId, count: i32, out: &mut Vec<Effect>) {
         let Some(slot) = self.by_id.get(id).copied() else { return };
@@ -148,6 +155,10 @@ impl Owner {
             object.wanted_by.retain(|who| *who != gone);
             if object.owner == Some(gone) {
                 object.shares = 0;
+                if matches!(object.value, Some(Value::Stored { .. })) {
+                    // Its place in the arena is given to others now.
+                    object.value = None;
+                }
                 if object.value.is_none() {
                     let failure = Value::Failed(std::sync::Arc::new(Failure::OwnerDied));
                     self.resolve(slot, failure, SmallVec::new(), out);

@@ -87,10 +87,9 @@ impl Owner {
 
     fn request_leases(&mut self, index: usize, out: &mut Vec<Effect>) {
         let pool = &mut self.pools[index];
-        let usable = pool.leases.iter().filter(|lease| lease.is_usable()).count();
-        let stuck = pool.leases.len() - usable;
-        let work = pool.queue.len() + pool.leases.iter().map(|lease| lease.under.len()).sum::<usize>()
-            - stuck.min(pool.stuck_work());
+        let usable = pool.leases.iter().filter(|lease| lease.is_usable());
+        let (usable, under) = usable.fold((0, 0), |(count, under), lease| (count + 1, under + lease.under.len()));
+        let work = pool.queue.len() + under;
         let want = work.saturating_sub(usable + pool.requested.len());
         if want == 0 || pool.requested.len() >= REQUESTS_MAX {
             return;
@@ -143,7 +142,7 @@ impl Owner {
     pub fn on_lease_revoked(&mut self, number: u64, out: &mut Vec<Effect>) {
         let Some(index) = self.leases.get(&number).copied() else { return };
         let Some(lease) = self.pools[index].leases.iter_mut().find(|lease| lease.number == number) else {
-            // Never granted: the node cannot give it (no rings are left). It is asked for again when there is need.
+            // Never granted, as far as we know: the node has no rings for it. The next tick asks again if there is need.
             self.pools[index].requested.retain(|open| *open != number);
             self.leases.remove(&number);
             return;
@@ -203,10 +202,18 @@ impl Owner {
         }
     }
 
-    pub(crate) fn lease_blocked(&mut self, worker: ProcId) {
-        if let Some((index, at)) = self.lease_of(worker) {
-            self.pools[index].leases[at].blocked = true;
+    /// A worker gave a call back: its running call waits, or it takes none any more. Nothing is pushed there until that call ends; if
+    /// none runs there, the lease comes back by being revoked or by being idle for long.
+    pub(crate) fn lease_gave_back(&mut self, now: Tick, worker: ProcId, key: TaskKey, out: &mut Vec<Effect>) {
+        let Some((index, at)) = self.lease_of(worker) else { return };
+        let lease = &mut self.pools[index].leases[at];
+        lease.blocked = true;
+        lease.under.retain(|under| *under != key);
+        if lease.under.is_empty() {
+            lease.idle_since = now;
         }
+        let number = lease.number;
+        self.return_if_done(index, number, out);
     }
 
     /// Somebody has nothing to do: asks for half of what waits behind the busiest worker.
@@ -272,7 +279,7 @@ impl Owner {
         self.actor_worker_died(worker, started, out);
     }
 
-    /// Time passed: gives back what had nothing to do for long.
+    /// Time passed: gives back what had nothing to do for long, asks again for what was not given.
     pub fn on_tick(&mut self, now: Tick, out: &mut Vec<Effect>) {
         for index in 0..self.pools.len() {
             let pool = &mut self.pools[index];
@@ -297,13 +304,14 @@ impl Owner {
                 self.leases.remove(&number);
                 out.push(Effect::ReturnLease { number });
             }
+            self.request_leases(index, out);
         }
     }
 
     /// Whether any lease is held or asked for: `on_tick` is needed.
     #[must_use]
     pub fn needs_tick(&self) -> bool {
-        !self.leases.is_empty()
+        !self.leases.is_empty() || self.pools.iter().any(|pool| !pool.queue.is_empty())
     }
 }
 
@@ -328,10 +336,5 @@ impl Pool {
             }
         }
         best
-    }
-
-    /// Calls on workers that take nothing new.
-    fn stuck_work(&self) -> usize {
-        self.leases.iter().filter(|lease| !lease.is_usable()).map(|lease| lease.under.len()).sum()
     }
 }

@@ -250,8 +250,7 @@ impl Owner {
         if !matches!(task.stage, Stage::Under { worker, .. } if worker == from) {
             return;
         }
-        self.lease_blocked(from);
-        self.lease_progressed(now, from, key, out);
+        self.lease_gave_back(now, from, key, out);
         self.requeue(key, out);
     }
 

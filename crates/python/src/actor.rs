@@ -135,6 +135,15 @@ impl ActorCore {
     }
 }
 
+impl ActorCore {
+    /// A method's full name, for errors.
+    fn method_name(&self, py: Python<'_>, method: &str) -> String {
+        let module =
+            self._meta.bind(py).getattr("module").map_or_else(|_| String::new(), |module| format!("{module}."));
+        format!("{module}{}.{method}", self.class.callee)
+    }
+}
+
 /// One method of one actor.
 #[pyclass(frozen, freelist = 256, module = "eagleray")]
 pub(crate) struct Method {
@@ -162,7 +171,8 @@ impl Method {
                 "the actor cannot be called: It might be dead or it's from a different cluster",
             ));
         }
-        let payload = encode_args(&handle.runtime, args, kwargs, &self.info.template.name)?;
+        let payload =
+            encode_args(&handle.runtime, args, kwargs, &|| handle.method_name(py, &self.info.template.method))?;
         let callee = Callee {
             target: Target::Actor(handle.actor),
             pending_max: handle.class.pending_max,
@@ -223,13 +233,14 @@ impl Method {
 
 /// Makes an actor. Returns (actor id, life ref), or (actor id, spec) of the one that has the name already.
 #[pyfunction]
-#[pyo3(signature = (*, class_id, class_name, name, namespace, is_detached, restarts_max, to_place, to_hold, concurrency, is_async,
+#[pyo3(signature = (*, class_id, class_name, callee, name, namespace, is_detached, restarts_max, to_place, to_hold, concurrency, is_async,
     get_if_exists, args, kwargs, meta))]
 #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
 fn create_actor<'py>(
     py: Python<'py>,
     class_id: &[u8],
     class_name: &str,
+    callee: &str,
     name: &str,
     namespace: &str,
     is_detached: bool,
@@ -244,7 +255,7 @@ fn create_actor<'py>(
     meta: &[u8],
 ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyAny>)> {
     let runtime = session::current_or_start(py)?;
-    let payload = encode_args(&runtime, args, Some(kwargs), class_name)?;
+    let payload = encode_args(&runtime, args, Some(kwargs), &|| callee.to_string())?;
     let (creation_task, _) = context::next_child(&runtime.root);
     let actor = ActorId::of(creation_task);
     let life = ObjectId::of(creation_task, u32::MAX);

@@ -119,7 +119,11 @@ pub(crate) fn encode(runtime: &Runtime, object: &Bound<'_, PyAny>) -> PyResult<E
             return store_parts(object.py(), runtime, to, &[], 1, Vec::new());
         }
     }
-    let pickled = pickle(object)?;
+    keep(object.py(), runtime, pickle(object)?)
+}
+
+/// Keeps a pickled value: a small one in bytes, a large one in the arena.
+pub(crate) fn keep(py: Python<'_>, runtime: &Runtime, pickled: Pickled<'_>) -> PyResult<Encoded> {
     let mut to = Vec::new();
     write_refs(runtime, &mut to, PICKLE, &pickled.refs);
     if pickled.size() <= wire::INLINE_BYTES_MAX {
@@ -128,7 +132,7 @@ pub(crate) fn encode(runtime: &Runtime, object: &Bound<'_, PyAny>) -> PyResult<E
     }
     pickled.head(&mut to, 0, STORED_ALIGNMENT);
     let buffers: Vec<&[u8]> = pickled.buffers.iter().map(Bytes::as_slice).collect();
-    store_parts(object.py(), runtime, to, &buffers, STORED_ALIGNMENT, pickled.refs.clone())
+    store_parts(py, runtime, to, &buffers, STORED_ALIGNMENT, pickled.refs.clone())
 }
 
 /// Writes `head` and then each part, aligned, into a fresh block of the arena. The one copy that a large value costs.

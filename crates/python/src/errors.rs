@@ -57,6 +57,19 @@ pub(crate) fn from_failure(py: Python<'_>, failure: &model::Failure, object: &mo
     }
 }
 
+/// The error for a value that cannot be pickled: names it, whose it is, and which part of it is the culprit. An error that is not
+/// about pickling stays as it is.
+#[cold]
+pub(crate) fn unserializable(value: &Bound<'_, PyAny>, error: PyErr, what: &str, whose: &str) -> PyErr {
+    let py = value.py();
+    // References that the search meets go nowhere.
+    let (explained, _) = crate::context::encoding(|| {
+        let module = py.import("eagleray._serialization_trace")?;
+        module.getattr("explained")?.call1((what, whose, value, error.value(py)))
+    });
+    explained.map_or_else(|failed| failed, PyErr::from_value)
+}
+
 /// A failure as a dict: `kind` and what belongs to it.
 fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'py, PyDict>> {
     use model::{ActorDeath, Failure, WorkerExit};

@@ -15,7 +15,7 @@ use wire::frame::Value;
 
 use crate::door::Signals;
 use crate::function::{DEPENDENCY, PICKLED};
-use crate::{context, decode, door, encode, plain, session, title};
+use crate::{context, decode, door, encode, errors, plain, session, title};
 
 /// User code runs on the main thread right now: a cancel may interrupt it.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
@@ -247,8 +247,7 @@ fn callable<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>, template: &Arc<Tem
     Ok(method)
 }
 
-/// tour(task) 7: the worker decodes the arguments, runs the user's code and encodes what it returns. True: it has served as many calls
-/// as it may.
+/// tour(task) 7: the worker decodes the arguments, runs the user's code and encodes what it returns. True: the worker shall end.
 fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: &IncomingCall) -> PyResult<bool> {
     let template = &call.template;
     let task = call.handle.task;
@@ -290,8 +289,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
                     .call_method1("count", (PyBytes::new(py, &template.function.0), template.calls_max))?
                     .extract()?
             {
-                runtime.leaving();
-                return Ok(true);
+                runtime.retire();
             }
             Ok(false)
         }
@@ -352,7 +350,7 @@ fn encode_returns(runtime: &Arc<Runtime>, template: &Template, value: &Bound<'_,
     body.extend_from_slice(&template.returns.to_le_bytes());
     match template.returns {
         0 => {}
-        1 => encode_return(runtime, value, &mut body)?,
+        1 => encode_return(runtime, template, value, &mut body)?,
         count => {
             let has = value.len().unwrap_or(usize::MAX);
             if has != count as usize {
@@ -360,7 +358,7 @@ fn encode_returns(runtime: &Arc<Runtime>, template: &Template, value: &Bound<'_,
                 return Err(PyValueError::new_err(format!("Task returned {has} objects, but num_returns={count}.")));
             }
             for item in value.try_iter()? {
-                encode_return(runtime, &item?, &mut body)?;
+                encode_return(runtime, template, &item?, &mut body)?;
             }
         }
     }
@@ -368,8 +366,14 @@ fn encode_returns(runtime: &Arc<Runtime>, template: &Template, value: &Bound<'_,
 }
 
 #[inline]
-fn encode_return(runtime: &Arc<Runtime>, value: &Bound<'_, PyAny>, body: &mut Vec<u8>) -> PyResult<()> {
-    let encoded = encode::encode(runtime, value)?;
+fn encode_return(
+    runtime: &Arc<Runtime>,
+    template: &Template,
+    value: &Bound<'_, PyAny>,
+    body: &mut Vec<u8>,
+) -> PyResult<()> {
+    let encoded = encode::encode(runtime, value)
+        .map_err(|error| errors::unserializable(value, error, "return value", &template.name))?;
     match encoded.content {
         Content::Inline(bytes) => Value::Inline(&bytes).write(body),
         Content::Stored(place) => Value::Stored { offset: place.offset, length: place.length }.write(body),
@@ -479,21 +483,21 @@ fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option
     }
 }
 
-/// For event loops: waits until a call has come, an object that loop `number` watches is ready, somebody nudges, or `seconds` pass.
+/// For event loops: waits until a call has come (if it `takes` calls now), an object that loop `number` watches is ready, somebody nudges, or `seconds` pass.
 #[pyfunction]
-fn wait_loop(py: Python<'_>, number: u64, seconds: Option<f64>) -> PyResult<()> {
+fn wait_loop(py: Python<'_>, number: u64, seconds: Option<f64>, takes: bool) -> PyResult<()> {
     let runtime = session::current_or_start(py)?;
     let deadline = seconds.map(|seconds| net::clock::now_ns() + (seconds.clamp(0.0, 1e6) * 1e9) as u64);
     let mut signals = Signals::default();
-    let waited = door::enter(py, || runtime.wait_loop(number, deadline, &mut signals));
+    let waited = door::enter(py, || runtime.wait_loop(number, deadline, takes, &mut signals));
     waited.map_err(|error| signals.raise(&error))
 }
 
 /// For event loops: whether there is something to do, after a short spin.
 #[pyfunction]
-fn poll_loop(py: Python<'_>, number: u64) -> PyResult<bool> {
+fn poll_loop(py: Python<'_>, number: u64, takes: bool) -> PyResult<bool> {
     let runtime = session::current_or_start(py)?;
-    let is_due = runtime.poll(|| runtime.is_loop_due(number));
+    let is_due = runtime.poll(|| runtime.is_loop_due(number, takes));
     if is_due {
         runtime.take_nudge();
     }

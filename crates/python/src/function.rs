@@ -73,7 +73,7 @@ pub(crate) fn encode_args(
     runtime: &Arc<Runtime>,
     args: &Bound<'_, PyTuple>,
     kwargs: Option<&Bound<'_, PyDict>>,
-    callee: &str,
+    callee: &dyn Fn() -> String,
 ) -> PyResult<Payload> {
     let mut payload = Payload { bytes: Vec::with_capacity(64), ..Payload::default() };
     let keywords = kwargs.map_or(0, |kwargs| kwargs.len());
@@ -93,7 +93,12 @@ pub(crate) fn encode_args(
     Ok(payload)
 }
 
-fn encode_arg(runtime: &Arc<Runtime>, arg: &Bound<'_, PyAny>, payload: &mut Payload, callee: &str) -> PyResult<()> {
+fn encode_arg(
+    runtime: &Arc<Runtime>,
+    arg: &Bound<'_, PyAny>,
+    payload: &mut Payload,
+    callee: &dyn Fn() -> String,
+) -> PyResult<()> {
     if let Ok(object) = arg.cast::<ObjectRef>() {
         let slot = object.get().slot_in(runtime).ok_or_else(|| unknown_ref("an argument"))?;
         add_dependency(payload, slot);
@@ -112,9 +117,9 @@ fn encode_arg(runtime: &Arc<Runtime>, arg: &Bound<'_, PyAny>, payload: &mut Payl
         }
         return Ok(());
     }
-    let pickled = encode::pickle(arg).map_err(|error| unserializable(arg, callee, error))?;
+    let pickled = encode::pickle(arg).map_err(|error| errors::unserializable(arg, error, "argument", &callee()))?;
     if pickled.size() > ARGUMENT_BYTES_MAX {
-        return put_argument(runtime, encode::encode(runtime, arg)?, payload);
+        return put_argument(runtime, encode::keep(arg.py(), runtime, pickled)?, payload);
     }
     payload.bytes.push(PICKLED);
     let length_at = payload.bytes.len();
@@ -151,23 +156,6 @@ pub(crate) fn unknown_ref(what: &str) -> PyErr {
     pyo3::exceptions::PyValueError::new_err(format!(
         "{what} is a Ray object whose owner is unknown: the ref is from an earlier session, another cluster, or was made from bytes"
     ))
-}
-
-fn unserializable(arg: &Bound<'_, PyAny>, callee: &str, error: PyErr) -> PyErr {
-    let py = arg.py();
-    let made = py
-        .import("eagleray._serialization_trace")
-        .and_then(|module| module.getattr("argument_error")?.call1((arg, callee)));
-    match made {
-        Ok(exception) => {
-            let raised = PyErr::from_value(exception);
-            raised.set_cause(py, Some(error));
-            raised
-        }
-        Err(_) => {
-            PyTypeError::new_err(format!("Could not serialize the argument for a task or actor {callee}: {error}"))
-        }
-    }
 }
 
 /// Whom a call is for.
@@ -273,7 +261,7 @@ impl Function {
         self.arity.check(args, kwargs)?;
         let runtime = session::current_or_start(py)?;
         let template = self.template_in(py, &runtime)?;
-        let payload = encode_args(&runtime, args, kwargs, &self.callee)?;
+        let payload = encode_args(&runtime, args, kwargs, &|| self.callee.clone())?;
         let callee = Callee { target: Target::Pool, pending_max: 0, life: None };
         let result = submit(py, &runtime, &template, callee, payload);
         runtime::Stage::Submit.add(clock);

@@ -75,8 +75,9 @@ fn context_decode<'py>(
 
 /// `get(ref)` or `get([ref, ...])`.
 #[pyfunction]
-#[pyo3(signature = (refs, *, timeout=None))]
-fn get<'py>(py: Python<'py>, refs: &Bound<'py, PyAny>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+#[pyo3(signature = (object_refs, *, timeout=None))]
+fn get<'py>(py: Python<'py>, object_refs: &Bound<'py, PyAny>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    let refs = object_refs;
     let runtime = session::current_or_start(py)?;
     if let Ok(object) = refs.cast::<ObjectRef>() {
         let object = object.get();
@@ -156,26 +157,26 @@ static WAIT_CALLS: AtomicU32 = AtomicU32::new(1);
 
 /// `wait(refs)`: (ready, not ready), each in the order given.
 #[pyfunction]
-#[pyo3(signature = (refs, *, num_returns=1, timeout=None, fetch_local=true))]
+#[pyo3(signature = (ray_waitables, *, num_returns=1, timeout=None, fetch_local=true))]
 fn wait<'py>(
     py: Python<'py>,
-    refs: &Bound<'py, PyAny>,
+    ray_waitables: &Bound<'py, PyAny>,
     num_returns: i64,
     timeout: Option<f64>,
     fetch_local: bool,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let _ = fetch_local;
     let runtime = session::current_or_start(py)?;
-    let Ok(list) = refs.cast::<PyList>() else {
+    let Ok(list) = ray_waitables.cast::<PyList>() else {
         return Err(PyTypeError::new_err(format!(
             "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got {}",
-            refs.get_type()
+            ray_waitables.get_type()
         )));
     };
     let deadline = deadline(timeout)?;
     let call = WAIT_CALLS.fetch_add(1, Ordering::Relaxed);
     let mut slots = Vec::with_capacity(list.len());
-    let mut unknown = 0;
+    let mut unknown = std::collections::HashSet::new();
     for item in list.iter() {
         let object = item.cast::<ObjectRef>().map_err(|_| {
             PyTypeError::new_err(format!(
@@ -186,12 +187,14 @@ fn wait<'py>(
         match object.get().slot_in(&runtime) {
             Some(slot) => {
                 if !runtime.mark(slot, call) {
-                    return Err(PyValueError::new_err("Wait requires a list of unique ray_waitables."));
+                    return Err(not_unique());
                 }
                 slots.push(slot);
             }
             None => {
-                unknown += 1;
+                if !unknown.insert(object.get().id) {
+                    return Err(not_unique());
+                }
                 slots.push(u32::MAX);
             }
         }
@@ -199,7 +202,7 @@ fn wait<'py>(
     if slots.is_empty() {
         return PyTuple::new(py, [PyList::empty(py), PyList::empty(py)]);
     }
-    if unknown == slots.len() {
+    if unknown.len() == slots.len() {
         return Err(PyValueError::new_err(
             "Ray object whose owner is unknown: none of the refs belongs to this session",
         ));
@@ -233,6 +236,10 @@ fn wait<'py>(
     PyTuple::new(py, [ready, rest])
 }
 
+fn not_unique() -> PyErr {
+    PyValueError::new_err("Wait requires a list of unique ray_waitables.")
+}
+
 /// `put(value)`.
 #[pyfunction]
 fn put(value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
@@ -242,31 +249,9 @@ fn put(value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
             "Calling 'put' on an ray.ObjectRef is not allowed. If you really want to do this, you can wrap the ray.ObjectRef in a list and call 'put' on it.",
         ));
     }
-    let encoded = encode::encode(&runtime, value).map_err(|error| unserializable_put(value, error))?;
+    let encoded =
+        encode::encode(&runtime, value).map_err(|error| errors::unserializable(value, error, "put value", ""))?;
     Ok(put_encoded(&runtime, encoded))
-}
-
-fn unserializable_put(value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
-    let py = value.py();
-    if error.is_instance_of::<PyTypeError>(py)
-        || error.is_instance_of::<pyo3::exceptions::PyAttributeError>(py)
-        || error.get_type(py).name().is_ok_and(|name| name == "PicklingError")
-    {
-        let made = py.import("eagleray._serialization_trace").and_then(|module| {
-            module.getattr("serialization_error")?.call1((format!("the put value {}", short(value)), value))
-        });
-        if let Ok(exception) = made {
-            let raised = PyErr::from_value(exception);
-            raised.set_cause(py, Some(error));
-            return raised;
-        }
-    }
-    error
-}
-
-fn short(value: &Bound<'_, PyAny>) -> String {
-    let text = value.repr().map_or_else(|_| "<unprintable>".into(), |text| text.to_string());
-    if text.len() > 200 { text.chars().take(200).collect::<String>() + "..." } else { text }
 }
 
 /// Whether the ref has its value.

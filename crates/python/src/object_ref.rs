@@ -24,6 +24,14 @@ impl ObjectRef {
         Self { id, held: Some((runtime.clone(), slot)) }
     }
 
+    /// A name only: nobody knows who owns what it names.
+    fn from_bytes(id: &[u8]) -> PyResult<Self> {
+        let id = ObjectId::from_slice(id).map_err(|error| {
+            PyValueError::new_err(format!("ID string needs to have length {}, got {}", error.need, error.got))
+        })?;
+        Ok(Self { id, held: None })
+    }
+
     /// The slot, if the ref belongs to the session that is running.
     #[inline]
     pub(crate) fn slot_in(&self, runtime: &Arc<Runtime>) -> Option<u32> {
@@ -48,10 +56,7 @@ impl ObjectRef {
     #[new]
     #[pyo3(signature = (id, *_owner))]
     fn new(id: &[u8], _owner: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        let id = ObjectId::from_slice(id).map_err(|error| {
-            PyValueError::new_err(format!("ID string needs to have length {}, got {}", error.need, error.got))
-        })?;
-        Ok(Self { id, held: None })
+        Self::from_bytes(id)
     }
 
     #[classmethod]
@@ -67,11 +72,15 @@ impl ObjectRef {
     }
 
     #[classmethod]
+    fn from_binary(_class: &Bound<'_, PyType>, id: &[u8]) -> PyResult<Self> {
+        Self::from_bytes(id)
+    }
+
+    #[classmethod]
     fn from_hex(_class: &Bound<'_, PyType>, hex: &str) -> PyResult<Self> {
         let bytes: Option<Vec<u8>> =
             (0..hex.len() / 2).map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()).collect();
-        let id = bytes.and_then(|bytes| ObjectId::from_slice(&bytes).ok());
-        Ok(Self { id: id.ok_or_else(|| PyValueError::new_err("needs to have length 56 in hex"))?, held: None })
+        Self::from_bytes(&bytes.ok_or_else(|| PyValueError::new_err("an id in hex has digits and the letters a to f"))?)
     }
 
     #[staticmethod]
@@ -137,7 +146,8 @@ impl ObjectRef {
         let py = slf.py();
         let this = slf.get();
         let rebuild = py.import("eagleray._native")?.getattr("rebuild_ref")?;
-        let owner = match &this.held {
+        // A ref of an earlier session means nothing to anyone but itself: only its name goes on.
+        let owner = match this.held.as_ref().filter(|(runtime, _)| session::is_current(runtime)) {
             None => u64::MAX,
             Some((runtime, slot)) => {
                 let owner = runtime.escape(*slot);

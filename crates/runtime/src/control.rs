@@ -224,7 +224,9 @@ impl Runtime {
 
     /// A retired worker ends once nobody needs a value of its.
     pub(crate) fn exit_if_retired(&self, state: &mut State) {
-        if state.is_retired && state.given.is_empty() && state.owner.objects_kept() == 0 {
+        // Values that it gave away may hold it only while its process costs nobody anything; whoever got them has pinned them.
+        let is_free = state.has_served_all && !state.owner.is_needed_by_others();
+        if is_free || (state.is_retired && state.given.is_empty() && state.owner.objects_kept() == 0) {
             state.exit = Some(true);
         }
     }
@@ -302,6 +304,7 @@ impl Runtime {
             Peer::Borrowed { object, borrower, count } => {
                 if !state.dead.contains_key(&borrower) {
                     state.owner.on_shares(&object, borrower, count, &mut state.effects);
+                    self.exit_if_retired(state);
                 }
             }
             Peer::CancelObject { object, force, recursive } => {

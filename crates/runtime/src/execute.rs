@@ -199,9 +199,10 @@ impl Runtime {
         &self,
         id: u64,
         deadline_ns: Option<u64>,
+        takes: bool,
         interrupts: &mut dyn Interrupts,
     ) -> Result<(), crate::Error> {
-        let is_done = || self.is_loop_due(id);
+        let is_done = || self.is_loop_due(id, takes);
         let waited = self.wait_until(deadline_ns, false, interrupts, is_done).map(drop);
         self.take_nudge();
         waited
@@ -212,10 +213,10 @@ impl Runtime {
         self.nudged.store(false, Ordering::SeqCst);
     }
 
-    /// Whether the event loop has something to do.
+    /// Whether the event loop has something to do. `takes`: it takes calls now.
     #[must_use]
-    pub fn is_loop_due(&self, id: u64) -> bool {
-        self.nudged.load(Ordering::SeqCst) || self.has_interrupts() || self.has_ready(id) || self.has_work()
+    pub fn is_loop_due(&self, id: u64, takes: bool) -> bool {
+        self.nudged.load(Ordering::SeqCst) || self.has_interrupts() || self.has_ready(id) || (takes && self.has_work())
     }
 
     /// Makes an event loop that waits here look.
@@ -423,6 +424,24 @@ impl Runtime {
     pub fn stop_serving(&self) {
         self.with_state(|state| state.exit = Some(state.exit.unwrap_or(true)));
         self.tell_followers();
+    }
+
+    /// This worker has served as many calls as it may: what has not started is given back, and once nobody needs a value of its
+    /// `next_work` says that it shall end.
+    pub fn retire(&self) {
+        self.send(&ToNode::Retiring);
+        self.stand_aside();
+        self.with_state(|state| {
+            state.has_served_all = true;
+            self.exit_if_retired(state);
+        });
+        self.pump.kick();
+    }
+
+    /// Whether no call is under way here.
+    #[must_use]
+    pub fn runs_nothing(&self) -> bool {
+        self.state.lock().expect("never poisoned").running.is_empty()
     }
 
     /// Calls that came in and were not started.

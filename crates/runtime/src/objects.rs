@@ -160,10 +160,11 @@ impl Runtime {
         self.state.lock().expect("never poisoned").owner.on_handle_added(slot);
     }
 
-    /// One handle fewer. Never blocks: the next thread that enters takes it up.
+    /// One handle fewer. Never blocks: the next thread that enters takes it up, or the pump if nobody comes.
     #[inline]
     pub fn drop_handle(&self, slot: Slot) {
         self.dropped.push(slot);
+        self.pump.unpark();
     }
 
     /// The object will be named to another process; returns its owner.

@@ -30,9 +30,15 @@ impl Pump {
         self.outstanding.store(count, Ordering::Relaxed);
         if count > 0 {
             self.was_active.store(true, Ordering::Relaxed);
-            if self.parked.load(Ordering::Relaxed) != 0 {
-                self.kick();
-            }
+            self.unpark();
+        }
+    }
+
+    /// Makes a parked pump look around for a while.
+    #[inline]
+    pub(crate) fn unpark(&self) {
+        if self.parked.load(Ordering::Relaxed) != 0 {
+            self.kick();
         }
     }
 
@@ -57,14 +63,14 @@ impl Runtime {
             if quiet > QUIET_LOOKS && !self.pump.is_busy() {
                 let needs_tick = {
                     let state = self.state.lock().expect("never poisoned");
-                    state.owner.needs_tick() || state.is_retired
+                    state.owner.needs_tick() || state.is_retired || state.has_served_all
                 };
                 self.pump.parked.store(1, Ordering::SeqCst);
                 if !self.pump.is_busy() {
                     futex_wait(&self.pump.word, word, needs_tick.then_some(LEASE_LOOK));
                 }
                 self.pump.parked.store(0, Ordering::SeqCst);
-                if self.pump.is_busy() {
+                if self.pump.word.load(Ordering::SeqCst) != word {
                     quiet = 0;
                 }
             } else {

@@ -31,6 +31,8 @@ pub(crate) struct State {
     pub(crate) exit: Option<bool>,
     /// The node does not need this worker any more.
     pub(crate) is_retired: bool,
+    /// This worker has served as many calls as it may.
+    pub(crate) has_served_all: bool,
     /// Values that lie in another process's extents: that process, and the pin that keeps them.
     pub(crate) stored_elsewhere: FxHashMap<u64, (ProcId, store::View)>,
     /// Values in our extents that belong to others: whose, and how long they are.
@@ -70,6 +72,7 @@ impl State {
             is_actor: false,
             exit: None,
             is_retired: false,
+            has_served_all: false,
             stored_elsewhere: FxHashMap::default(),
             given: FxHashMap::default(),
             interrupted: FxHashSet::default(),

@@ -142,7 +142,7 @@ impl Runtime {
     }
 
     /// This worker is about to wait: what it has not started goes back to who sent it, now and while it waits.
-    fn stand_aside(&self) {
+    pub(crate) fn stand_aside(&self) {
         let mut state = self.state.lock().expect("never poisoned");
         state.blocked += 1;
         if !state.is_actor {

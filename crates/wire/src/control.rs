@@ -149,6 +149,8 @@ pub enum ToNode {
     },
     /// A worker is about to end on its own will.
     Leaving,
+    /// A worker has served as many calls as it may: its lease ends now, it itself once nobody needs a value of its.
+    Retiring,
     /// A function's body, once per content.
     Export {
         /// Hash of the body.

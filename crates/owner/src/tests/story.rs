@@ -1,0 +1,284 @@
+//! A small process for stories: given calls, when an event, then exact effects.
+
+use std::sync::Arc;
+
+use model::{ActorDeath, ActorId, Failure, FunctionId, JobId, Need, ObjectId, ProcId, Resources};
+use model::{TaskId, TaskKey, Template, Tick, WorkerExit};
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+use crate::{ActorNews, Effect, Owner, Slot, Spec, Target, Value};
+
+pub(crate) const W1: ProcId = worker(1);
+pub(crate) const W2: ProcId = worker(2);
+pub(crate) const W3: ProcId = worker(3);
+pub(crate) const ACTOR: ActorId = ActorId([7; 16]);
+
+pub(crate) const fn worker(slot: u16) -> ProcId {
+    ProcId { slot, epoch: 1 }
+}
+
+/// What a user calls.
+#[derive(Clone)]
+pub(crate) struct Call {
+    target: Target,
+    cpus: i64,
+    returns: u32,
+    retries: i32,
+    deps: Vec<Slot>,
+    contains: Vec<Slot>,
+}
+
+pub(crate) fn task() -> Call {
+    Call { target: Target::Pool, cpus: 1, returns: 1, retries: 0, deps: Vec::new(), contains: Vec::new() }
+}
+
+pub(crate) fn call() -> Call {
+    Call { target: Target::Actor(ACTOR), ..task() }
+}
+
+impl Call {
+    pub(crate) fn needs(mut self, dep: impl Into<Slot>) -> Self {
+        self.deps.push(dep.into());
+        self
+    }
+
+    pub(crate) fn names(mut self, inner: impl Into<Slot>) -> Self {
+        self.contains.push(inner.into());
+        self
+    }
+
+    pub(crate) fn cpus(self, cpus: i64) -> Self {
+        Self { cpus, ..self }
+    }
+
+    pub(crate) fn returns(self, returns: u32) -> Self {
+        Self { returns, ..self }
+    }
+
+    pub(crate) fn retries(self, retries: i32) -> Self {
+        Self { retries, ..self }
+    }
+
+    pub(crate) fn on(self, actor: ActorId) -> Self {
+        Self { target: Target::Actor(actor), ..self }
+    }
+
+    fn need(&self) -> Need {
+        Need::same(Resources::cpus(self.cpus))
+    }
+}
+
+/// What came of a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub(crate) key: TaskKey,
+    pub(crate) slots: SmallVec<[Slot; 1]>,
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Made {
+    pub(crate) fn slot(&self) -> Slot {
+        self.slots[0]
+    }
+}
+
+impl From<&Made> for Slot {
+    fn from(made: &Made) -> Self {
+        made.slot()
+    }
+}
+
+impl From<&Made> for TaskKey {
+    fn from(made: &Made) -> Self {
+        made.key
+    }
+}
+
+pub(crate) struct Process {
+    pub(crate) owner: Owner,
+    pub(crate) now: Tick,
+    made: u64,
+    tickets: FxHashMap<u64, TaskKey>,
+}
+
+impl Process {
+    pub(crate) fn new() -> Self {
+        Self { owner: Owner::new(), now: Tick(1_000_000), made: 0, tickets: FxHashMap::default() }
+    }
+
+    /// With a lease, number 0, on the first worker.
+    pub(crate) fn leased() -> Self {
+        let mut process = Self::new();
+        let first = process.submit(task());
+        process.granted(0, W1);
+        process.replied(&first, W1, value(0));
+        process.dropped(first.slot());
+        process
+    }
+
+    /// That calls an actor on the first worker.
+    pub(crate) fn calling() -> Self {
+        let mut process = Self::new();
+        process.owner.on_handle_made(ACTOR, true);
+        process.news(0, ActorNews::Alive(W1));
+        process
+    }
+
+    /// The effects of one event. What is to be sent is sent.
+    pub(crate) fn when(&mut self, event: impl FnOnce(&mut Owner, Tick, &mut Vec<Effect>)) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        event(&mut self.owner, self.now, &mut effects);
+        for effect in &effects {
+            if let Effect::Push { task, .. } = effect {
+                let ticket = self.tickets.len() as u64 + 1;
+                self.tickets.insert(ticket, *task);
+                self.owner.on_pushed(*task, ticket);
+            }
+        }
+        self.owner.check_invariants();
+        effects
+    }
+
+    pub(crate) fn next_id(&mut self) -> TaskId {
+        self.made += 1;
+        TaskId::root(JobId([1; 4]), [1; 16]).child(self.made)
+    }
+
+    pub(crate) fn submit(&mut self, call: Call) -> Made {
+        let id = self.next_id();
+        let template = Arc::new(Template {
+            function: FunctionId([0; 16]),
+            name: "f".into(),
+            method: "".into(),
+            need: call.need(),
+            returns: call.returns,
+            retries_max: call.retries,
+            retry_exceptions: false,
+            calls_max: 0,
+        });
+        let Call { target, deps, contains, .. } = call;
+        let spec = Spec { id, template, target, payload: Vec::new(), deps: deps.into(), contains: contains.into() };
+        let mut made = None;
+        let effects = self.when(|owner, now, out| made = Some(owner.on_submitted(now, spec, out)));
+        let (key, slots) = made.expect("set above");
+        Made { key, slots, effects }
+    }
+
+    pub(crate) fn put(&mut self, contains: &[Slot]) -> Slot {
+        let id = ObjectId::of(self.next_id(), 1);
+        let slot = self.owner.on_put(id, value(1), contains);
+        self.owner.check_invariants();
+        slot
+    }
+
+    pub(crate) fn granted(&mut self, number: u64, worker: ProcId) -> Vec<Effect> {
+        self.when(|owner, now, out| owner.on_lease_granted(now, number, worker, out))
+    }
+
+    pub(crate) fn revoked(&mut self, number: u64) -> Vec<Effect> {
+        self.when(|owner, _, out| owner.on_lease_revoked(number, out))
+    }
+
+    pub(crate) fn replied(&mut self, task: impl Into<TaskKey>, from: ProcId, value: Value) -> Vec<Effect> {
+        self.when(|owner, now, out| owner.on_replied(now, task.into(), from, smallvec![(value, smallvec![])], out))
+    }
+
+    pub(crate) fn given_back(&mut self, task: impl Into<TaskKey>, from: ProcId) -> Vec<Effect> {
+        self.when(|owner, now, out| owner.on_given_back(now, task.into(), from, out))
+    }
+
+    pub(crate) fn took_back(&mut self, task: impl Into<TaskKey>, from: ProcId) -> Vec<Effect> {
+        self.when(|owner, now, out| owner.on_took_back(now, task.into(), from, out))
+    }
+
+    /// The worker is dead; these calls had started.
+    pub(crate) fn died(&mut self, worker: ProcId, started: &[&Made]) -> Vec<Effect> {
+        let keys: Vec<TaskKey> = started.iter().map(|made| made.key).collect();
+        let tickets = self.tickets.clone();
+        let has_started = |ticket| tickets.get(&ticket).is_some_and(|key| keys.contains(key));
+        self.when(|owner, _, out| {
+            owner.on_worker_died(worker, &exit(), has_started, out);
+            owner.on_process_gone(worker, out);
+        })
+    }
+
+    pub(crate) fn news(&mut self, incarnation: u32, news: ActorNews) -> Vec<Effect> {
+        self.when(|owner, _, out| owner.on_actor_news(ACTOR, incarnation, news, out))
+    }
+
+    pub(crate) fn cancelled(&mut self, slot: impl Into<Slot>) -> Vec<Effect> {
+        self.when(|owner, _, out| drop(owner.on_cancel(slot.into(), false, false, out)))
+    }
+
+    pub(crate) fn dropped(&mut self, slot: impl Into<Slot>) -> Vec<Effect> {
+        self.when(|owner, _, out| owner.on_handle_dropped(slot.into(), out))
+    }
+
+    pub(crate) fn after_ms(&mut self, ms: u64) -> Vec<Effect> {
+        self.now = self.now.plus_ms(ms);
+        self.when(|owner, now, out| owner.on_tick(now, out))
+    }
+
+    pub(crate) fn value_of(&self, slot: impl Into<Slot>) -> Option<Value> {
+        self.owner.object(slot.into()).and_then(|object| object.value.clone())
+    }
+}
+
+pub(crate) fn value(number: u8) -> Value {
+    Value::Inline(Arc::from([number].as_slice()))
+}
+
+pub(crate) fn failed(failure: Failure) -> Value {
+    Value::Failed(Arc::new(failure))
+}
+
+pub(crate) fn raised() -> Failure {
+    Failure::Raised([1].into())
+}
+
+pub(crate) fn retryable() -> Value {
+    failed(Failure::Retryable([1].into()))
+}
+
+/// What an argument's failure does to the call that needs it.
+pub(crate) fn argument(cause: Failure) -> Value {
+    failed(Failure::Argument { task: "f".into(), cause: Arc::new(cause) })
+}
+
+pub(crate) fn exit() -> WorkerExit {
+    WorkerExit::Signal(9, "".into())
+}
+
+pub(crate) fn crashed() -> ActorNews {
+    ActorNews::Dead(ActorDeath::Crashed(exit()))
+}
+
+pub(crate) fn push(task: impl Into<TaskKey>, worker: ProcId) -> Effect {
+    Effect::Push { task: task.into(), worker }
+}
+
+pub(crate) fn take_back(task: impl Into<TaskKey>, worker: ProcId) -> Effect {
+    Effect::TakeBack { task: task.into(), worker }
+}
+
+pub(crate) fn interrupt(task: impl Into<TaskKey>, worker: ProcId) -> Effect {
+    Effect::Interrupt { task: task.into(), worker, force: false, recursive: false }
+}
+
+/// A request for a worker with one core.
+pub(crate) fn request(number: u64) -> Effect {
+    Effect::RequestLease { number, need: task().need(), name: "f".into() }
+}
+
+pub(crate) fn give_lease_back(number: u64) -> Effect {
+    Effect::ReturnLease { number }
+}
+
+pub(crate) fn resolved(slot: impl Into<Slot>) -> Effect {
+    Effect::Resolved(slot.into())
+}
+
+pub(crate) fn freed(slot: impl Into<Slot>) -> Effect {
+    Effect::Freed { slot: slot.into(), stored: None }
+}

@@ -1,0 +1,73 @@
+"""How an actor ends by its own will: what runs is finished, its last words are said, then the process ends."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, NoReturn
+
+from eagleray import _native
+from eagleray.exceptions import AsyncioActorExit
+
+SIGTERM_CODE = 15
+
+
+class ActorExit(SystemExit):
+    """Raised by `exit_actor` in a plain method. The actor ends even if it is caught."""
+
+
+def leave(worker: Any) -> NoReturn:
+    """End the actor on purpose. Calls under way are finished, the one that asks for this is not answered."""
+    worker.is_leaving = True
+    if worker.server is not None:
+        worker.server.leave()
+        raise AsyncioActorExit
+    if worker.is_built:
+        _native.stop_serving(True)
+    raise ActorExit(0)
+
+
+def note_exit(worker: Any, error: SystemExit) -> None:
+    """Take over what an exit of the user's code means: code 0 in an actor is the wish to end, others are failures."""
+    code = exit_code(error)
+    if isinstance(error, ActorExit) or (worker.actor is not None and code == 0):
+        worker.is_leaving = True
+    elif not worker.exit_code:
+        worker.exit_code = code
+
+
+def on_sigterm(worker: Any) -> None:
+    """End, but let an actor finish the calls that it runs. A second SIGTERM does not wait for them."""
+    if worker is None or not worker.is_built or worker.exit_code:
+        raise SystemExit(SIGTERM_CODE)
+    worker.exit_code = SIGTERM_CODE
+    _native.stop_serving(False)
+
+
+def exit_code(error: SystemExit) -> int:
+    """Give the process's exit code, as Python does."""
+    if error.code is None:
+        return 0
+    return error.code if isinstance(error.code, int) else 1
+
+
+def say_last_words(worker: Any) -> None:
+    """Run what the user wants to run at the end: the actor's `__ray_shutdown__`, then the exit handlers."""
+    import atexit
+
+    if worker.is_built:
+        with contextlib.suppress(Exception):
+            _shut_down(worker)
+    from eagleray import _session
+
+    atexit.unregister(_session.shutdown)
+    with contextlib.suppress(Exception):
+        atexit._run_exitfuncs()
+
+
+def _shut_down(worker: Any) -> None:
+    last = getattr(worker.actor, "__ray_shutdown__", None)
+    if last is None:
+        return
+    result = last()
+    if worker.server is not None and hasattr(result, "__await__"):
+        worker.server.finish(result)
