@@ -174,7 +174,7 @@ def init(
         if log_to_driver is None:
             log_to_driver = os.environ.get("RAY_LOG_TO_DRIVER", os.environ.get("EAGLERAY_LOG_TO_DRIVER", "1")) != "0"
         daemon = _start.find_daemon(address)
-        paths = _start.driver_paths()
+        paths = _start.driver_paths(*_start.job_wants(job_config, runtime_env))
         if daemon is None:
             SESSION.node = _start.host_node(wants)
             _native.join_local(SESSION.node, name_space, paths, bool(log_to_driver))

@@ -135,16 +135,26 @@ def refuse_resources(wants: Wants) -> None:
         raise ValueError("When connecting to an existing cluster, object_store_memory must not be provided.")
 
 
-def driver_paths() -> list[str]:
-    """Say what the driver imports from, for workers: its own folder first, unless it runs under `-m`."""
-    main = sys.modules.get("__main__")
-    paths = [path for path in sys.path if path]
-    if main is not None and getattr(main, "__spec__", None) is None and getattr(main, "__file__", None):
-        folder = os.path.dirname(os.path.abspath(main.__file__ or ""))
-        if folder in paths:
-            paths.remove(folder)
-        paths.insert(0, folder)
-    return [*paths, "cwd:" + os.getcwd()]
+def job_wants(job_config: Any, runtime_env: Any) -> tuple[dict[str, str], list[str]]:
+    """Find the environment variables and import folders that a driver asks for."""
+    if job_config is None and runtime_env is None:
+        return {}, []
+    from eagleray.runtime_env import of_job
+
+    env = of_job(getattr(job_config, "runtime_env", None), runtime_env)
+    return env.env_vars(), list(getattr(job_config, "code_search_path", None) or [])
+
+
+def driver_paths(env_vars: dict[str, str], code_search_path: list[str]) -> list[str]:
+    """Say where the driver imports from, for its workers, and which environment variables they should see.
+
+    A script's folder stands first among a driver's paths; under `-m` and in a shell the current folder stands there.
+    """
+    from eagleray._surroundings import paths_of
+
+    cwd = os.getcwd()
+    folders = [*code_search_path, *(path or cwd for path in sys.path)]
+    return paths_of(list(dict.fromkeys(folders)), cwd, env_vars)
 
 
 def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:

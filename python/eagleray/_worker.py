@@ -8,6 +8,7 @@ from typing import Any
 
 from eagleray import _actor_end, _native
 from eagleray._retries import RetryFilters
+from eagleray._surroundings import Surroundings
 
 WORKER: Worker | None = None
 
@@ -28,38 +29,11 @@ class Worker:
         self.exit_code = 0
         self._retries = RetryFilters()
         self._calls: dict[bytes, int] = {}
-        self._paths: tuple[str, ...] = ()
-        self._has_own_omp = "OMP_NUM_THREADS" in os.environ
+        self._surroundings = Surroundings()
 
     def assigned(self) -> None:
         """Take over what the lease gives: import paths, GPUs, thread limits."""
-        identity = _native.identity()
-        self._follow_paths(identity["paths"])
-        gpus = identity["gpus"]
-        if gpus:
-            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
-        elif os.environ.get("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0") == "1":
-            os.environ["CUDA_VISIBLE_DEVICES"] = ""
-        if not self._has_own_omp:
-            os.environ["OMP_NUM_THREADS"] = str(max(1, identity["resources"].get("CPU", 0) // 10_000))
-
-    def _follow_paths(self, paths: list[str]) -> None:
-        wanted = tuple(paths)
-        if wanted == self._paths or not wanted:
-            return
-        self._paths = wanted
-        folders = [path for path in wanted if not path.startswith("cwd:")]
-        known = set(folders)
-        sys.path[:] = folders + [path for path in sys.path if path not in known]
-        for path in wanted:
-            if path.startswith("cwd:"):
-                import contextlib
-
-                with contextlib.suppress(OSError):
-                    os.chdir(path[4:])
-        import importlib
-
-        importlib.invalidate_caches()
+        self._surroundings.follow(_native.identity())
 
     def load(self, function_id: bytes, name: str) -> Any:
         """Load a function's body."""

@@ -45,9 +45,10 @@ pub struct Callee {
     pub is_ordered: bool,
     /// Calls that may be there and have not ended.
     under_max: usize,
-    incarnation: u32,
-    queue: VecDeque<TaskKey>,
-    under: VecDeque<TaskKey>,
+    /// The latest news: which life, and whether it was there. What comes again late is known by it.
+    heard: (u32, bool),
+    pub(crate) queue: VecDeque<TaskKey>,
+    pub(crate) under: VecDeque<TaskKey>,
 }
 
 impl Callee {
@@ -65,7 +66,7 @@ impl Owner {
             state: CalleeState::Awaited,
             is_ordered,
             under_max: CALLS_AHEAD_MAX,
-            incarnation: 0,
+            heard: (0, false),
             queue: VecDeque::new(),
             under: VecDeque::new(),
         });
@@ -194,11 +195,16 @@ impl Owner {
 
     /// A call that is to be tried again goes before all that were submitted later.
     pub(crate) fn reenter_actor(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
-        if let Some(callee) = self.callees.get_mut(&actor) {
-            callee.queue.push_front(key);
-        }
+        self.queue_again(actor, key);
         self.actor_call_checked(actor, key, out);
         self.send_calls(actor, out);
+    }
+
+    fn queue_again(&mut self, actor: ActorId, key: TaskKey) {
+        let (Some(callee), Some(task)) = (self.callees.get(&actor), self.task(key)) else { return };
+        let is_later = |other: &TaskKey| self.task(*other).is_some_and(|other| other.number > task.number);
+        let at = callee.queue.iter().position(is_later).unwrap_or(callee.queue.len());
+        self.callees.get_mut(&actor).expect("seen above").queue.insert(at, key);
     }
 
     /// The actor's worker is dead; whether its calls fail depends on what the node says next.
@@ -234,16 +240,16 @@ impl Owner {
     pub fn on_actor_news(&mut self, actor: ActorId, incarnation: u32, news: ActorNews, out: &mut Vec<Effect>) {
         self.on_handle_made(actor, true);
         let callee = self.callees.get_mut(&actor).expect("made above");
-        if incarnation < callee.incarnation || matches!(callee.state, CalleeState::Dead(_)) {
+        let is_there = matches!(news, ActorNews::Alive(_));
+        let is_old = (incarnation, is_there) < callee.heard || (is_there && (incarnation, true) == callee.heard);
+        let is_death = matches!(news, ActorNews::Dead(_)) && incarnation >= callee.heard.0;
+        if (is_old && !is_death) || matches!(callee.state, CalleeState::Dead(_)) {
             return;
         }
-        callee.incarnation = incarnation;
+        callee.heard = callee.heard.max((incarnation, is_there));
         match news {
             ActorNews::Pending => {}
             ActorNews::Alive(worker) => {
-                if callee.state == CalleeState::Alive(worker) {
-                    return;
-                }
                 callee.state = CalleeState::Alive(worker);
                 self.actor_of_worker.insert(worker, actor);
                 self.settle_limbo(actor, out);
@@ -295,9 +301,8 @@ impl Owner {
                 again.push(key);
             }
         }
-        let callee = self.callees.get_mut(&actor).expect("seen above");
         for key in again.into_iter().rev() {
-            callee.queue.push_front(key);
+            self.queue_again(actor, key);
         }
     }
 

@@ -18,13 +18,15 @@ impl Owner {
         let target = task.spec.target;
         match task.stage {
             Stage::Waiting(_) | Stage::Queued => {
+                let template = task.spec.template.clone();
                 if let Target::Actor(actor) = target {
                     self.actor_forgets(actor, key);
                 }
                 self.finish_failed(key, Failure::Cancelled, out);
-                if let Target::Actor(actor) = target {
+                match target {
                     // It may have been what others behind it waited for.
-                    self.send_calls(actor, out);
+                    Target::Actor(actor) => self.send_calls(actor, out),
+                    Target::Pool => self.left_queue(&template.need, out),
                 }
             }
             Stage::Under { worker, .. } => {
@@ -43,6 +45,7 @@ impl Owner {
         for key in keys {
             self.finish_failed(key, Failure::NodeDied, out);
         }
+        self.forget_workers();
         let slots: Vec<Slot> =
             self.objects().filter(|(_, object)| object.value.is_none()).map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -54,6 +57,15 @@ impl Owner {
             );
         }
         out.retain(|effect| matches!(effect, Effect::Resolved(_) | Effect::Freed { .. }));
+    }
+
+    fn forget_workers(&mut self) {
+        self.pools.clear();
+        self.pool_of.clear();
+        self.leases.clear();
+        self.lease_of_worker.clear();
+        self.callees.clear();
+        self.actor_of_worker.clear();
     }
 
     /// The task cannot be sent at all.

@@ -14,12 +14,15 @@ mod actors;
 mod borrow;
 mod cancel;
 mod effect;
+mod invariants;
 mod objects;
 mod pool;
 mod table;
 mod tasks;
 
-use model::{ActorId, ObjectId, ProcId};
+use std::collections::VecDeque;
+
+use model::{ActorId, ObjectId, ProcId, TaskKey};
 use rustc_hash::FxHashMap;
 
 pub use actors::{ActorNews, Callee, CalleeState};
@@ -46,6 +49,10 @@ pub struct Owner {
     pub(crate) callees: FxHashMap<ActorId, Callee>,
     pub(crate) actor_of_worker: FxHashMap<ProcId, ActorId>,
     pub(crate) freeing: Vec<Slot>,
+    /// Tasks that an argument of theirs has come for, to be told one after the other.
+    pub(crate) readied: VecDeque<TaskKey>,
+    pub(crate) is_telling: bool,
+    pub(crate) submitted: u64,
 }
 
 impl Owner {

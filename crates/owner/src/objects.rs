@@ -55,7 +55,7 @@ impl Object {
         }
     }
 
-    fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         self.handles > 0 || self.uses > 0 || self.maker.is_some() || self.borrowers.iter().any(|(_, count)| *count != 0)
     }
 
@@ -170,19 +170,21 @@ impl Owner {
 
     /// Gives an object its value; later ones are ignored (OWN-1).
     pub(crate) fn resolve(&mut self, slot: Slot, value: Value, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
-        let Some(object) = self.objects.get_mut(slot) else {
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.maker = None;
+        }
+        self.set_value(slot, value, contains, out);
+        self.free_if_unheld(slot, out);
+    }
+
+    /// The object's first value; whoever waits for it is told.
+    fn set_value(&mut self, slot: Slot, value: Value, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
+        let Some(object) = self.objects.get_mut(slot).filter(|object| object.value.is_none()) else {
             for inner in contains {
                 self.release(inner, out);
             }
             return;
         };
-        object.maker = None;
-        if object.value.is_some() {
-            for inner in contains {
-                self.release(inner, out);
-            }
-            return;
-        }
         let id = object.id;
         object.value = Some(value.clone());
         object.contains = contains;
@@ -192,16 +194,32 @@ impl Owner {
         for to in wanted_by {
             out.push(Effect::Have { to, object: id, value: value.clone() });
         }
-        for task in waiting {
+        if !waiting.is_empty() {
+            self.readied.extend(waiting);
+            self.tell_readied(out);
+        }
+    }
+
+    /// Not by recursion: a task that an argument's failure ends is itself an argument of the next, in chains of any length.
+    fn tell_readied(&mut self, out: &mut Vec<Effect>) {
+        if std::mem::replace(&mut self.is_telling, true) {
+            return;
+        }
+        while let Some(task) = self.readied.pop_front() {
             self.on_dependency_ready(task, out);
         }
-        self.free_if_unheld(slot, out);
+        self.is_telling = false;
     }
 
     /// Somebody freed the object by hand: reading it is an error from now on.
     pub fn on_freed_by_hand(&mut self, slot: Slot, out: &mut Vec<Effect>) -> Option<(u64, u64)> {
         let object = self.objects.get_mut(slot)?;
-        let old = object.value.replace(Value::Failed(std::sync::Arc::new(Failure::Freed)))?;
+        let freed = Value::Failed(std::sync::Arc::new(Failure::Freed));
+        if object.value.is_none() {
+            self.set_value(slot, freed, SmallVec::new(), out);
+            return None;
+        }
+        let old = object.value.replace(freed)?;
         let contains = std::mem::take(&mut object.contains);
         for inner in contains {
             self.release(inner, out);

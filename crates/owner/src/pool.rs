@@ -17,20 +17,20 @@ pub const LEASE_IDLE_MS: u64 = 500;
 
 pub(crate) struct Pool {
     need: Need,
-    queue: VecDeque<TaskKey>,
-    leases: Vec<Lease>,
-    requested: Vec<u64>,
+    pub(crate) queue: VecDeque<TaskKey>,
+    pub(crate) leases: Vec<Lease>,
+    pub(crate) requested: Vec<u64>,
 }
 
-struct Lease {
-    number: u64,
-    worker: ProcId,
+pub(crate) struct Lease {
+    pub(crate) number: u64,
+    pub(crate) worker: ProcId,
     /// In the order in which they were pushed.
-    under: VecDeque<TaskKey>,
+    pub(crate) under: VecDeque<TaskKey>,
     /// Its running call waits for something: nothing is pushed behind it.
     blocked: bool,
     /// The node wants it back.
-    revoked: bool,
+    pub(crate) revoked: bool,
     idle_since: Tick,
 }
 
@@ -61,6 +61,13 @@ impl Owner {
         self.pool_of.insert(need.clone(), index);
         self.pools.push(Pool { need, queue: VecDeque::new(), leases: Vec::new(), requested: Vec::new() });
         index
+    }
+
+    /// A task ended while it waited for a worker: only its key is left here.
+    pub(crate) fn left_queue(&mut self, need: &Need, out: &mut Vec<Effect>) {
+        if let Some(index) = self.pool_of.get(need).copied() {
+            self.dispatch(index, out);
+        }
     }
 
     /// Pushes what can be pushed, and asks for more workers if there is more work than workers.
@@ -246,6 +253,8 @@ impl Owner {
                 lease.idle_since = now;
             }
             self.requeue(key, out);
+            // One that was cancelled ends, and leaves its room to others.
+            self.dispatch(index, out);
             self.return_if_done(index, number, out);
         } else {
             if let crate::Target::Actor(actor) = target {
@@ -323,15 +332,13 @@ impl Lease {
 
 impl Pool {
     /// An idle worker, the latest one first (it is warm and may still spin); else the least loaded one with room.
-    fn best_lease(&self) -> Option<usize> {
-        let mut best = None;
-        let mut least = PIPELINE_MAX;
-        for (at, lease) in self.leases.iter().enumerate() {
-            if lease.is_usable() && lease.under.len() < least {
-                if lease.under.is_empty() {
-                    return Some(at);
-                }
-                least = lease.under.len();
+    pub(crate) fn best_lease(&self) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        let mut least = (PIPELINE_MAX, Tick(0));
+        for (at, lease) in self.leases.iter().enumerate().filter(|(_, lease)| lease.is_usable()) {
+            let rank = (lease.under.len(), Tick(u64::MAX - lease.idle_since.0));
+            if rank < least {
+                least = rank;
                 best = Some(at);
             }
         }

@@ -64,6 +64,8 @@ pub struct Task {
     pub stage: Stage,
     /// When it was submitted.
     pub since: Tick,
+    /// The how-manieth of its owner it is.
+    pub(crate) number: u64,
     /// The objects it makes.
     pub returns: SmallVec<[Slot; 1]>,
     /// Runs that are left after a failure; below zero: any number.
@@ -72,6 +74,22 @@ pub struct Task {
     pub cancelled: bool,
     /// The object that stands for the actor it calls, held until it ends.
     pub(crate) life: Option<Slot>,
+}
+
+/// Tasks that are named between one that could not run and the first cause.
+const HOPS_MAX: usize = 32;
+
+/// Each hop of a failing chain names its task; a longer chain leaves out the nearest.
+fn shortened(cause: Arc<Failure>) -> Arc<Failure> {
+    let mut hops = 0;
+    let mut at = &cause;
+    while let Failure::Argument { cause, .. } = &**at {
+        (hops, at) = (hops + 1, cause);
+    }
+    match &*cause {
+        Failure::Argument { cause, .. } if hops >= HOPS_MAX => cause.clone(),
+        _ => cause,
+    }
 }
 
 impl Task {
@@ -104,11 +122,13 @@ impl Owner {
             spec,
             stage: Stage::Waiting(missing),
             since: now,
+            number: self.submitted,
             returns: SmallVec::new(),
             retries_left,
             cancelled: false,
             life: None,
         };
+        self.submitted += 1;
         let (slot, generation) = self.tasks.insert(task);
         let key = TaskKey::new(slot, generation);
         let mut returns = SmallVec::new();
@@ -174,7 +194,7 @@ impl Owner {
             Value::Failed(failure) => Some(failure.clone()),
             _ => None,
         })?;
-        Some(Failure::Argument { task: task.spec.template.name.clone(), cause })
+        Some(Failure::Argument { task: task.spec.template.name.clone(), cause: shortened(cause) })
     }
 
     /// A task that has not ended.
@@ -233,8 +253,9 @@ impl Owner {
             self.requeue(key, out);
             return;
         }
-        self.finish(key, reply, out);
+        // The worker is free before what waited for this value becomes ready: it is warm, and may take just that.
         self.left_worker(now, key, from, target, out);
+        self.finish(key, reply, out);
     }
 
     fn left_worker(&mut self, now: Tick, key: TaskKey, from: ProcId, target: Target, out: &mut Vec<Effect>) {
@@ -249,6 +270,9 @@ impl Owner {
         let Some(task) = self.task_mut(key) else { return };
         if !matches!(task.stage, Stage::Under { worker, .. } if worker == from) {
             return;
+        }
+        if let Target::Actor(actor) = task.spec.target {
+            self.actor_forgets(actor, key);
         }
         self.lease_gave_back(now, from, key, out);
         self.requeue(key, out);
@@ -296,9 +320,14 @@ impl Owner {
             for (slot, (value, contains)) in task.returns.iter().zip(reply) {
                 self.resolve(*slot, value, contains, out);
             }
-        } else if let Some((value, _)) = reply.into_iter().next() {
-            for slot in &task.returns {
-                self.resolve(*slot, value.clone(), SmallVec::new(), out);
+        } else {
+            if let Some((value, _)) = reply.first() {
+                for slot in &task.returns {
+                    self.resolve(*slot, value.clone(), SmallVec::new(), out);
+                }
+            }
+            for inner in reply.into_iter().flat_map(|(_, contains)| contains) {
+                self.release(inner, out);
             }
         }
         for slot in task.spec.deps.iter().chain(&task.spec.contains).chain(&task.life) {

@@ -1,1 +1,9 @@
+//! Small stories of one owner, and random ones.
 
+mod actors;
+mod borrow;
+mod cancel;
+mod leases;
+mod objects;
+mod story;
+mod tasks;

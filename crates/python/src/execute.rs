@@ -488,6 +488,9 @@ fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option
 fn wait_loop(py: Python<'_>, number: u64, seconds: Option<f64>, takes: bool) -> PyResult<()> {
     let runtime = session::current_or_start(py)?;
     let deadline = seconds.map(|seconds| net::clock::now_ns() + (seconds.clamp(0.0, 1e6) * 1e9) as u64);
+    if runtime.runs_nothing() {
+        title::set_idle();
+    }
     let mut signals = Signals::default();
     let waited = door::enter(py, || runtime.wait_loop(number, deadline, takes, &mut signals));
     waited.map_err(|error| signals.raise(&error))

@@ -1,6 +1,7 @@
 //! Turns the owner's effects into frames, messages and wake-ups.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use model::{Failure, ProcId, TaskKey};
 use net::{Readiness, Word};
@@ -140,7 +141,7 @@ impl Runtime {
     fn push(&self, state: &mut State, key: TaskKey, worker: ProcId) {
         let clock = Stage::clock();
         let Some(at) = state.link_of.get(&worker).copied() else { return };
-        let State { owner, links, scratch, unrung, need_room, .. } = state;
+        let State { owner, links, scratch, unrung, need_room, stalled, .. } = state;
         let Some(link) = links[at].as_mut() else { return };
         if link.is_dead {
             return;
@@ -152,7 +153,11 @@ impl Runtime {
         match write_call(&self.store, owner, link, scratch, key) {
             Ok(Some(ticket)) => owner.on_pushed(key, ticket),
             Ok(None) => {}
-            Err(WriteError::Busy) => link.stalled.push_back(key),
+            Err(WriteError::Busy) => {
+                link.stalled.push_back(key);
+                stalled.push(at);
+                self.has_stalled.store(true, Ordering::Relaxed);
+            }
             Err(WriteError::NeedExtent(length)) => {
                 need_room.push((key, worker));
                 self.send(&ToNode::WantExtent { length });
@@ -187,6 +192,18 @@ impl Runtime {
         if link.unrung {
             unrung.push(at);
         }
+    }
+
+    /// Looks whether full rings have room again: their readers do not say so, and may have no reply to send before more calls come.
+    #[cold]
+    pub(crate) fn push_all_stalled(&self, state: &mut State) {
+        for at in std::mem::take(&mut state.stalled) {
+            self.push_stalled(state, at);
+            if state.links[at].as_ref().is_some_and(|link| !link.stalled.is_empty()) && !state.stalled.contains(&at) {
+                state.stalled.push(at);
+            }
+        }
+        self.has_stalled.store(!state.stalled.is_empty(), Ordering::Relaxed);
     }
 
     fn take_back(&self, state: &mut State, key: TaskKey, worker: ProcId) {

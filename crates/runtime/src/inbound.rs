@@ -29,6 +29,9 @@ impl Runtime {
                 }
             });
         }
+        if self.has_stalled.load(std::sync::atomic::Ordering::Relaxed) {
+            self.push_all_stalled(state);
+        }
         self.apply(state);
     }
 

@@ -92,6 +92,8 @@ pub struct Runtime {
     pub(crate) interrupts: AtomicBool,
     pub(crate) nudged: AtomicBool,
     pub(crate) fresh_interrupts: AtomicBool,
+    /// Some ring is full: whoever sleeps looks up soon.
+    pub(crate) has_stalled: AtomicBool,
     pub(crate) assignments: AtomicU64,
     pub(crate) closed: AtomicBool,
     pub(crate) threads: Mutex<Vec<std::thread::JoinHandle<()>>>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use model::Tick;
 use net::bell::{futex_wait, futex_wake};
 
 use crate::Runtime;
@@ -79,30 +80,37 @@ impl Runtime {
                 let now_drains = self.drains.load(Ordering::Relaxed);
                 quiet = if self.pump.was_active.swap(self.pump.is_busy(), Ordering::Relaxed) { 0 } else { quiet + 1 };
                 if now_drains == drains && self.pump.is_busy() {
-                    self.take_over();
+                    self.take_over(&mut ticked);
                 }
             }
-            let now = net::clock::now();
-            if now.ms_since(ticked) >= 100 {
-                ticked = now;
-                let mut state = self.state.lock().expect("never poisoned");
-                let crate::state::State { owner, effects, .. } = &mut *state;
-                owner.on_tick(now, effects);
-                self.take_dropped(&mut state);
-                self.apply(&mut state);
-                self.exit_if_retired(&mut state);
-                let must_wake = state.exit.is_some() && self.listening.load(Ordering::SeqCst);
-                drop(state);
-                if must_wake {
-                    self.bell.wake();
-                }
-            }
+            self.tick_if_due(&mut ticked);
+        }
+    }
+
+    /// What is due every tenth of a second: leases without work go back, dropped handles are taken up.
+    fn tick_if_due(&self, ticked: &mut Tick) {
+        let now = net::clock::now();
+        if now.ms_since(*ticked) < 100 {
+            return;
+        }
+        *ticked = now;
+        let mut state = self.state.lock().expect("never poisoned");
+        let crate::state::State { owner, effects, .. } = &mut *state;
+        owner.on_tick(now, effects);
+        self.take_dropped(&mut state);
+        self.apply(&mut state);
+        self.exit_if_retired(&mut state);
+        let must_wake = state.exit.is_some() && self.listening.load(Ordering::SeqCst);
+        drop(state);
+        if must_wake {
+            self.bell.wake();
         }
     }
 
     /// Drains and sleeps on the doorbell until somebody else drains again or nothing is under way.
-    fn take_over(&self) {
+    fn take_over(&self, ticked: &mut Tick) {
         loop {
+            self.tick_if_due(ticked);
             let before = self.drains.load(Ordering::Relaxed);
             self.enter();
             let count = self.bell.count();
@@ -113,7 +121,7 @@ impl Runtime {
             {
                 return;
             }
-            self.bell.sleep(count, Some(Duration::from_millis(100)));
+            self.bell.sleep(count, Some(self.look_up()));
             if self.drains.load(Ordering::Relaxed) != before + 1 {
                 return;
             }

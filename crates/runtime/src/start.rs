@@ -74,6 +74,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         interrupts: AtomicBool::new(false),
         nudged: AtomicBool::new(false),
         fresh_interrupts: AtomicBool::new(false),
+        has_stalled: AtomicBool::new(false),
         assignments: AtomicU64::new(0),
         closed: AtomicBool::new(false),
         threads: Mutex::new(Vec::new()),

@@ -19,6 +19,8 @@ pub(crate) struct State {
     pub(crate) link_of_bit: Vec<u32>,
     /// Links that were written to since their bell was rung.
     pub(crate) unrung: Vec<usize>,
+    /// Links whose ring was full: calls wait for room there.
+    pub(crate) stalled: Vec<usize>,
     /// Calls that came in and have not started.
     pub(crate) incoming: VecDeque<Incoming>,
     /// An actor to build, before any call.
@@ -66,6 +68,7 @@ impl State {
             link_of: FxHashMap::default(),
             link_of_bit: vec![u32::MAX; usize::from(RINGS_PER_PROC)],
             unrung: Vec::new(),
+            stalled: Vec::new(),
             incoming: VecDeque::new(),
             build: None,
             blocked: 0,

@@ -35,6 +35,8 @@ pub enum Waited {
 
 /// A sleeper looks up at least this often.
 const LOOK_UP: Duration = Duration::from_millis(100);
+/// As `LOOK_UP`, while calls wait for room in a ring.
+const LOOK_UP_STALLED: Duration = Duration::from_millis(2);
 /// A worker with nothing to do has nothing to look up for: calls ring, and signals end its sleep.
 const LOOK_UP_IDLE: Duration = Duration::from_secs(2);
 /// A worker that waits longer than this lends its CPU out.
@@ -64,6 +66,11 @@ impl Runtime {
                 return true;
             }
         }
+    }
+
+    /// How long one may sleep with work under way.
+    pub(crate) fn look_up(&self) -> Duration {
+        if self.has_stalled.load(Ordering::Relaxed) { LOOK_UP_STALLED } else { LOOK_UP }
     }
 
     /// Takes up what came in.
@@ -115,7 +122,7 @@ impl Runtime {
                 self.stand_aside();
             }
             let is_idle = self.is_worker && !in_task && deadline_ns.is_none();
-            let mut limit = if is_idle { LOOK_UP_IDLE } else { LOOK_UP };
+            let mut limit = if is_idle { LOOK_UP_IDLE } else { self.look_up() };
             if let Some(deadline) = deadline_ns {
                 limit = limit.min(Duration::from_nanos(deadline.saturating_sub(now)));
             }

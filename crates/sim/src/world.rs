@@ -217,6 +217,9 @@ impl World {
             node.scheduler.check_invariants();
             node.actors.check_invariants();
         }
+        for process in self.procs.values() {
+            process.owner.check_invariants();
+        }
     }
 
     /// SIM-6: nobody holds anything, except for detached actors.

@@ -60,10 +60,6 @@ impl Call {
         Self { retries, ..self }
     }
 
-    pub(crate) fn on(self, actor: ActorId) -> Self {
-        Self { target: Target::Actor(actor), ..self }
-    }
-
     fn need(&self) -> Need {
         Need::same(Resources::cpus(self.cpus))
     }
@@ -127,6 +123,12 @@ impl Process {
 
     /// The effects of one event. What is to be sent is sent.
     pub(crate) fn when(&mut self, event: impl FnOnce(&mut Owner, Tick, &mut Vec<Effect>)) -> Vec<Effect> {
+        let effects = self.when_unchecked(event);
+        self.owner.check_invariants();
+        effects
+    }
+
+    fn when_unchecked(&mut self, event: impl FnOnce(&mut Owner, Tick, &mut Vec<Effect>)) -> Vec<Effect> {
         let mut effects = Vec::new();
         event(&mut self.owner, self.now, &mut effects);
         for effect in &effects {
@@ -136,7 +138,6 @@ impl Process {
                 self.owner.on_pushed(*task, ticket);
             }
         }
-        self.owner.check_invariants();
         effects
     }
 
@@ -146,6 +147,13 @@ impl Process {
     }
 
     pub(crate) fn submit(&mut self, call: Call) -> Made {
+        let made = self.submit_unchecked(call);
+        self.owner.check_invariants();
+        made
+    }
+
+    /// For stories so long that looking at everything at each step would take its time.
+    pub(crate) fn submit_unchecked(&mut self, call: Call) -> Made {
         let id = self.next_id();
         let template = Arc::new(Template {
             function: FunctionId([0; 16]),
@@ -160,7 +168,7 @@ impl Process {
         let Call { target, deps, contains, .. } = call;
         let spec = Spec { id, template, target, payload: Vec::new(), deps: deps.into(), contains: contains.into() };
         let mut made = None;
-        let effects = self.when(|owner, now, out| made = Some(owner.on_submitted(now, spec, out)));
+        let effects = self.when_unchecked(|owner, now, out| made = Some(owner.on_submitted(now, spec, out)));
         let (key, slots) = made.expect("set above");
         Made { key, slots, effects }
     }
@@ -208,7 +216,7 @@ impl Process {
     }
 
     pub(crate) fn cancelled(&mut self, slot: impl Into<Slot>) -> Vec<Effect> {
-        self.when(|owner, _, out| drop(owner.on_cancel(slot.into(), false, false, out)))
+        self.when(|owner, _, out| _ = owner.on_cancel(slot.into(), false, false, out))
     }
 
     pub(crate) fn dropped(&mut self, slot: impl Into<Slot>) -> Vec<Effect> {

@@ -1,0 +1,192 @@
+//! Calls on actors: their order, and what becomes of them when the actor dies or starts again.
+
+use model::{ActorDeath, Failure};
+
+use super::story::{ACTOR, Made, Process, W1, W2, argument, call, crashed, exit, failed, push, raised, resolved};
+use super::story::{retryable, task, value};
+use crate::{ActorNews, CalleeState};
+
+fn unavailable(may_have_run: bool) -> Option<crate::Value> {
+    Some(failed(Failure::ActorUnavailable { actor: ACTOR, may_have_run }))
+}
+
+fn dead() -> Option<crate::Value> {
+    Some(failed(Failure::ActorDied(ACTOR, ActorDeath::Crashed(exit()))))
+}
+
+#[test]
+fn calls_wait_until_the_actor_is_there() {
+    let mut process = Process::new();
+    let (a, b) = (process.submit(call()), process.submit(call()));
+    assert_eq!(process.news(0, ActorNews::Pending), []);
+    assert_eq!(process.news(0, ActorNews::Alive(W1)), [push(&a, W1), push(&b, W1)]);
+    assert_eq!(process.replied(&a, W1, value(1)), [resolved(&a)]);
+    assert_eq!(process.owner.callee(&ACTOR).unwrap().calls_pending(), 1);
+}
+
+#[test]
+fn own_5_a_call_whose_argument_is_missing_holds_back_those_behind_it() {
+    let mut process = Process::calling();
+    let argument = process.submit(task());
+    let (a, b) = (process.submit(call().needs(&argument)), process.submit(call()));
+    assert_eq!((a.effects.len(), b.effects.len()), (0, 0));
+    process.granted(0, W2);
+    assert_eq!(process.replied(&argument, W2, value(1)), [resolved(&argument), push(&a, W1), push(&b, W1)]);
+}
+
+#[test]
+fn calls_on_an_unordered_actor_overtake_one_that_waits() {
+    let mut process = Process::new();
+    process.owner.on_handle_made(ACTOR, false);
+    process.news(0, ActorNews::Alive(W1));
+    let argument = process.submit(task());
+    let (a, b) = (process.submit(call().needs(&argument)), process.submit(call()));
+    assert_eq!(b.effects, [push(&b, W1)]);
+    process.granted(0, W2);
+    assert_eq!(process.replied(&argument, W2, value(1)), [resolved(&argument), push(&a, W1)]);
+}
+
+#[test]
+fn a_call_whose_argument_fails_ends_and_lets_the_next_pass() {
+    let mut process = Process::calling();
+    let made = process.submit(task());
+    let (a, b) = (process.submit(call().needs(&made)), process.submit(call()));
+    process.granted(0, W2);
+    let effects = process.replied(&made, W2, failed(raised()));
+    assert_eq!(effects, [resolved(&made), resolved(&a), push(&b, W1)]);
+    assert_eq!(process.value_of(&a), Some(argument(raised())));
+}
+
+#[test]
+fn no_more_calls_are_sent_ahead_than_the_ring_has_claims_for() {
+    let mut process = Process::calling();
+    let made: Vec<Made> = (0..193).map(|_| process.submit(call())).collect();
+    assert_eq!(made[191].effects, [push(&made[191], W1)]);
+    assert_eq!(made[192].effects, []);
+    assert_eq!(process.replied(&made[0], W1, value(1)), [push(&made[192], W1), resolved(&made[0])]);
+}
+
+#[test]
+fn calls_without_retries_fail_when_the_actor_starts_again() {
+    let mut process = Process::calling();
+    let (a, b) = (process.submit(call()), process.submit(call()));
+    assert_eq!(process.died(W1, &[&a]), [], "what becomes of them depends on the actor");
+    assert_eq!(process.news(1, ActorNews::Restarting), [resolved(&a), resolved(&b)]);
+    assert_eq!((process.value_of(&a), process.value_of(&b)), (unavailable(true), unavailable(false)));
+    let c = process.submit(call());
+    assert_eq!(c.effects, [resolved(&c)]);
+    assert_eq!(process.value_of(&c), unavailable(false));
+}
+
+#[test]
+fn calls_with_retries_are_sent_again_in_their_order() {
+    let mut process = Process::calling();
+    let (a, b) = (process.submit(call().retries(1)), process.submit(call().retries(1)));
+    process.died(W1, &[&a]);
+    let c = process.submit(call().retries(1));
+    assert_eq!(process.news(1, ActorNews::Restarting), []);
+    assert_eq!(process.news(1, ActorNews::Alive(W2)), [push(&a, W2), push(&b, W2), push(&c, W2)]);
+}
+
+#[test]
+fn own_4_only_the_call_that_had_started_pays_for_a_restart() {
+    let mut process = Process::calling();
+    let (a, b) = (process.submit(call().retries(1)), process.submit(call().retries(1)));
+    process.died(W1, &[&a]);
+    process.news(1, ActorNews::Alive(W2));
+    process.died(W2, &[&a, &b]);
+    assert_eq!(process.news(2, ActorNews::Restarting), [resolved(&a)]);
+    assert_eq!(process.value_of(&a), unavailable(true));
+    assert_eq!(process.news(2, ActorNews::Alive(W1)), [push(&b, W1)]);
+}
+
+#[test]
+fn a_dead_actor_fails_every_call_and_later_ones_at_once() {
+    let mut process = Process::calling();
+    let argument = process.submit(task());
+    let (a, b) = (process.submit(call().retries(5)), process.submit(call().needs(&argument)));
+    process.died(W1, &[&a]);
+    assert_eq!(process.news(0, crashed()), [resolved(&a), resolved(&b)]);
+    assert_eq!((process.value_of(&a), process.value_of(&b)), (dead(), dead()));
+    let c = process.submit(call().retries(5));
+    assert_eq!(c.effects, [resolved(&c)]);
+    assert_eq!(process.value_of(&c), dead());
+    let d = process.submit(call().needs(&argument));
+    process.granted(0, W2);
+    assert_eq!(process.replied(&argument, W2, value(1)), [resolved(&argument), resolved(&d)]);
+}
+
+#[test]
+fn news_of_an_earlier_life_are_ignored() {
+    let mut process = Process::calling();
+    process.died(W1, &[]);
+    process.news(1, ActorNews::Alive(W2));
+    assert_eq!(process.news(0, ActorNews::Alive(W1)), []);
+    assert_eq!(process.owner.callee(&ACTOR).unwrap().state, CalleeState::Alive(W2));
+    process.news(1, crashed());
+    assert_eq!(process.news(2, ActorNews::Alive(W1)), [], "the dead stay dead");
+}
+
+/// What the node says of one life has an order: nobody is called on a worker that was seen to end.
+#[test]
+fn news_that_come_again_late_are_ignored() {
+    let mut process = Process::calling();
+    process.died(W1, &[]);
+    let a = process.submit(call().retries(1));
+    assert_eq!(process.news(0, ActorNews::Alive(W1)), [], "its worker is dead");
+    process.news(1, ActorNews::Restarting);
+    assert_eq!(process.news(1, ActorNews::Alive(W2)), [push(&a, W2)]);
+    assert_eq!(process.news(1, ActorNews::Restarting), [], "it is there already");
+    assert_eq!(process.owner.callee(&ACTOR).unwrap().state, CalleeState::Alive(W2));
+}
+
+#[test]
+fn own_5_the_next_life_waits_for_the_end_of_the_last() {
+    let mut process = Process::calling();
+    let (a, b) = (process.submit(call().retries(1)), process.submit(call().retries(1)));
+    assert_eq!(process.news(1, ActorNews::Alive(W2)), [], "its first worker has not been seen to end");
+    let c = process.submit(call().retries(1));
+    assert_eq!(c.effects, []);
+    assert_eq!(process.replied(&a, W1, value(1)), [resolved(&a)]);
+    assert_eq!(process.died(W1, &[]), [push(&b, W2), push(&c, W2)]);
+}
+
+/// Each call that is tried again went before all others, also before an older one that waited to be tried again.
+#[test]
+fn own_5_calls_that_are_tried_again_keep_their_order() {
+    let mut process = Process::calling();
+    let made: Vec<Made> = (0..3).map(|_| process.submit(call().retries(1))).collect();
+    process.news(1, ActorNews::Alive(W2));
+    assert_eq!(process.replied(&made[0], W1, retryable()), []);
+    assert_eq!(process.replied(&made[1], W1, retryable()), []);
+    let effects = process.died(W1, &[]);
+    assert_eq!(effects, [push(&made[0], W2), push(&made[1], W2), push(&made[2], W2)]);
+}
+
+#[test]
+fn a_retryable_exception_is_tried_again_at_once() {
+    let mut process = Process::calling();
+    let a = process.submit(call().retries(1));
+    assert_eq!(process.replied(&a, W1, retryable()), [push(&a, W1)]);
+    assert_eq!(process.replied(&a, W1, retryable()), [resolved(&a)]);
+}
+
+#[test]
+fn a_call_that_an_actor_gives_back_is_sent_again() {
+    let mut process = Process::calling();
+    let (a, b) = (process.submit(call()), process.submit(call()));
+    assert_eq!(process.given_back(&b, W1), [push(&b, W1)]);
+    process.replied(&a, W1, value(1));
+    assert_eq!(process.replied(&b, W1, value(1)), [resolved(&b)]);
+    assert_eq!(process.owner.callee(&ACTOR).unwrap().calls_pending(), 0);
+}
+
+#[test]
+fn an_answer_that_was_published_before_the_death_counts() {
+    let mut process = Process::calling();
+    let (a, b) = (process.submit(call()), process.submit(call()));
+    process.replied(&a, W1, value(1));
+    process.died(W1, &[&b]);
+    assert_eq!(process.news(0, crashed()), [resolved(&b)]);
+    assert_eq!(process.value_of(&a), Some(value(1)));
+}

@@ -1,0 +1,149 @@
+//! How long a value is kept: handles, uses, containers, and the object that stands for an actor.
+
+use model::{Failure, ObjectId};
+use smallvec::smallvec;
+
+use super::story::{ACTOR, Process, W1, call, failed, freed, push, resolved, task, value};
+use crate::{ActorNews, Effect, Value};
+
+#[test]
+fn a_value_lives_as_long_as_its_last_handle() {
+    let mut process = Process::new();
+    let slot = process.put(&[]);
+    process.owner.on_handle_added(slot);
+    assert_eq!(process.dropped(slot), []);
+    assert_eq!(process.dropped(slot), [freed(slot)]);
+    assert_eq!(process.dropped(slot), [], "one handle was dropped twice");
+    assert_eq!(process.owner.objects_kept(), 0);
+}
+
+#[test]
+fn own_2_a_value_that_a_pending_task_uses_is_kept() {
+    let mut process = Process::leased();
+    let slot = process.put(&[]);
+    let (a, b) = (process.submit(task().needs(slot)), process.submit(task().names(slot)));
+    assert_eq!(process.dropped(slot), []);
+    assert_eq!(process.replied(&a, W1, value(1)), [resolved(&a)]);
+    assert_eq!(process.replied(&b, W1, value(1)), [resolved(&b), freed(slot)]);
+}
+
+#[test]
+fn a_result_that_nobody_holds_is_made_and_freed() {
+    let mut process = Process::leased();
+    let a = process.submit(task());
+    assert_eq!(process.dropped(&a), [], "its task makes it");
+    assert_eq!(process.replied(&a, W1, value(1)), [resolved(&a), freed(&a)]);
+}
+
+#[test]
+fn own_2_what_a_value_names_lives_as_long_as_the_value() {
+    let mut process = Process::new();
+    let inner = process.put(&[]);
+    let middle = process.put(&[inner]);
+    let outer = process.put(&[middle, inner]);
+    for slot in [inner, middle] {
+        assert_eq!(process.dropped(slot), []);
+    }
+    assert_eq!(process.dropped(outer), [freed(outer), freed(middle), freed(inner)]);
+}
+
+#[test]
+fn a_long_chain_of_containers_is_freed_without_recursion() {
+    let mut process = Process::new();
+    let mut last = process.put(&[]);
+    for _ in 0..50_000 {
+        let id = ObjectId::of(process.next_id(), 1);
+        let outer = process.owner.on_put(id, value(1), &[last]);
+        process.owner.on_handle_dropped(last, &mut Vec::new());
+        last = outer;
+    }
+    assert_eq!(process.dropped(last).len(), 50_001);
+}
+
+#[test]
+fn what_a_returned_value_names_is_held_by_it() {
+    let mut process = Process::leased();
+    let (a, inner) = (process.submit(task()), process.put(&[]));
+    process.owner.hold(inner);
+    let reply = smallvec![(value(1), smallvec![inner])];
+    process.when(|owner, now, out| owner.on_replied(now, a.key, W1, reply, out));
+    assert_eq!(process.dropped(inner), []);
+    assert_eq!(process.dropped(&a), [freed(&a), freed(inner)]);
+}
+
+#[test]
+fn what_a_late_answer_names_is_let_go() {
+    let mut process = Process::leased();
+    let (a, inner) = (process.submit(task()), process.put(&[]));
+    process.replied(&a, W1, value(1));
+    process.owner.hold(inner);
+    let reply = smallvec![(value(1), smallvec![inner])];
+    process.when(|owner, now, out| owner.on_replied(now, a.key, W1, reply, out));
+    assert_eq!(process.dropped(inner), [freed(inner)]);
+}
+
+#[test]
+fn freeing_a_value_in_the_arena_tells_where_it_lay() {
+    let mut process = Process::new();
+    let id = ObjectId::of(process.next_id(), 1);
+    let slot = process.owner.on_put(id, Value::Stored { offset: 64, length: 8 }, &[]);
+    assert_eq!(process.dropped(slot), [Effect::Freed { slot, stored: Some((64, 8)) }]);
+}
+
+#[test]
+fn a_value_freed_by_hand_is_unreadable_and_lets_go_of_what_it_named() {
+    let mut process = Process::new();
+    let inner = process.put(&[]);
+    let slot = process.put(&[inner]);
+    process.dropped(inner);
+    let effects = process.when(|owner, _, out| _ = owner.on_freed_by_hand(slot, out));
+    assert_eq!(effects, [freed(inner)]);
+    assert_eq!(process.value_of(slot), Some(failed(Failure::Freed)));
+    let late = process.submit(task().needs(slot));
+    assert_eq!(late.effects, [resolved(&late)]);
+    assert_eq!(process.dropped(slot), [freed(slot)]);
+}
+
+/// It had its failure, but nobody who waited for it was told, and its own task could not wake them any more.
+#[test]
+fn own_1_a_value_freed_by_hand_before_it_is_there_wakes_those_who_wait() {
+    let mut process = Process::leased();
+    let a = process.submit(task());
+    let b = process.submit(task().needs(&a));
+    let effects = process.when(|owner, _, out| _ = owner.on_freed_by_hand(a.slot(), out));
+    assert_eq!(effects, [resolved(&a), resolved(&b)]);
+    process.dropped(&a);
+    assert_eq!(process.replied(&a, W1, value(1)), [freed(&a)]);
+}
+
+#[test]
+fn an_actor_lives_as_long_as_a_handle_or_a_call_on_it() {
+    let mut process = Process::new();
+    let id = ObjectId::of(process.next_id(), 0);
+    let life = process.owner.on_actor_made(id, ACTOR);
+    process.news(0, ActorNews::Alive(W1));
+    let a = process.submit(call().names(life));
+    assert_eq!(a.effects, [push(&a, W1)]);
+    assert_eq!(process.dropped(life), []);
+    let effects = process.replied(&a, W1, value(1));
+    assert_eq!(effects, [resolved(&a), Effect::ActorUnreachable(ACTOR), freed(life)]);
+}
+
+#[test]
+fn an_actor_keeps_what_its_constructor_was_given() {
+    let mut process = Process::new();
+    let (id, argument) = (ObjectId::of(process.next_id(), 0), process.put(&[]));
+    let life = process.owner.on_actor_made(id, ACTOR);
+    process.owner.on_contains_set(life, &[argument]);
+    assert_eq!(process.dropped(argument), []);
+    assert_eq!(process.dropped(life), [Effect::ActorUnreachable(ACTOR), freed(life), freed(argument)]);
+}
+
+#[test]
+fn nobody_is_told_of_an_actor_that_was_never_made() {
+    let mut process = Process::new();
+    let id = ObjectId::of(process.next_id(), 0);
+    let life = process.owner.on_actor_made(id, ACTOR);
+    process.owner.on_actor_not_made(life);
+    assert_eq!(process.dropped(life), [freed(life)]);
+}

@@ -1,0 +1,84 @@
+"""What a lease gives a worker beside its work: where to import from, environment variables, GPUs, thread limits.
+
+One worker serves leases of many kinds in turn. Each lease finds what it should see, and nothing of the one before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+#: Marks in the list of import paths that a driver sends along with its folders.
+CWD = "cwd:"
+ENV = "env:"
+
+_OMP = "OMP_NUM_THREADS"
+_CUDA = "CUDA_VISIBLE_DEVICES"
+_BLANK_ON_ZERO = ("EAGLERAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO")
+
+
+def paths_of(folders: list[str], cwd: str, env_vars: dict[str, str]) -> list[str]:
+    """Write down what a driver's workers should see; `Surroundings.follow` reads it."""
+    return [*folders, CWD + cwd, *(f"{ENV}{name}={value}" for name, value in env_vars.items())]
+
+
+class Surroundings:
+    """What this process has been given, and what it had before."""
+
+    def __init__(self) -> None:
+        """Remember how the process started."""
+        self._sys_path = list(sys.path)
+        self._inherited: dict[str, str | None] = {name: os.environ.get(name) for name in (_OMP, _CUDA)}
+        self._paths: tuple[str, ...] = ()
+        self._env_vars: dict[str, str] = {}
+
+    def follow(self, identity: dict[str, Any]) -> None:
+        """Take over what the lease in force gives."""
+        wanted = tuple(identity["paths"])
+        if wanted and wanted != self._paths:
+            self._paths = wanted
+            self._follow_env([path[len(ENV) :] for path in wanted if path.startswith(ENV)])
+            self._follow_paths([path for path in wanted if not path.startswith((CWD, ENV))])
+            self._follow_cwd([path[len(CWD) :] for path in wanted if path.startswith(CWD)])
+        self._set(_CUDA, self._devices(identity["gpus"]))
+        own = self._given(_OMP)
+        self._set(_OMP, own if own is not None else str(max(1, identity["resources"].get("CPU", 0) // 10_000)))
+
+    def _follow_env(self, lines: list[str]) -> None:
+        for name in self._env_vars:
+            self._set(name, self._inherited[name])
+        self._env_vars = dict(line.split("=", 1) for line in lines)
+        for name, value in self._env_vars.items():
+            self._inherited.setdefault(name, os.environ.get(name))
+            self._set(name, value)
+
+    def _follow_paths(self, folders: list[str]) -> None:
+        import importlib
+
+        known = set(folders)
+        sys.path[:] = folders + [path for path in self._sys_path if path not in known]
+        importlib.invalidate_caches()
+
+    def _follow_cwd(self, folders: list[str]) -> None:
+        for folder in folders:
+            try:
+                os.chdir(folder)
+            except OSError:
+                continue  # removed since: what needs it will say so
+
+    def _devices(self, gpus: list[str]) -> str | None:
+        if gpus:
+            return ",".join(gpus)
+        if any(os.environ.get(name) == "1" for name in _BLANK_ON_ZERO):
+            return ""
+        return self._given(_CUDA)
+
+    def _given(self, name: str) -> str | None:
+        return self._env_vars.get(name, self._inherited[name])
+
+    def _set(self, name: str, value: str | None) -> None:
+        if value is None:
+            os.environ.pop(name, None)
+        elif os.environ.get(name) != value:
+            os.environ[name] = value

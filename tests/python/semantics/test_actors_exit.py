@@ -1,0 +1,248 @@
+"""How an actor ends itself."""
+
+import asyncio
+import os
+import sys
+import threading
+
+import pytest
+
+import eagleray as ray
+from eagleray.actor import exit_actor
+from eagleray.exceptions import AsyncioActorExit, RayActorError
+
+pytestmark = pytest.mark.usefixtures("shared_ray")
+
+
+@pytest.fixture
+def ends(leaks, wait_until):
+    def wait(pid):
+        wait_until(lambda: not leaks.is_alive(pid), what=f"the end of {pid}")
+
+    return wait
+
+
+@ray.remote(num_cpus=0)
+class Plain:
+    def pid(self):
+        return os.getpid()
+
+    def leave(self, file):
+        try:
+            exit_actor()
+        except SystemExit as error:
+            file.write_text(f"raised {type(error).__mro__[1].__name__}")
+            raise
+        file.write_text("went on")
+
+    def leave_and_catch(self, file):
+        try:
+            exit_actor()
+        except BaseException:
+            file.write_text("caught")
+        return "answer"
+
+
+@ray.remote(num_cpus=0)
+class Async:
+    async def pid(self):
+        return os.getpid()
+
+    async def leave(self, file):
+        try:
+            exit_actor()
+        except AsyncioActorExit as error:
+            file.write_text(f"raised {type(error).__name__}")
+            raise
+        file.write_text("went on")
+
+    async def leave_and_catch(self, file):
+        try:
+            exit_actor()
+        except BaseException:
+            file.write_text("caught")
+        await asyncio.sleep(0.05)
+        return "answer"
+
+    async def leave_in_a_task(self, file):
+        async def nested():
+            await asyncio.sleep(0.01)
+            exit_actor()
+            file.write_text("went on")
+
+        await asyncio.create_task(nested())
+        file.write_text("went on after the task")
+
+    async def leave_in_a_task_nobody_awaits(self):
+        async def nested():
+            await asyncio.sleep(0.05)
+            exit_actor()
+
+        self.task = asyncio.create_task(nested())
+        return "left it running"
+
+    async def leave_in_a_gather(self, file):
+        async def nested():
+            exit_actor()
+
+        await asyncio.gather(asyncio.sleep(0.01), nested())
+        file.write_text("went on")
+
+    def leave_plainly(self):
+        exit_actor()
+
+
+ASYNC = pytest.param(Async, id="async")
+SYNC = pytest.param(Plain, id="sync")
+THREADED = pytest.param(Plain.options(max_concurrency=3), id="threaded")
+
+
+def test_A8a_exit_actor_raises_system_exit_and_nothing_after_it_runs(tmp_path, ends):
+    actor = Plain.remote()
+    pid = ray.get(actor.pid.remote())
+    with pytest.raises(RayActorError, match="exit_actor"):
+        ray.get(actor.leave.remote(tmp_path / "file"))
+    assert (tmp_path / "file").read_text() == "raised SystemExit"
+    ends(pid)
+    with pytest.raises(RayActorError, match="exit_actor"):
+        ray.get(actor.pid.remote())
+
+
+def test_A8a_an_actor_that_left_is_not_restarted():
+    actor = Plain.options(max_restarts=5, max_task_retries=5).remote()
+    first = ray.get(actor.pid.remote())
+    with pytest.raises(RayActorError):
+        ray.get(actor.__ray_terminate__.remote())
+    with pytest.raises(RayActorError):
+        ray.get(actor.pid.remote())
+    assert first
+
+
+def test_A8b_exit_actor_raises_asyncio_actor_exit_in_a_coroutine(tmp_path, ends):
+    actor = Async.remote()
+    pid = ray.get(actor.pid.remote())
+    with pytest.raises(RayActorError, match="exit_actor"):
+        ray.get(actor.leave.remote(tmp_path / "file"))
+    assert (tmp_path / "file").read_text() == "raised AsyncioActorExit"
+    ends(pid)
+
+
+def test_A8b_a_plain_method_of_an_async_actor_can_end_it_too(ends):
+    actor = Async.remote()
+    pid = ray.get(actor.pid.remote())
+    with pytest.raises(RayActorError):
+        ray.get(actor.leave_plainly.remote())
+    ends(pid)
+
+
+@pytest.mark.parametrize("made", [SYNC, ASYNC, THREADED])
+def test_A8c_an_actor_that_catches_the_exit_ends_all_the_same(made, tmp_path, ends):
+    actor = made.remote()
+    pid = ray.get(actor.pid.remote())
+    with pytest.raises(RayActorError, match="exit_actor"):
+        ray.get(actor.leave_and_catch.remote(tmp_path / "file"))
+    assert (tmp_path / "file").read_text() == "caught"
+    ends(pid)
+
+
+@pytest.mark.parametrize("is_caught", [False, True], ids=["raised", "caught"])
+@pytest.mark.parametrize("kind", ["sync", "async", "threaded"])
+def test_A8d_exit_actor_works_in_a_constructor(kind, is_caught, tmp_path, ends):
+    class Leaves:
+        def __init__(self, file):
+            file.write_text(str(os.getpid()))
+            try:
+                exit_actor()
+            except BaseException:
+                if not is_caught:
+                    raise
+
+        def method(self):
+            return "answer"
+
+    class LeavesAsync(Leaves):
+        async def method(self):
+            return "answer"
+
+    cls = LeavesAsync if kind == "async" else Leaves
+    options = {"max_concurrency": 3} if kind == "threaded" else {}
+    actor = ray.remote(num_cpus=0, max_restarts=3, **options)(cls).remote(tmp_path / "pid")
+    with pytest.raises(RayActorError):
+        ray.get(actor.method.remote())
+    ends(int((tmp_path / "pid").read_text()))
+
+
+def test_A8e_exit_actor_works_in_a_nested_task(tmp_path, ends):
+    actor = Async.remote()
+    pid = ray.get(actor.pid.remote())
+    with pytest.raises(RayActorError, match="exit_actor"):
+        ray.get(actor.leave_in_a_task.remote(tmp_path / "file"))
+    assert not (tmp_path / "file").exists()
+    ends(pid)
+
+
+def test_A8e_it_works_in_gather(tmp_path, ends):
+    actor = Async.remote()
+    pid = ray.get(actor.pid.remote())
+    with pytest.raises(RayActorError, match="exit_actor"):
+        ray.get(actor.leave_in_a_gather.remote(tmp_path / "file"))
+    assert not (tmp_path / "file").exists()
+    ends(pid)
+
+
+def test_A8e_it_works_in_a_task_that_outlives_its_call(ends):
+    actor = Async.remote()
+    pid = ray.get(actor.pid.remote())
+    assert ray.get(actor.leave_in_a_task_nobody_awaits.remote()) == "left it running"
+    ends(pid)
+
+
+def test_A8e_it_works_on_a_thread_of_the_actors_own(ends):
+    @ray.remote(num_cpus=0)
+    class Threads:
+        def leave(self):
+            threading.Thread(target=exit_actor).start()
+            return os.getpid()
+
+    @ray.remote(num_cpus=0)
+    class AsyncThreads:
+        async def leave(self):
+            threading.Thread(target=exit_actor).start()
+            return os.getpid()
+
+    for cls in (Threads, AsyncThreads):
+        actor = cls.remote()
+        ends(ray.get(actor.leave.remote()))
+
+
+def test_A8f_exit_actor_outside_of_an_actor_is_an_error():
+    with pytest.raises(TypeError, match="exit_actor API is called on a non-actor worker"):
+        exit_actor()
+
+    @ray.remote
+    def task():
+        exit_actor()
+
+    with pytest.raises(TypeError, match="exit_actor API is called on a non-actor worker"):
+        ray.get(task.remote())
+
+
+def test_A8a_exit_code_zero_is_an_exit_by_will_and_others_are_crashes(ends):
+    @ray.remote(num_cpus=0, max_restarts=1)
+    class Exits:
+        def pid(self):
+            return os.getpid()
+
+        def exit(self, code):
+            sys.exit(code)
+
+    willing, crashing = Exits.remote(), Exits.remote()
+    pids = ray.get([willing.pid.remote(), crashing.pid.remote()])
+    for actor, code in ((willing, 0), (crashing, 3)):
+        with pytest.raises(RayActorError):
+            ray.get(actor.exit.remote(code))
+    for pid in pids:
+        ends(pid)
+    with pytest.raises(RayActorError):
+        ray.get(willing.pid.remote())
+    assert ray.get(crashing.pid.options(max_task_retries=-1).remote()) not in pids
