@@ -46,11 +46,14 @@ pub struct ProcEntry {
     pub state: AtomicU32,
     /// Of the process.
     pub pid: AtomicI32,
+    /// Counts the leases that its node gave to this worker; written by the node before the lease's owner hears of it. What a lease
+    /// gives comes by the socket, and the first call through a ring may overtake it.
+    pub assignments: AtomicU64,
     /// What the process runs, for people; written by the process.
     label: [AtomicU64; LABEL_WORDS],
 }
 
-const LABEL_WORDS: usize = 14;
+const LABEL_WORDS: usize = 13;
 
 impl ProcEntry {
     /// Says what the process runs. Cut to what fits.
@@ -210,6 +213,7 @@ impl Segment {
         entry.ready.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         entry.asleep.store(0, Ordering::Relaxed);
         entry.pid.store(0, Ordering::Relaxed);
+        entry.assignments.store(0, Ordering::Relaxed);
         entry.set_label("");
         entry.state.store(1, Ordering::Release);
     }

@@ -55,7 +55,7 @@ impl Node {
         self.actors.get(actor).map(|record| NamedActor { actor, spec: record.creation.spec.to_vec() })
     }
 
-    fn place_actor(&mut self, actor: ActorId, incarnation: u32) {
+    pub(crate) fn place_actor(&mut self, actor: ActorId, incarnation: u32) {
         let Some(record) = self.actors.get(actor) else { return };
         let (owner, job, need) = (record.creation.owner, record.creation.job, record.creation.options.need.clone());
         // Actor leases have numbers of their own, beyond those that owners give out.

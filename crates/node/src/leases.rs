@@ -1,6 +1,7 @@
 //! Carries the scheduler's decisions out.
 
-use model::{ActorId, LeaseId, ProcId};
+use model::{ActorId, JobId, LeaseId, ProcId};
+use scheduler::LeaseKind;
 use wire::control::FromNode;
 
 use crate::looped::Node;
@@ -31,13 +32,21 @@ impl Node {
     }
 
     fn on_granted(&mut self, lease: LeaseId, worker: ProcId, grant: scheduler::Grant) {
-        if let Some((actor, incarnation)) = self.actor_leases.get(&lease).copied() {
-            let job = self.actors.get(actor).map(|record| record.creation.job);
+        let life = self.actor_leases.get(&lease).copied();
+        let job = match life {
+            Some((actor, _)) => self.actors.get(actor).map(|record| record.creation.job),
+            None => self.procs.get(lease.owner).map(|proc| proc.job),
+        };
+        if let Some(job) = job
+            && self.procs.get(worker).is_some_and(|proc| proc.job != JobId([0; 4]) && proc.job != job)
+        {
+            return self.pass_over(worker, lease, job);
+        }
+        if let Some((actor, incarnation)) = life {
             self.assign(worker, job, &grant, actor_need(self, actor));
             return self.act(control::Event::Placed { actor, worker, incarnation });
         }
-        let need = self.lease_needs.get(&lease).cloned().unwrap_or_default();
-        let job = self.procs.get(lease.owner).map(|proc| proc.job);
+        let need = self.lease_needs.get(&lease).map(|need| need.to_hold.clone()).unwrap_or_default();
         self.assign(worker, job, &grant, need);
         let pid = self.procs.get(worker).map_or(0, |proc| proc.pid);
         self.lease_of.insert(worker, lease);
@@ -50,6 +59,19 @@ impl Node {
                 // No rings are left for this pair: the worker goes back, the owner asks again.
                 self.schedule(scheduler::Event::LeaseReturned(lease));
                 self.tell(lease.owner, &FromNode::Revoke { number: lease.number });
+            }
+        }
+    }
+
+    /// A worker that has served another job keeps that job's modules and whatever was left in them: another one is found for the lease.
+    fn pass_over(&mut self, worker: ProcId, lease: LeaseId, job: JobId) {
+        self.retire_worker(worker);
+        self.schedule(scheduler::Event::WorkerDied(worker));
+        match self.actor_leases.get(&lease).copied() {
+            Some((actor, incarnation)) => self.place_actor(actor, incarnation),
+            None => {
+                let need = self.lease_needs.get(&lease).cloned().unwrap_or_default();
+                self.schedule(scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
             }
         }
     }
@@ -77,13 +99,14 @@ impl Node {
             proc.job = job;
         }
         let resources = need.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
+        self.segment.proc(worker.slot).assignments.fetch_add(1, std::sync::atomic::Ordering::Release);
         self.tell(worker, &FromNode::Assigned { gpus: grant.gpus.clone(), resources, job, namespace, paths });
     }
 
     fn on_infeasible(&mut self, lease: LeaseId) {
         let need = match self.actor_leases.get(&lease).copied() {
             Some((actor, _)) => self.actors.get(actor).map(|record| record.creation.options.need.to_place.to_string()),
-            None => self.lease_needs.get(&lease).map(ToString::to_string),
+            None => self.lease_needs.get(&lease).map(|need| need.to_place.to_string()),
         };
         let text = format!(
             "(autoscaler) No available node types can fulfill resource request {}. This node has {}; it waits until a node that can is added.",

@@ -56,8 +56,8 @@ pub(crate) struct Node {
     pub(crate) creators: FxHashMap<model::ActorId, ProcId>,
     /// The last lease of tasks that each worker had.
     pub(crate) lease_of: FxHashMap<ProcId, model::LeaseId>,
-    /// What each lease of tasks holds.
-    pub(crate) lease_needs: FxHashMap<model::LeaseId, model::Resources>,
+    /// What each lease of tasks asks for.
+    pub(crate) lease_needs: FxHashMap<model::LeaseId, model::Need>,
     pub(crate) functions: Functions,
     pub(crate) room: Room,
     pub(crate) logs: Logs,

@@ -22,7 +22,7 @@ impl Node {
             ToNode::Hello(_) | ToNode::Ask { .. } => {}
             ToNode::RequestLease { number, job, need, name: _ } => {
                 let lease = LeaseId { owner: who, number };
-                self.lease_needs.insert(lease, need.to_hold.clone());
+                self.lease_needs.insert(lease, need.clone());
                 self.schedule(scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
             }
             ToNode::ReturnLease { number } => {

@@ -238,6 +238,7 @@ impl Node {
             }
         }
         self.lease_of.remove(&id);
+        self.lease_needs.retain(|lease, _| lease.owner != id);
         self.act(control::Event::ProcessDied { process: id, exit });
         for watchers in self.watchers.values_mut() {
             watchers.retain(|watcher| *watcher != id);

@@ -145,7 +145,9 @@ impl Owner {
             .copied()
             .filter(|slot| {
                 self.objects.get(*slot).is_some_and(|object| {
-                    object.owner == Some(gone) || object.borrowers.iter().any(|(who, _)| *who == gone)
+                    object.owner == Some(gone)
+                        || object.borrowers.iter().any(|(who, _)| *who == gone)
+                        || object.wanted_by.contains(&gone)
                 })
             })
             .collect();

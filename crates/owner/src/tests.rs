@@ -5,5 +5,6 @@ mod borrow;
 mod cancel;
 mod leases;
 mod objects;
+mod random;
 mod story;
 mod tasks;

@@ -30,6 +30,7 @@ static ASSIGNED: AtomicU64 = AtomicU64::new(0);
 fn follow_assignment(runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>) -> PyResult<()> {
     let serial = runtime.assignments();
     if ASSIGNED.load(Ordering::Relaxed) != serial {
+        door::enter(worker.py(), || runtime.await_assignment(serial));
         ASSIGNED.store(serial, Ordering::Relaxed);
         worker.call_method0("assigned")?;
     }

@@ -390,11 +390,19 @@ impl Runtime {
         self.segment.proc(self.me.slot).label()
     }
 
-    /// Counts what was assigned to this worker, so that a change is seen without a lock.
+    /// Counts the leases that the node gave to this worker, so that a change is seen without a lock.
     #[must_use]
     #[inline]
     pub fn assignments(&self) -> u64 {
-        self.assignments.load(Ordering::Acquire)
+        self.segment.proc(self.me.slot).assignments.load(Ordering::Acquire)
+    }
+
+    /// Waits until what the node gave with that lease is known here. Must not be called with the interpreter's lock held.
+    #[cold]
+    pub fn await_assignment(&self, count: u64) {
+        while self.assignments.load(Ordering::Acquire) < count && !self.is_closed() {
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
     }
 
     /// What the lease in force gave to this worker.

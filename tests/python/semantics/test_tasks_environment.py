@@ -329,3 +329,31 @@ def test_T11j_a_daemons_workers_import_from_each_drivers_own_folder(package, dri
         (folder / "joins.py").write_text(script)
     for folder, wanted in [(package, "beside True"), (other, "other True"), (package, "beside True")]:
         assert run([folder / "joins.py", folder], "/", drivers.folder) == wanted
+
+
+def test_T11j_two_drivers_at_once_do_not_share_a_workers_modules(package, drivers, tmp_path):
+    # A worker that had served one driver went back to the pool with that driver's modules loaded.
+    assert drivers.command("start", "--head", "--num-cpus", "1").returncode == 0
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "beside_script.py").write_text("WHERE = 'other'")
+    code = """
+        sys.path.insert(0, sys.argv[1])
+        ray.init(address="auto")
+
+        @ray.remote
+        def where():
+            import beside_script
+            return beside_script.WHERE
+
+        while True:
+            print("where", ray.get(where.remote()), flush=True)
+            input()
+    """
+    here = drivers.start(code, package)
+    there = drivers.start(code, other)
+    for _ in range(3):
+        assert here.hear_until("where") == "beside"
+        assert there.hear_until("where") == "other"
+        here.say("again")
+        there.say("again")

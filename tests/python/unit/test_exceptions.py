@@ -536,7 +536,7 @@ def test_E1_exceptions_of_the_standard_library():
     assert isinstance(got(KeyboardInterrupt()), KeyboardInterrupt)
 
 
-def test_R6_reason_of_a_failed_reconstruction():
+def test_reason_of_a_failed_reconstruction():
     error = exceptions.ObjectReconstructionFailedError("ab", "LINEAGE_EVICTED")
     assert error.reason == "LINEAGE_EVICTED"
     assert "LINEAGE_EVICTED" in str(error)

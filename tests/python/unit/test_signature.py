@@ -258,7 +258,7 @@ def test_callable_object():
         signature.check((), {})
 
 
-def test_C4_user_keywords_named_like_internals_pass():
+def test_user_keywords_named_like_internals_pass():
     compile_signature(internal_names, skip_self=False).check(
         (), dict.fromkeys(["args", "kwargs", "self", "function", "name"])
     )

@@ -1,0 +1,632 @@
+//! The owner's surroundings: a node that grants workers, workers that run calls, processes that borrow and lend.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use model::{ActorDeath, ActorId, Failure, FunctionId, JobId, Need, ObjectId, ProcId, Resources};
+use model::{TaskId, TaskKey, Template, Tick, WorkerExit};
+use smallvec::SmallVec;
+
+use super::model::{Held, Model, Pending};
+use super::{Answer, Move};
+use crate::{ActorNews, Effect, Owner, Slot, Spec, Stage, Target, Value};
+
+const ACTORS: usize = 3;
+
+struct Sent {
+    key: TaskKey,
+    ticket: u64,
+    has_started: bool,
+}
+
+#[derive(Default)]
+struct Actor {
+    life: u32,
+    worker: Option<ProcId>,
+    is_dead: bool,
+    object: Option<Slot>,
+}
+
+pub(super) struct World {
+    owner: Owner,
+    model: Model,
+    now: Tick,
+    numbers: u64,
+    tickets: u64,
+    processes: u32,
+    open: BTreeMap<u64, Need>,
+    leases: BTreeMap<u64, ProcId>,
+    workers: BTreeMap<ProcId, VecDeque<Sent>>,
+    actors: [Actor; ACTORS],
+    grants: Vec<(u64, ProcId)>,
+    news: Vec<(usize, u32, ActorNews)>,
+    replies: Vec<(TaskKey, ProcId)>,
+    dead: Vec<ProcId>,
+    cannot_send: bool,
+    /// What the body has to say to the owner next.
+    next: VecDeque<Said>,
+}
+
+enum Said {
+    TookBack(TaskKey, ProcId),
+    CannotSend(TaskKey),
+}
+
+fn actor_id(index: usize) -> ActorId {
+    ActorId([index as u8 + 1; 16])
+}
+
+fn stranger(pick: usize) -> ProcId {
+    ProcId { slot: 900 + (pick % 3) as u16, epoch: 0 }
+}
+
+fn pick<T: Copy>(from: impl Iterator<Item = T>, pick: usize) -> Option<T> {
+    let all: Vec<T> = from.collect();
+    (!all.is_empty()).then(|| all[pick % all.len()])
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let mut world = Self {
+            owner: Owner::new(),
+            model: Model::default(),
+            now: Tick(1),
+            numbers: 0,
+            tickets: 0,
+            processes: 0,
+            open: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            actors: Default::default(),
+            grants: Vec::new(),
+            news: Vec::new(),
+            replies: Vec::new(),
+            dead: Vec::new(),
+            cannot_send: false,
+            next: VecDeque::new(),
+        };
+        for index in 0..ACTORS {
+            let id = ObjectId::of(world.next_id(), 0);
+            let slot = world.owner.on_actor_made(id, actor_id(index));
+            world.owner.on_handle_made(actor_id(index), index != 1);
+            let actor = Some(actor_id(index));
+            world.model.born(slot, Held { id: Some(id), handles: 1, is_there: true, actor, ..Held::default() });
+            world.actors[index].object = Some(slot);
+        }
+        world
+    }
+
+    fn next_id(&mut self) -> TaskId {
+        self.numbers += 1;
+        TaskId::root(JobId([1; 4]), [1; 16]).child(self.numbers)
+    }
+
+    fn new_worker(&mut self) -> ProcId {
+        self.processes += 1;
+        let worker = ProcId { slot: 1, epoch: self.processes };
+        self.workers.insert(worker, VecDeque::new());
+        worker
+    }
+
+    fn object(&self, number: usize) -> Option<Slot> {
+        pick(self.model.objects.keys().copied(), number)
+    }
+
+    fn worker(&self, number: usize) -> Option<ProcId> {
+        pick(self.workers.iter().filter(|(_, ring)| !ring.is_empty()).map(|(worker, _)| *worker), number)
+    }
+
+    fn objects(&self, picks: &[usize]) -> Vec<Slot> {
+        picks.iter().filter_map(|number| self.object(*number)).collect()
+    }
+
+    /// Objects that the value of one born then may name.
+    fn older(&self, picks: &[usize], birth: u64) -> Vec<Slot> {
+        let older = |number| {
+            pick(self.model.objects.iter().filter(|(_, held)| held.birth < birth).map(|(slot, _)| *slot), number)
+        };
+        picks.iter().filter_map(|number| older(*number)).collect()
+    }
+
+    /// What a value that comes from elsewhere names: the owner counts each for the value.
+    fn contained(&mut self, slots: &[Slot]) -> SmallVec<[Slot; 0]> {
+        for slot in slots {
+            let held = self.model.objects.get_mut(slot).expect("picked from the living");
+            let id = held.id.expect("every object has one");
+            self.owner.on_escape(*slot);
+            held.shares += i32::from(held.owner.is_some());
+            assert_eq!(self.owner.on_contained(id, held.owner, 1), *slot);
+        }
+        slots.into()
+    }
+
+    pub(super) fn play(&mut self, play: Move) {
+        match play {
+            Move::Submit { target, deps, names, retries, returns, holds_life } => {
+                self.submit(target, &deps, &names, (retries, returns), holds_life);
+            }
+            Move::Put { names } => {
+                let (id, names) = (ObjectId::of(self.next_id(), 1), self.objects(&names));
+                let slot = self.owner.on_put(id, value(), &names);
+                self.model.born(slot, Held { id: Some(id), handles: 1, is_there: true, names, ..Held::default() });
+            }
+            Move::AddHandle(number) => {
+                let handled = self.model.objects.iter_mut().filter(|(_, held)| held.handles > 0);
+                if let Some(slot) = pick(handled.map(|(slot, _)| *slot), number) {
+                    self.model.objects.get_mut(&slot).expect("picked").handles += 1;
+                    self.owner.on_handle_added(slot);
+                }
+            }
+            Move::DropHandle(number) => {
+                let handled = self.model.objects.iter().filter(|(_, held)| held.handles > 0 && held.actor.is_none());
+                if let Some(slot) = pick(handled.map(|(slot, _)| *slot), number) {
+                    self.drop_handle(slot);
+                }
+            }
+            Move::FreeByHand(number) => {
+                let ours = self.model.objects.iter().filter(|(_, held)| held.owner.is_none() && held.actor.is_none());
+                if let Some(slot) = pick(ours.map(|(slot, _)| *slot), number) {
+                    self.model.objects.get_mut(&slot).expect("picked").names.clear();
+                    self.step(|owner, _, out| _ = owner.on_freed_by_hand(slot, out));
+                }
+            }
+            Move::Grant(number) => {
+                if let Some(number) = pick(self.open.keys().copied(), number) {
+                    self.grant(number);
+                }
+            }
+            Move::GrantAgain(number) => {
+                if let Some((number, worker)) = pick(self.grants.iter().copied(), number) {
+                    self.step(|owner, now, out| owner.on_lease_granted(now, number, worker, out));
+                }
+            }
+            Move::Revoke(number) => {
+                let number = pick(self.leases.keys().chain(self.open.keys()).copied(), number).unwrap_or(77_777);
+                self.open.remove(&number);
+                self.step(|owner, _, out| owner.on_lease_revoked(number, out));
+            }
+            Move::CannotSendNext => self.cannot_send = true,
+            Move::Start(number) => {
+                if let Some(worker) = self.worker(number) {
+                    self.start(worker);
+                }
+            }
+            Move::Reply(number, answer) => {
+                if let Some(worker) = self.worker(number) {
+                    self.start(worker);
+                    self.reply(worker, answer);
+                }
+            }
+            Move::ReplyAgain(number) => {
+                // A ring delivers once; what may come late is the answer to a call that ended or went elsewhere meanwhile.
+                let late = self.replies.iter().copied().filter(|(key, from)| !self.owner.is_under(*key, *from));
+                if let Some((key, from)) = pick(late, number) {
+                    self.replied(key, from, value(), SmallVec::new());
+                }
+            }
+            Move::GiveBack(number) => {
+                if let Some(worker) = self.worker(number) {
+                    let ring = self.workers.get_mut(&worker).expect("picked");
+                    let back: Vec<TaskKey> =
+                        ring.iter().filter(|sent| !sent.has_started).map(|sent| sent.key).collect();
+                    ring.retain(|sent| sent.has_started);
+                    for key in back {
+                        self.step(|owner, now, out| owner.on_given_back(now, key, worker, out));
+                    }
+                }
+            }
+            Move::Die(number) => {
+                if let Some(worker) = pick(self.workers.keys().copied(), number) {
+                    self.die(worker);
+                    self.after_death(worker);
+                }
+            }
+            Move::DieAgain(number) => {
+                if let Some(worker) = pick(self.dead.iter().copied(), number) {
+                    self.step(|owner, _, out| owner.on_worker_died(worker, &WorkerExit::Unknown, |_| true, out));
+                }
+            }
+            Move::PlaceActor(number) => self.place_actor(number % ACTORS),
+            Move::KillActor { actor, for_good } => self.kill_actor(actor % ACTORS, for_good),
+            Move::NewsAgain(number) => {
+                if let Some((actor, life, news)) = (!self.news.is_empty()).then(|| &self.news[number % self.news.len()])
+                {
+                    let (actor, life, news) = (*actor, *life, news.clone());
+                    self.step(|owner, _, out| owner.on_actor_news(actor_id(actor), life, news, out));
+                }
+            }
+            Move::Cancel(number) => {
+                if let Some(slot) = self.object(number) {
+                    self.step(|owner, _, out| _ = owner.on_cancel(slot, false, true, out));
+                }
+            }
+            Move::Lend { object, to, count } => {
+                let ours = self.model.objects.iter().filter(|(_, held)| held.owner.is_none());
+                if let Some(slot) = pick(ours.map(|(slot, _)| *slot), object) {
+                    self.owner.on_escape(slot);
+                    let held = self.model.objects.get_mut(&slot).expect("picked");
+                    *held.borrowers.entry(stranger(to)).or_default() += count;
+                    let id = held.id.expect("every object has one");
+                    self.step(|owner, _, out| owner.on_shares(&id, stranger(to), count, out));
+                }
+            }
+            Move::BorrowerGone(number) | Move::OwnerGone(number) => self.process_gone(stranger(number)),
+            Move::Wanted { object, by } => {
+                let ours = self.model.objects.iter().filter(|(_, held)| held.owner.is_none());
+                if let Some(slot) = pick(ours.map(|(slot, _)| *slot), object) {
+                    self.owner.on_escape(slot);
+                    let held = self.model.objects.get_mut(&slot).expect("picked");
+                    held.wanted_by.insert(stranger(by));
+                    let id = held.id.expect("every object has one");
+                    self.step(|owner, _, out| owner.on_wanted(&id, stranger(by), out));
+                }
+            }
+            Move::Borrow { owner, shares } => {
+                let (id, owner) = (ObjectId::of(self.next_id(), 1), Some(stranger(owner)));
+                let slot = self.owner.on_borrowed(id, owner, shares);
+                self.model.born(slot, Held { id: Some(id), owner, handles: 1, shares, ..Held::default() });
+            }
+            Move::BorrowAgain(number) => {
+                if let Some(slot) = self.foreign(number) {
+                    let held = self.model.objects.get_mut(&slot).expect("picked");
+                    held.handles += 1;
+                    held.shares += 1;
+                    let (id, owner) = (held.id.expect("every object has one"), held.owner);
+                    assert_eq!(self.owner.on_borrowed(id, owner, 1), slot);
+                }
+            }
+            Move::Keep(number) => {
+                if let Some(slot) = self.foreign(number) {
+                    self.model.objects.get_mut(&slot).expect("picked").shares += 1;
+                    assert!(self.owner.on_keep(slot).is_some());
+                }
+            }
+            Move::Need(number) => {
+                if let Some(slot) = self.foreign(number) {
+                    self.step(|owner, _, out| owner.on_needed(slot, out));
+                }
+            }
+            Move::Have { object, names } => {
+                if let Some(slot) = self.foreign(object) {
+                    self.have(slot, &names);
+                }
+            }
+            Move::Wait(ms) => {
+                self.now = self.now.plus_ms(ms);
+                self.step(|owner, now, out| owner.on_tick(now, out));
+            }
+        }
+    }
+
+    fn foreign(&self, number: usize) -> Option<Slot> {
+        let foreign = self.model.objects.iter().filter(|(_, held)| held.owner.is_some());
+        pick(foreign.map(|(slot, _)| *slot), number)
+    }
+
+    fn submit(
+        &mut self,
+        target: usize,
+        deps: &[usize],
+        names: &[usize],
+        (retries, returns): (i32, u32),
+        holds_life: bool,
+    ) {
+        let id = self.next_id();
+        let cpus = if target == 1 { 2 } else { 1 };
+        let template = Template {
+            function: FunctionId([0; 16]),
+            name: "f".into(),
+            method: "".into(),
+            need: Need::same(Resources::cpus(cpus)),
+            returns,
+            retries_max: retries,
+            retry_exceptions: true,
+            calls_max: 0,
+        };
+        let actor = target.checked_sub(2);
+        let (deps, contains) = (self.objects(deps), self.objects(names));
+        let mut uses: Vec<Slot> = deps.iter().chain(&contains).copied().collect();
+        let target = actor.map_or(Target::Pool, |index| Target::Actor(actor_id(index)));
+        let (deps, contains) = (deps.into(), contains.into());
+        let spec = Spec { id, template: Arc::new(template), target, payload: Vec::new(), deps, contains };
+        let mut effects = Vec::new();
+        let (key, slots) = self.owner.on_submitted(self.now, spec, &mut effects);
+        for (index, slot) in slots.iter().enumerate() {
+            let id = Some(ObjectId::of(id, index as u32 + 1));
+            self.model.born(*slot, Held { id, handles: 1, maker: Some(key), ..Held::default() });
+        }
+        if let Some(life) = actor.filter(|_| holds_life).and_then(|index| self.actors[index].object) {
+            self.owner.on_call_holds(key, life);
+            uses.push(life);
+        }
+        let (number, returns) = (self.numbers, slots.to_vec());
+        self.model.tasks.insert(key, Pending { number, actor, uses, returns, retries_max: retries, starts: 0 });
+        self.hear(effects);
+    }
+
+    fn drop_handle(&mut self, slot: Slot) {
+        self.model.objects.get_mut(&slot).expect("picked").handles -= 1;
+        self.step(|owner, _, out| owner.on_handle_dropped(slot, out));
+    }
+
+    fn grant(&mut self, number: u64) {
+        self.open.remove(&number);
+        let worker = self.new_worker();
+        self.leases.insert(number, worker);
+        self.grants.push((number, worker));
+        self.step(|owner, now, out| owner.on_lease_granted(now, number, worker, out));
+    }
+
+    fn start(&mut self, worker: ProcId) {
+        let ring = self.workers.get_mut(&worker).expect("picked");
+        let Some(first) = ring.front_mut().filter(|sent| !sent.has_started) else { return };
+        first.has_started = true;
+        if let Some(task) = self.model.tasks.get_mut(&first.key) {
+            task.starts += 1;
+            let is_right = task.retries_max < 0 || task.starts <= task.retries_max + 1;
+            assert!(is_right, "OWN-4: starts {} times with {} retries", task.starts, task.retries_max);
+        }
+    }
+
+    fn reply(&mut self, worker: ProcId, answer: Answer) {
+        let sent = self.workers.get_mut(&worker).expect("picked").pop_front().expect("picked");
+        let born = |task: &Pending| self.model.objects[&task.returns[0]].birth;
+        let birth = self.model.tasks.get(&sent.key).map_or(0, born);
+        let (value, names) = match answer {
+            Answer::Value => (value(), Vec::new()),
+            Answer::Names(number) => (value(), self.older(&[number], birth)),
+            Answer::Raised => (failed(Failure::Raised([1].into())), Vec::new()),
+            Answer::Retryable => (failed(Failure::Retryable([1].into())), Vec::new()),
+        };
+        let contains = self.contained(&names);
+        self.replies.push((sent.key, worker));
+        self.replied(sent.key, worker, value, contains);
+    }
+
+    fn replied(&mut self, key: TaskKey, from: ProcId, value: Value, contains: SmallVec<[Slot; 0]>) {
+        let returns = self.model.tasks.get(&key).map_or(0, |task| task.returns.len());
+        let is_failed = matches!(value, Value::Failed(_));
+        let mut reply = SmallVec::new();
+        reply.push((value.clone(), contains.clone()));
+        if !is_failed {
+            (1..returns).for_each(|_| reply.push((value.clone(), SmallVec::new())));
+        }
+        if let Some(task) = self.model.tasks.get(&key).filter(|_| self.owner.is_under(key, from)) {
+            let first = self.model.objects.get_mut(&task.returns[0]).expect("its task has not ended");
+            if !first.is_there {
+                first.names = contains.to_vec();
+            }
+        }
+        self.step(|owner, now, out| owner.on_replied(now, key, from, reply, out));
+    }
+
+    fn die(&mut self, worker: ProcId) {
+        let ring = self.workers.remove(&worker).expect("picked");
+        let started: BTreeSet<u64> = ring.iter().filter(|sent| sent.has_started).map(|sent| sent.ticket).collect();
+        self.leases.retain(|_, leased| *leased != worker);
+        self.dead.push(worker);
+        let exit = WorkerExit::Signal(9, "".into());
+        self.step(|owner, _, out| owner.on_worker_died(worker, &exit, |ticket| started.contains(&ticket), out));
+        self.process_gone(worker);
+    }
+
+    /// The node says what becomes of the actor whose worker died.
+    fn after_death(&mut self, worker: ProcId) {
+        if let Some(index) = self.actors.iter().position(|actor| actor.worker == Some(worker)) {
+            self.actors[index].worker = None;
+            self.actors[index].life += 1;
+            let (life, is_last) = (self.actors[index].life, self.numbers.is_multiple_of(5));
+            self.actors[index].is_dead = is_last;
+            let death = ActorNews::Dead(ActorDeath::Killed);
+            self.tell(index, life, if is_last { death } else { ActorNews::Restarting });
+        }
+    }
+
+    fn process_gone(&mut self, gone: ProcId) {
+        for held in self.model.objects.values_mut() {
+            held.borrowers.remove(&gone);
+            held.wanted_by.remove(&gone);
+            if held.owner == Some(gone) {
+                held.shares = 0;
+                // Whoever asks later gets the same answer.
+                held.is_asked = true;
+            }
+        }
+        self.step(|owner, _, out| owner.on_process_gone(gone, out));
+    }
+
+    fn place_actor(&mut self, index: usize) {
+        if self.actors[index].is_dead || self.actors[index].worker.is_some() {
+            return;
+        }
+        let worker = self.new_worker();
+        self.actors[index].worker = Some(worker);
+        self.tell(index, self.actors[index].life, ActorNews::Alive(worker));
+    }
+
+    fn kill_actor(&mut self, index: usize, for_good: bool) {
+        let actor = &mut self.actors[index];
+        if actor.is_dead {
+            return;
+        }
+        actor.life += 1;
+        actor.is_dead = for_good;
+        // Its worker lives on for a while; `Die` ends it.
+        actor.worker = None;
+        let life = actor.life;
+        let death = ActorNews::Dead(ActorDeath::Killed);
+        self.tell(index, life, if for_good { death } else { ActorNews::Restarting });
+    }
+
+    fn tell(&mut self, index: usize, life: u32, news: ActorNews) {
+        self.news.push((index, life, news.clone()));
+        self.step(|owner, _, out| owner.on_actor_news(actor_id(index), life, news, out));
+    }
+
+    fn have(&mut self, slot: Slot, names: &[usize]) {
+        let held = &self.model.objects[&slot];
+        let (id, is_there) = (held.id.expect("every object has one"), held.is_there);
+        let names = self.older(names, held.birth);
+        let contains = self.contained(&names);
+        if !is_there {
+            self.model.objects.get_mut(&slot).expect("seen above").names = names;
+        }
+        self.step(|owner, _, out| owner.on_have(&id, value(), contains, out));
+    }
+
+    fn step(&mut self, event: impl FnOnce(&mut Owner, Tick, &mut Vec<Effect>)) {
+        let mut effects = Vec::new();
+        event(&mut self.owner, self.now, &mut effects);
+        self.hear(effects);
+        while let Some(said) = self.next.pop_front() {
+            let mut effects = Vec::new();
+            match said {
+                Said::TookBack(key, worker) => self.owner.on_took_back(self.now, key, worker, &mut effects),
+                Said::CannotSend(key) => {
+                    self.owner.on_cannot_send(key, Failure::StoreFull("full".into()), &mut effects);
+                }
+            }
+            self.hear(effects);
+        }
+    }
+
+    fn hear(&mut self, effects: Vec<Effect>) {
+        let mut freed = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Push { task, worker } => self.push(task, worker),
+                Effect::TakeBack { task, worker } => {
+                    let Some(ring) = self.workers.get_mut(&worker) else { continue };
+                    if let Some(at) = ring.iter().position(|sent| sent.key == task && !sent.has_started) {
+                        ring.remove(at);
+                        self.next.push_back(Said::TookBack(task, worker));
+                    }
+                }
+                Effect::Interrupt { .. } => {}
+                Effect::RequestLease { number, need, .. } => {
+                    assert!(self.open.values().filter(|open| **open == need).count() < 2, "too many requests");
+                    let old = self.open.insert(number, need);
+                    assert!(old.is_none() && !self.leases.contains_key(&number), "{number} is not new");
+                }
+                Effect::ReturnLease { number } => {
+                    self.open.remove(&number);
+                    if let Some(worker) = self.leases.remove(&number) {
+                        let ring = self.workers.remove(&worker).unwrap_or_default();
+                        assert!(ring.is_empty(), "OWN-3: {number} is given back with calls under way");
+                    }
+                }
+                Effect::Resolved(slot) => {
+                    assert!(self.owner.object(slot).is_none_or(|object| object.value.is_some()));
+                    self.model.resolved(slot);
+                }
+                Effect::Freed { slot, stored } => {
+                    assert_eq!(stored, None);
+                    freed.push(slot);
+                }
+                Effect::Want { owner, object } => {
+                    let held = self.by_id(object);
+                    assert_eq!((held.owner, held.is_asked), (Some(owner), false), "asked in vain, or twice");
+                    held.is_asked = true;
+                }
+                Effect::Have { to, object, .. } => {
+                    assert!(self.by_id(object).wanted_by.remove(&to), "{to} did not ask");
+                }
+                Effect::Borrowed { owner, object, count, .. } => {
+                    let held = self.by_id(object);
+                    assert_eq!((held.owner, held.shares), (Some(owner), -count), "shares are lost");
+                }
+                Effect::ActorUnreachable(actor) => {
+                    assert!(self.model.objects.values().any(|held| held.actor == Some(actor)));
+                }
+            }
+        }
+        self.model.compare(&self.owner, &freed);
+        self.owner.check_invariants();
+    }
+
+    fn by_id(&mut self, id: ObjectId) -> &mut Held {
+        self.model.objects.values_mut().find(|held| held.id == Some(id)).expect("an object that is held")
+    }
+
+    fn push(&mut self, key: TaskKey, worker: ProcId) {
+        let is_twice = self.workers.values().flatten().any(|sent| sent.key == key);
+        assert!(!is_twice, "OWN-3: pushed while under way");
+        let Some(Stage::Under { worker: on, ticket: 0 }) = self.owner.task(key).map(|task| task.stage) else {
+            // It ended, or went on, in the same breath.
+            return;
+        };
+        assert_eq!(on, worker, "OWN-3: on another worker than it is pushed to");
+        let pushed = &self.model.tasks[&key];
+        if let Some(actor) = pushed.actor.filter(|actor| *actor != 1) {
+            let earlier = self.model.tasks.iter().filter(|(_, other)| other.actor == Some(actor));
+            for (other, _) in earlier.filter(|(_, other)| other.number < pushed.number) {
+                let stage = self.owner.task(*other).map(|task| task.stage);
+                let is_sent = matches!(stage, None | Some(Stage::Under { .. }));
+                assert!(is_sent, "OWN-5: pushed before an earlier call, which is {stage:?}");
+            }
+        }
+        if std::mem::take(&mut self.cannot_send) {
+            self.next.push_back(Said::CannotSend(key));
+            return;
+        }
+        self.tickets += 1;
+        self.owner.on_pushed(key, self.tickets);
+        // A worker that is dead, and not yet known to be, loses it with all else.
+        let ring = self.workers.get_mut(&worker).expect("OWN-1: pushed to a worker that was seen to end");
+        ring.push_back(Sent { key, ticket: self.tickets, has_started: false });
+    }
+
+    /// Faults stop: every call ends. Then everybody lets go: nothing is kept.
+    pub(super) fn settle(&mut self) {
+        self.cannot_send = false;
+        for _ in 0..500 {
+            if self.owner.tasks_pending() == 0 {
+                break;
+            }
+            self.settle_a_little();
+        }
+        assert_eq!(self.owner.tasks_pending(), 0, "OWN-1: something never ends");
+        while let Some(slot) = self.model.objects.iter().find(|(_, held)| held.handles > 0).map(|(slot, _)| *slot) {
+            self.drop_handle(slot);
+        }
+        (0..3).for_each(|number| self.process_gone(stranger(number)));
+        self.play(Move::Wait(1_000));
+        self.play(Move::Wait(1_000));
+        assert_eq!(self.owner.objects_kept(), 0, "OWN-2: something is kept for nobody");
+        assert!(self.open.is_empty() && self.leases.is_empty() && !self.owner.needs_tick(), "a lease is kept");
+    }
+
+    fn settle_a_little(&mut self) {
+        for number in self.open.keys().copied().collect::<Vec<_>>() {
+            self.grant(number);
+        }
+        let serving: Vec<ProcId> = self.actors.iter().filter_map(|actor| actor.worker).collect();
+        let leased: Vec<ProcId> = self.leases.values().copied().collect();
+        for worker in self.workers.keys().copied().collect::<Vec<_>>() {
+            if !serving.contains(&worker) && !leased.contains(&worker) {
+                self.die(worker);
+                continue;
+            }
+            while self.workers.get(&worker).is_some_and(|ring| !ring.is_empty()) {
+                self.start(worker);
+                self.reply(worker, Answer::Value);
+            }
+        }
+        (0..ACTORS).for_each(|index| self.place_actor(index));
+        let missing = self.model.objects.iter().filter(|(_, held)| held.owner.is_some() && !held.is_there);
+        for slot in missing.map(|(slot, _)| *slot).collect::<Vec<_>>() {
+            if self.model.objects.contains_key(&slot) {
+                self.have(slot, &[]);
+            }
+        }
+        self.play(Move::Wait(100));
+    }
+}
+
+fn value() -> Value {
+    Value::Inline(Arc::from([1].as_slice()))
+}
+
+fn failed(failure: Failure) -> Value {
+    Value::Failed(Arc::new(failure))
+}
