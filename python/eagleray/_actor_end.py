@@ -22,7 +22,7 @@ def leave(worker: Any) -> NoReturn:
         worker.server.leave()
         raise AsyncioActorExit
     if worker.is_built:
-        _native.stop_serving(True)
+        _native.stop_serving(is_call=True)
     raise ActorExit(0)
 
 
@@ -40,7 +40,7 @@ def on_sigterm(worker: Any) -> None:
     if worker is None or not worker.is_built or worker.exit_code:
         raise SystemExit(SIGTERM_CODE)
     worker.exit_code = SIGTERM_CODE
-    _native.stop_serving(False)
+    _native.stop_serving(is_call=False)
 
 
 def exit_code(error: SystemExit) -> int:

@@ -1,10 +1,15 @@
-"""`await ref` and `ref.future()`: one eventfd per event loop, one wake-up per batch of ready objects."""
+"""`await ref` and `ref.future()`: an eventfd per event loop, one wake-up per batch of ready objects.
+
+Futures of `concurrent.futures` belong to no loop: one thread per session sleeps on an eventfd of its own and settles them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
+import select
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -14,33 +19,33 @@ from eagleray import _native
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-_WATCHES: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = weakref.WeakKeyDictionary()
-_NEXT = 0
 _LOCK = threading.Lock()
+#: Held while the one thread that settles futures is found or made.
+_MAKING = threading.Lock()
+_NEXT = 0
+_LOOPS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWatch] = weakref.WeakKeyDictionary()
+_THREAD: _ThreadWatch | None = None
 
 
 class _Watch:
-    """The objects that one event loop waits for."""
+    """Objects that somebody waits for, and the futures that get their values."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self) -> None:
         global _NEXT
         with _LOCK:
             _NEXT += 1
             self.number = _NEXT
         self.session = _session_number()
         self.fd = _native.event_fd()
-        self.waiting: dict[int, list[tuple[asyncio.Future[Any], Any]]] = {}
+        self.lock = threading.Lock()
+        self.waiting: dict[int, list[tuple[Any, Any]]] = {}
         _native.watch_loop(self.number, self.fd)
-        # An async actor's own loop looks at ready objects by itself; others are told by a descriptor.
-        own = getattr(loop, "watch_objects", None)
-        if own is None or not own(self):
-            loop.add_reader(self.fd, self.on_ready)
-        weakref.finalize(loop, _close, self.number, self.fd)
 
-    def add(self, ref: Any, future: asyncio.Future[Any]) -> None:
+    def add(self, ref: Any, future: Any) -> None:
+        # Noted before it is watched, so that whoever hears of it first finds it.
         slot = ref._slot
-        waiting = self.waiting.setdefault(slot, [])
-        waiting.append((future, ref))
+        with self.lock:
+            self.waiting.setdefault(slot, []).append((future, ref))
         if _native.watch(self.number, ref):
             self.settle(slot)
 
@@ -49,9 +54,68 @@ class _Watch:
             self.settle(slot)
 
     def settle(self, slot: int) -> None:
-        for future, ref in self.waiting.pop(slot, ()):
+        with self.lock:
+            settled = self.waiting.pop(slot, [])
+        for future, ref in settled:
             if not future.done():
                 _settle(future, ref)
+
+    def give_up(self) -> None:
+        """Fail whatever still waits: the session is over."""
+        from eagleray.exceptions import RaySystemError
+
+        with self.lock:
+            waiting, self.waiting = self.waiting, {}
+        for future, _ in (pair for pairs in waiting.values() for pair in pairs):
+            if not future.done():
+                future.set_exception(RaySystemError("The session was shut down before the object was there."))
+
+
+class _LoopWatch(_Watch):
+    """The objects that one event loop waits for."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        # An async actor's own loop looks at ready objects by itself; others are told by a descriptor.
+        own = getattr(loop, "watch_objects", None)
+        if own is None or not own(self):
+            loop.add_reader(self.fd, self.on_ready)
+        weakref.finalize(loop, _close, self.number, self.fd)
+
+    def end(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End on the loop's own thread."""
+
+        def end() -> None:
+            loop.remove_reader(self.fd)
+            self.give_up()
+
+        # A loop that is closed has nobody who waits.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(end)
+
+
+class _ThreadWatch(_Watch):
+    """The objects that futures without a loop wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_over = False
+        threading.Thread(target=self.run, name="eagleray-futures", daemon=True).start()
+
+    def run(self) -> None:
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        while True:
+            poll.poll()
+            if self.is_over:
+                break
+            self.on_ready()
+        self.give_up()
+        _close(self.number, self.fd)
+
+    def end(self) -> None:
+        self.is_over = True
+        os.write(self.fd, (1).to_bytes(8, "little"))
 
 
 def _session_number() -> int:
@@ -74,18 +138,29 @@ def _settle(future: Any, ref: Any) -> None:
         future.set_result(value)
 
 
+def session_ended() -> None:
+    """Fail everything that still waits for objects of the session that was just left."""
+    global _THREAD
+    with _MAKING:
+        thread, _THREAD = _THREAD, None
+    loops = list(_LOOPS.items())
+    _LOOPS.clear()
+    if thread is not None:
+        thread.end()
+    for loop, watch in loops:
+        watch.end(loop)
+
+
 def as_future(ref: Any) -> asyncio.Future[Any]:
     """Make a future of the running loop that gets the object's value or error."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
-    if ref._slot is None:
-        raise ValueError("Ray objects whose owner is unknown cannot be awaited")
     if _native.is_ready(ref):
         _settle(future, ref)
         return future
-    watch = _WATCHES.get(loop)
+    watch = _LOOPS.get(loop)
     if watch is None or watch.session != _session_number():
-        watch = _WATCHES[loop] = _Watch(loop)
+        watch = _LOOPS[loop] = _LoopWatch(loop)
     watch.add(ref, future)
     return future
 
@@ -99,53 +174,16 @@ def future_of(ref: Any) -> concurrent.futures.Future[Any]:
     """Make a `concurrent.futures.Future` that gets the object's value or error."""
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
     future.set_running_or_notify_cancel()
-    _WAITER.add(ref, future)
+    if _native.is_ready(ref):
+        _settle(future, ref)
+    else:
+        _thread_watch().add(ref, future)
     return future
 
 
-class _Waiter:
-    """One thread that settles futures, started when the first one is asked for."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.waiting: list[tuple[Any, Any]] = []
-        self.thread: threading.Thread | None = None
-        self.more = threading.Event()
-
-    def add(self, ref: Any, future: Any) -> None:
-        if _native.is_ready(ref):
-            _settle(future, ref)
-            return
-        with self.lock:
-            self.waiting.append((ref, future))
-            self.more.set()
-            if self.thread is None or not self.thread.is_alive():
-                self.thread = threading.Thread(target=self.run, name="eagleray-futures", daemon=True)
-                self.thread.start()
-
-    def run(self) -> None:
-        while True:
-            with self.lock:
-                waiting = list(self.waiting)
-                self.more.clear()
-                if not waiting:
-                    self.thread = None
-                    return
-            unique = list({ref: None for ref, _ in waiting})
-            try:
-                ready, _ = _native.wait(unique, num_returns=1, timeout=0.05)
-            except BaseException as error:
-                for _, future in waiting:
-                    future.set_exception(error)
-                with self.lock:
-                    self.waiting.clear()
-                continue
-            done = [pair for pair in waiting if _native.is_ready(pair[0])]
-            with self.lock:
-                self.waiting = [pair for pair in self.waiting if pair not in done]
-            for ref, future in done:
-                _settle(future, ref)
-            del ready
-
-
-_WAITER = _Waiter()
+def _thread_watch() -> _ThreadWatch:
+    global _THREAD
+    with _MAKING:
+        if _THREAD is None or _THREAD.session != _session_number():
+            _THREAD = _ThreadWatch()
+        return _THREAD

@@ -231,6 +231,8 @@ def shutdown(_exiting_interpreter: bool = False) -> None:  # noqa: FBT001, FBT00
         if SESSION.printer is not None:
             SESSION.printer.drain()
         _native.leave()
+        if "eagleray._asyncio" in sys.modules:
+            sys.modules["eagleray._asyncio"].session_ended()
         if SESSION.printer is not None:
             SESSION.printer.stop()
             SESSION.printer = None

@@ -36,7 +36,7 @@ class _Threads:
         except BaseException as error:
             self.error = error
         # The others finish what they run, and take nothing new.
-        _native.stop_serving(False)
+        _native.stop_serving(is_call=False)
         with self.lock:
             self.how = self.how or how
             self.serving -= 1

@@ -64,9 +64,7 @@ class Worker:
     def _call_with_actor(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         return function(self.actor, *args, **kwargs)
 
-    def build(
-        self, about: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None
-    ) -> tuple[bool, str]:
+    def build(self, about: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[bool, str]:
         """Build the actor. Says whether it serves calls side by side, and what marks its output."""
         self.assigned()
         import pickle
@@ -139,7 +137,8 @@ class Worker:
 
 
 def _shown_as(actor: Any, class_name: str) -> str:
-    if type(actor).__repr__ is object.__repr__:
+    own: Any = type(actor).__repr__
+    if own is object.__repr__:
         return class_name
     try:
         return " ".join(repr(actor).split())

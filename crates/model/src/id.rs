@@ -24,6 +24,8 @@ impl fmt::Display for IdLength {
 
 impl std::error::Error for IdLength {}
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 macro_rules! byte_id {
     ($(#[$doc:meta])* $name:ident, $length:literal) => {
         $(#[$doc])*
@@ -53,7 +55,12 @@ macro_rules! byte_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                let mut text = [0; 2 * $length];
+                for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+                    pair[0] = HEX[usize::from(byte >> 4)];
+                    pair[1] = HEX[usize::from(byte & 15)];
+                }
+                f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
             }
         }
 

@@ -151,12 +151,18 @@ impl Owner {
                 })
             })
             .collect();
-        for slot in touched {
-            let Some(object) = self.objects.get_mut(slot) else { continue };
+        // First all counts, then what follows from them: nobody tells a dead owner that its object is let go.
+        for slot in &touched {
+            let Some(object) = self.objects.get_mut(*slot) else { continue };
             object.borrowers.retain(|(who, _)| *who != gone);
             object.wanted_by.retain(|who| *who != gone);
             if object.owner == Some(gone) {
                 object.shares = 0;
+            }
+        }
+        for slot in touched {
+            let Some(object) = self.objects.get_mut(slot) else { continue };
+            if object.owner == Some(gone) {
                 if matches!(object.value, Some(Value::Stored { .. })) {
                     // Its place in the arena is given to others now.
                     object.value = None;

@@ -68,17 +68,15 @@ impl Owner {
         self.actor_of_worker.clear();
     }
 
-    /// The task cannot be sent at all.
+    /// The task cannot be sent at all. One that was sent elsewhere meanwhile, or waits for another worker, is left alone.
     pub fn on_cannot_send(&mut self, key: TaskKey, failure: Failure, out: &mut Vec<Effect>) {
         let Some(task) = self.task(key) else { return };
-        let (target, stage) = (task.spec.target, task.stage);
+        let target = task.spec.target;
+        let Stage::Under { worker, ticket: 0 } = task.stage else { return };
         self.finish_failed(key, failure, out);
-        match (target, stage) {
-            (Target::Actor(actor), _) => self.actor_progressed(actor, key, out),
-            (Target::Pool, Stage::Under { worker, .. }) => {
-                self.lease_progressed(model::Tick::default(), worker, key, out);
-            }
-            (Target::Pool, _) => {}
+        match target {
+            Target::Actor(actor) => self.actor_progressed(actor, key, out),
+            Target::Pool => self.lease_progressed(model::Tick::default(), worker, key, out),
         }
     }
 

@@ -245,23 +245,22 @@ impl Owner {
         if !matches!(task.stage, Stage::Under { worker, .. } if worker == from) {
             return;
         }
-        if let Some((index, at)) = self.lease_of(from) {
-            let lease = &mut self.pools[index].leases[at];
-            lease.under.retain(|under| *under != key);
-            let (number, is_empty) = (lease.number, lease.under.is_empty());
-            if is_empty {
-                lease.idle_since = now;
-            }
+        if let crate::Target::Actor(actor) = target {
+            self.actor_forgets(actor, key);
             self.requeue(key, out);
-            // One that was cancelled ends, and leaves its room to others.
-            self.dispatch(index, out);
-            self.return_if_done(index, number, out);
-        } else {
-            if let crate::Target::Actor(actor) = target {
-                self.actor_forgets(actor, key);
-            }
-            self.requeue(key, out);
+            return self.send_calls(actor, out);
         }
+        let Some((index, at)) = self.lease_of(from) else { return };
+        let lease = &mut self.pools[index].leases[at];
+        lease.under.retain(|under| *under != key);
+        let (number, is_empty) = (lease.number, lease.under.is_empty());
+        if is_empty {
+            lease.idle_since = now;
+        }
+        self.requeue(key, out);
+        // One that was cancelled ends, and leaves its room to others.
+        self.dispatch(index, out);
+        self.return_if_done(index, number, out);
     }
 
     /// A leased worker is dead. `started` tells of a ticket whether its call had started.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{ActorId, ActorOptions, FunctionId, Lifetime, Need, ObjectId, Template};
+use model::{ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Need, ObjectId, Template};
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -165,11 +165,8 @@ impl Method {
         self.info.arity.check(args, kwargs)?;
         let handle = self.handle.get();
         if !session::is_current(&handle.runtime) {
-            return Err(errors::named(
-                py,
-                "RayActorError",
-                "the actor cannot be called: It might be dead or it's from a different cluster",
-            ));
+            let failure = Failure::ActorDied(handle.actor, ActorDeath::NeverExisted);
+            return Err(errors::from_failure(py, &failure, &ObjectId::NIL));
         }
         let payload =
             encode_args(&handle.runtime, args, kwargs, &|| handle.method_name(py, &self.info.template.method))?;

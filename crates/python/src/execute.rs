@@ -412,6 +412,11 @@ impl Call {
         &self.template.name
     }
 
+    /// Calls the method; what a coroutine method returns is its coroutine.
+    fn invoke<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.function.bind(py).call(self.args.bind(py), self.kwargs.as_ref().map(|kwargs| kwargs.bind(py)))
+    }
+
     /// Whether the caller cancelled it.
     fn is_cancelled(&self) -> bool {
         session::current().is_some_and(|runtime| runtime.is_interrupted(&self.handle.task))
@@ -543,6 +548,7 @@ fn is_cancelled() -> bool {
 
 /// This worker takes no more calls. `is_call`: the call that runs on this thread asked for it, and gets no answer.
 #[pyfunction]
+#[pyo3(signature = (*, is_call))]
 fn stop_serving(is_call: bool) {
     if is_call {
         context::set_exiting();

@@ -122,19 +122,20 @@ fn get<'py>(py: Python<'py>, object_refs: &Bound<'py, PyAny>, timeout: Option<f6
 fn get_wait(py: Python<'_>, runtime: &Arc<Runtime>, slots: &[u32], timeout: Option<f64>) -> PyResult<()> {
     let deadline = deadline(timeout)?;
     runtime.need(slots.iter().copied());
-    // All before this one are known to be ready. Atomics, since the wait goes on without the interpreter's lock.
+    // All before this one are known to have values. Atomics, since the wait goes on without the interpreter's lock.
     let first = AtomicUsize::new(0);
     let looks = AtomicU32::new(0);
     let is_done = || {
         let mut at = first.load(Ordering::Relaxed);
-        while slots.get(at).is_some_and(|slot| runtime.is_ready(*slot)) {
+        while slots.get(at).is_some_and(|slot| runtime.is_ready(*slot) && !runtime.is_failed(*slot)) {
             at += 1;
         }
         first.store(at, Ordering::Relaxed);
         // Long lists are searched for failures now and then, short ones each time.
         let looks = looks.fetch_add(1, Ordering::Relaxed);
         let searches = slots.len() > 1 && (slots.len() <= 64 || looks.is_multiple_of(16));
-        at == slots.len() || (searches && slots[at..].iter().any(|slot| runtime.is_failed(*slot)))
+        let Some(next) = slots.get(at) else { return true };
+        runtime.is_failed(*next) || (searches && slots[at..].iter().any(|slot| runtime.is_failed(*slot)))
     };
     match wait_for(py, runtime, deadline, is_done)? {
         Waited::Done => Ok(()),
@@ -254,11 +255,11 @@ fn put(value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
     Ok(put_encoded(&runtime, encoded))
 }
 
-/// Whether the ref has its value.
+/// Whether `get` would not wait: the ref has its value or error, or is of no session that runs.
 #[pyfunction]
 fn is_ready(object: &Bound<'_, ObjectRef>) -> bool {
-    let object = object.get();
-    object.held.as_ref().is_some_and(|(runtime, slot)| runtime.is_ready(*slot))
+    let slot = session::current().and_then(|runtime| object.get().slot_in(&runtime).map(|slot| (runtime, slot)));
+    slot.is_none_or(|(runtime, slot)| runtime.is_ready(slot))
 }
 
 /// Cancels the task that makes the ref.

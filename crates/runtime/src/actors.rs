@@ -6,6 +6,7 @@ use model::{ActorId, ActorOptions, ObjectId};
 use owner::Slot;
 use wire::control::{ActorRegistration, Answer, NamedActor, Question, ToNode};
 
+use crate::state::State;
 use crate::{Error, Runtime};
 
 /// An actor to be made.
@@ -58,6 +59,11 @@ impl Runtime {
             state.owner.on_contains_set(slot, &contains);
             if is_detached {
                 state.owner.on_actor_not_made(slot);
+                if !contains.is_empty() {
+                    // No handle holds its arguments, and it may be built again at any time.
+                    state.owner.on_handle_added(slot);
+                    state.detached_args.insert(actor, slot);
+                }
             }
             self.cells.set(slot, net::Readiness::Value);
             state.owner.on_handle_made(actor, is_ordered);
@@ -73,13 +79,24 @@ impl Runtime {
         match self.await_registration(actor)? {
             ActorRegistration::Created => Ok(Ok(slot)),
             other => {
-                self.state.lock().expect("never poisoned").owner.on_actor_not_made(slot);
+                {
+                    let mut state = self.state.lock().expect("never poisoned");
+                    state.owner.on_actor_not_made(slot);
+                    self.release_args(&mut state, actor);
+                }
                 self.drop_handle(slot);
                 match other {
                     ActorRegistration::Existing(NamedActor { actor, spec }) => Ok(Err(NamedHandle { actor, spec })),
                     _ => Err(Error::NameTaken),
                 }
             }
+        }
+    }
+
+    /// The actor will not be built again.
+    pub(crate) fn release_args(&self, state: &mut State, actor: ActorId) {
+        if let Some(slot) = state.detached_args.remove(&actor) {
+            self.drop_handle(slot);
         }
     }
 

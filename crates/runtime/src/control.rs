@@ -188,7 +188,10 @@ impl Runtime {
                         ActorNews::Alive(worker)
                     }
                     ActorPlace::Restarting => ActorNews::Restarting,
-                    ActorPlace::Dead(death) => ActorNews::Dead(death),
+                    ActorPlace::Dead(death) => {
+                        self.release_args(state, actor);
+                        ActorNews::Dead(death)
+                    }
                 };
                 state.owner.on_actor_news(actor, incarnation, news, &mut state.effects);
             }),

@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(crate) assigned: Option<crate::execute::Assignment>,
     /// Actors whose handles we hold as weak ones or borrowed ones were announced to the node.
     pub(crate) watched: FxHashSet<model::ActorId>,
+    /// Of detached actors that we made: what holds their arguments while they may be built again.
+    pub(crate) detached_args: FxHashMap<model::ActorId, owner::Slot>,
 }
 
 impl State {
@@ -88,6 +90,7 @@ impl State {
             dead: FxHashMap::default(),
             assigned: None,
             watched: FxHashSet::default(),
+            detached_args: FxHashMap::default(),
         }
     }
 

@@ -103,6 +103,17 @@ fn a_cancelled_call_lets_those_behind_it_pass() {
     assert_eq!(process.cancelled(&a), [resolved(&a), push(&b, W1)]);
 }
 
+/// Those behind it waited for the end of a life that had nothing of theirs any more.
+#[test]
+fn a_call_taken_back_from_an_ending_life_lets_the_next_life_begin() {
+    let mut process = Process::calling();
+    let a = process.submit(call().retries(1));
+    process.news(1, ActorNews::Alive(W2));
+    let b = process.submit(call().retries(1));
+    process.cancelled(&a);
+    assert_eq!(process.took_back(&a, W1), [resolved(&a), push(&b, W2)]);
+}
+
 #[test]
 fn a_call_cancelled_while_its_actor_is_in_limbo_ends_cancelled() {
     let mut process = Process::calling();

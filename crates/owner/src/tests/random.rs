@@ -2,6 +2,7 @@
 //! once faults stop everything ends and nothing is kept.
 
 mod model;
+mod plays;
 mod world;
 
 use proptest::prelude::*;
@@ -11,8 +12,17 @@ use world::World;
 /// Something that happens. Picks choose among what is there, whatever that is.
 #[derive(Clone, Debug)]
 pub(super) enum Move {
-    Submit { target: usize, deps: Vec<usize>, names: Vec<usize>, retries: i32, returns: u32, holds_life: bool },
-    Put { names: Vec<usize> },
+    Submit {
+        target: usize,
+        deps: Vec<usize>,
+        names: Vec<usize>,
+        retries: i32,
+        returns: u32,
+        holds_life: bool,
+    },
+    Put {
+        names: Vec<usize>,
+    },
     AddHandle(usize),
     DropHandle(usize),
     FreeByHand(usize),
@@ -28,17 +38,33 @@ pub(super) enum Move {
     DieAgain(usize),
     PlaceActor(usize),
     /// Its node ends the actor's life, or the actor; its worker ends later.
-    KillActor { actor: usize, for_good: bool },
+    KillActor {
+        actor: usize,
+        for_good: bool,
+    },
     NewsAgain(usize),
     Cancel(usize),
-    Lend { object: usize, to: usize, count: i32 },
+    Lend {
+        object: usize,
+        to: usize,
+        count: i32,
+    },
     BorrowerGone(usize),
-    Wanted { object: usize, by: usize },
-    Borrow { owner: usize, shares: i32 },
+    Wanted {
+        object: usize,
+        by: usize,
+    },
+    Borrow {
+        owner: usize,
+        shares: i32,
+    },
     BorrowAgain(usize),
     Keep(usize),
     Need(usize),
-    Have { object: usize, names: Vec<usize> },
+    Have {
+        object: usize,
+        names: Vec<usize>,
+    },
     OwnerGone(usize),
     Wait(u64),
 }
@@ -114,7 +140,7 @@ fn moves() -> impl Strategy<Value = Move> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn own_1_to_5_hold_and_nothing_is_left(plays in prop::collection::vec(moves(), 1..250)) {

@@ -192,12 +192,27 @@ fn arguments_are_held_until_the_task_ends_and_not_longer() {
 fn a_task_that_cannot_be_sent_ends_and_leaves_its_worker_to_others() {
     let mut process = Process::leased();
     let a = process.submit(task());
+    // It waits for room in the arena.
+    process.owner.on_pushed(a.key, 0);
     let full = || Failure::StoreFull("no room".into());
     let effects = process.when(|owner, _, out| owner.on_cannot_send(a.key, full(), out));
     assert_eq!(effects, [resolved(&a)]);
     assert_eq!(process.value_of(&a), Some(failed(full())));
     let Made { effects, key, .. } = process.submit(task());
     assert_eq!(effects, [push(key, W1)]);
+}
+
+/// Its first worker died while it waited for room, and the answer that there is none came when it ran on the second.
+#[test]
+fn a_task_that_was_sent_elsewhere_meanwhile_runs_on() {
+    let mut process = Process::leased();
+    let a = process.submit(task());
+    process.owner.on_pushed(a.key, 0);
+    process.died(W1, &[]);
+    assert_eq!(process.granted(1, W2), [push(&a, W2)]);
+    let full = Failure::StoreFull("no room".into());
+    assert_eq!(process.when(|owner, _, out| owner.on_cannot_send(a.key, full, out)), []);
+    assert_eq!(process.replied(&a, W2, value(1)), [resolved(&a)]);
 }
 
 #[test]

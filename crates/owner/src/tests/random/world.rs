@@ -3,46 +3,46 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use model::{ActorDeath, ActorId, Failure, FunctionId, JobId, Need, ObjectId, ProcId, Resources};
-use model::{TaskId, TaskKey, Template, Tick, WorkerExit};
+use model::{ActorDeath, ActorId, Failure, JobId, Need, ObjectId, ProcId};
+use model::{TaskId, TaskKey, Tick, WorkerExit};
 use smallvec::SmallVec;
 
 use super::model::{Held, Model, Pending};
 use super::{Answer, Move};
-use crate::{ActorNews, Effect, Owner, Slot, Spec, Stage, Target, Value};
+use crate::{ActorNews, Effect, Owner, Slot, Stage, Value};
 
-const ACTORS: usize = 3;
+pub(super) const ACTORS: usize = 3;
 
-struct Sent {
-    key: TaskKey,
+pub(super) struct Sent {
+    pub(super) key: TaskKey,
     ticket: u64,
-    has_started: bool,
+    pub(super) has_started: bool,
 }
 
 #[derive(Default)]
-struct Actor {
+pub(super) struct Actor {
     life: u32,
     worker: Option<ProcId>,
     is_dead: bool,
-    object: Option<Slot>,
+    pub(super) object: Option<Slot>,
 }
 
 pub(super) struct World {
-    owner: Owner,
-    model: Model,
-    now: Tick,
-    numbers: u64,
+    pub(super) owner: Owner,
+    pub(super) model: Model,
+    pub(super) now: Tick,
+    pub(super) numbers: u64,
     tickets: u64,
     processes: u32,
-    open: BTreeMap<u64, Need>,
-    leases: BTreeMap<u64, ProcId>,
-    workers: BTreeMap<ProcId, VecDeque<Sent>>,
-    actors: [Actor; ACTORS],
-    grants: Vec<(u64, ProcId)>,
-    news: Vec<(usize, u32, ActorNews)>,
-    replies: Vec<(TaskKey, ProcId)>,
-    dead: Vec<ProcId>,
-    cannot_send: bool,
+    pub(super) open: BTreeMap<u64, Need>,
+    pub(super) leases: BTreeMap<u64, ProcId>,
+    pub(super) workers: BTreeMap<ProcId, VecDeque<Sent>>,
+    pub(super) actors: [Actor; ACTORS],
+    pub(super) grants: Vec<(u64, ProcId)>,
+    pub(super) news: Vec<(usize, u32, ActorNews)>,
+    pub(super) replies: Vec<(TaskKey, ProcId)>,
+    pub(super) dead: Vec<ProcId>,
+    pub(super) cannot_send: bool,
     /// What the body has to say to the owner next.
     next: VecDeque<Said>,
 }
@@ -52,15 +52,15 @@ enum Said {
     CannotSend(TaskKey),
 }
 
-fn actor_id(index: usize) -> ActorId {
+pub(super) fn actor_id(index: usize) -> ActorId {
     ActorId([index as u8 + 1; 16])
 }
 
-fn stranger(pick: usize) -> ProcId {
+pub(super) fn stranger(pick: usize) -> ProcId {
     ProcId { slot: 900 + (pick % 3) as u16, epoch: 0 }
 }
 
-fn pick<T: Copy>(from: impl Iterator<Item = T>, pick: usize) -> Option<T> {
+pub(super) fn pick<T: Copy>(from: impl Iterator<Item = T>, pick: usize) -> Option<T> {
     let all: Vec<T> = from.collect();
     (!all.is_empty()).then(|| all[pick % all.len()])
 }
@@ -96,7 +96,7 @@ impl World {
         world
     }
 
-    fn next_id(&mut self) -> TaskId {
+    pub(super) fn next_id(&mut self) -> TaskId {
         self.numbers += 1;
         TaskId::root(JobId([1; 4]), [1; 16]).child(self.numbers)
     }
@@ -108,20 +108,20 @@ impl World {
         worker
     }
 
-    fn object(&self, number: usize) -> Option<Slot> {
+    pub(super) fn object(&self, number: usize) -> Option<Slot> {
         pick(self.model.objects.keys().copied(), number)
     }
 
-    fn worker(&self, number: usize) -> Option<ProcId> {
+    pub(super) fn worker(&self, number: usize) -> Option<ProcId> {
         pick(self.workers.iter().filter(|(_, ring)| !ring.is_empty()).map(|(worker, _)| *worker), number)
     }
 
-    fn objects(&self, picks: &[usize]) -> Vec<Slot> {
+    pub(super) fn objects(&self, picks: &[usize]) -> Vec<Slot> {
         picks.iter().filter_map(|number| self.object(*number)).collect()
     }
 
     /// Objects that the value of one born then may name.
-    fn older(&self, picks: &[usize], birth: u64) -> Vec<Slot> {
+    pub(super) fn older(&self, picks: &[usize], birth: u64) -> Vec<Slot> {
         let older = |number| {
             pick(self.model.objects.iter().filter(|(_, held)| held.birth < birth).map(|(slot, _)| *slot), number)
         };
@@ -129,7 +129,7 @@ impl World {
     }
 
     /// What a value that comes from elsewhere names: the owner counts each for the value.
-    fn contained(&mut self, slots: &[Slot]) -> SmallVec<[Slot; 0]> {
+    pub(super) fn contained(&mut self, slots: &[Slot]) -> SmallVec<[Slot; 0]> {
         for slot in slots {
             let held = self.model.objects.get_mut(slot).expect("picked from the living");
             let id = held.id.expect("every object has one");
@@ -140,216 +140,17 @@ impl World {
         slots.into()
     }
 
-    pub(super) fn play(&mut self, play: Move) {
-        match play {
-            Move::Submit { target, deps, names, retries, returns, holds_life } => {
-                self.submit(target, &deps, &names, (retries, returns), holds_life);
-            }
-            Move::Put { names } => {
-                let (id, names) = (ObjectId::of(self.next_id(), 1), self.objects(&names));
-                let slot = self.owner.on_put(id, value(), &names);
-                self.model.born(slot, Held { id: Some(id), handles: 1, is_there: true, names, ..Held::default() });
-            }
-            Move::AddHandle(number) => {
-                let handled = self.model.objects.iter_mut().filter(|(_, held)| held.handles > 0);
-                if let Some(slot) = pick(handled.map(|(slot, _)| *slot), number) {
-                    self.model.objects.get_mut(&slot).expect("picked").handles += 1;
-                    self.owner.on_handle_added(slot);
-                }
-            }
-            Move::DropHandle(number) => {
-                let handled = self.model.objects.iter().filter(|(_, held)| held.handles > 0 && held.actor.is_none());
-                if let Some(slot) = pick(handled.map(|(slot, _)| *slot), number) {
-                    self.drop_handle(slot);
-                }
-            }
-            Move::FreeByHand(number) => {
-                let ours = self.model.objects.iter().filter(|(_, held)| held.owner.is_none() && held.actor.is_none());
-                if let Some(slot) = pick(ours.map(|(slot, _)| *slot), number) {
-                    self.model.objects.get_mut(&slot).expect("picked").names.clear();
-                    self.step(|owner, _, out| _ = owner.on_freed_by_hand(slot, out));
-                }
-            }
-            Move::Grant(number) => {
-                if let Some(number) = pick(self.open.keys().copied(), number) {
-                    self.grant(number);
-                }
-            }
-            Move::GrantAgain(number) => {
-                if let Some((number, worker)) = pick(self.grants.iter().copied(), number) {
-                    self.step(|owner, now, out| owner.on_lease_granted(now, number, worker, out));
-                }
-            }
-            Move::Revoke(number) => {
-                let number = pick(self.leases.keys().chain(self.open.keys()).copied(), number).unwrap_or(77_777);
-                self.open.remove(&number);
-                self.step(|owner, _, out| owner.on_lease_revoked(number, out));
-            }
-            Move::CannotSendNext => self.cannot_send = true,
-            Move::Start(number) => {
-                if let Some(worker) = self.worker(number) {
-                    self.start(worker);
-                }
-            }
-            Move::Reply(number, answer) => {
-                if let Some(worker) = self.worker(number) {
-                    self.start(worker);
-                    self.reply(worker, answer);
-                }
-            }
-            Move::ReplyAgain(number) => {
-                // A ring delivers once; what may come late is the answer to a call that ended or went elsewhere meanwhile.
-                let late = self.replies.iter().copied().filter(|(key, from)| !self.owner.is_under(*key, *from));
-                if let Some((key, from)) = pick(late, number) {
-                    self.replied(key, from, value(), SmallVec::new());
-                }
-            }
-            Move::GiveBack(number) => {
-                if let Some(worker) = self.worker(number) {
-                    let ring = self.workers.get_mut(&worker).expect("picked");
-                    let back: Vec<TaskKey> =
-                        ring.iter().filter(|sent| !sent.has_started).map(|sent| sent.key).collect();
-                    ring.retain(|sent| sent.has_started);
-                    for key in back {
-                        self.step(|owner, now, out| owner.on_given_back(now, key, worker, out));
-                    }
-                }
-            }
-            Move::Die(number) => {
-                if let Some(worker) = pick(self.workers.keys().copied(), number) {
-                    self.die(worker);
-                    self.after_death(worker);
-                }
-            }
-            Move::DieAgain(number) => {
-                if let Some(worker) = pick(self.dead.iter().copied(), number) {
-                    self.step(|owner, _, out| owner.on_worker_died(worker, &WorkerExit::Unknown, |_| true, out));
-                }
-            }
-            Move::PlaceActor(number) => self.place_actor(number % ACTORS),
-            Move::KillActor { actor, for_good } => self.kill_actor(actor % ACTORS, for_good),
-            Move::NewsAgain(number) => {
-                if let Some((actor, life, news)) = (!self.news.is_empty()).then(|| &self.news[number % self.news.len()])
-                {
-                    let (actor, life, news) = (*actor, *life, news.clone());
-                    self.step(|owner, _, out| owner.on_actor_news(actor_id(actor), life, news, out));
-                }
-            }
-            Move::Cancel(number) => {
-                if let Some(slot) = self.object(number) {
-                    self.step(|owner, _, out| _ = owner.on_cancel(slot, false, true, out));
-                }
-            }
-            Move::Lend { object, to, count } => {
-                let ours = self.model.objects.iter().filter(|(_, held)| held.owner.is_none());
-                if let Some(slot) = pick(ours.map(|(slot, _)| *slot), object) {
-                    self.owner.on_escape(slot);
-                    let held = self.model.objects.get_mut(&slot).expect("picked");
-                    *held.borrowers.entry(stranger(to)).or_default() += count;
-                    let id = held.id.expect("every object has one");
-                    self.step(|owner, _, out| owner.on_shares(&id, stranger(to), count, out));
-                }
-            }
-            Move::BorrowerGone(number) | Move::OwnerGone(number) => self.process_gone(stranger(number)),
-            Move::Wanted { object, by } => {
-                let ours = self.model.objects.iter().filter(|(_, held)| held.owner.is_none());
-                if let Some(slot) = pick(ours.map(|(slot, _)| *slot), object) {
-                    self.owner.on_escape(slot);
-                    let held = self.model.objects.get_mut(&slot).expect("picked");
-                    held.wanted_by.insert(stranger(by));
-                    let id = held.id.expect("every object has one");
-                    self.step(|owner, _, out| owner.on_wanted(&id, stranger(by), out));
-                }
-            }
-            Move::Borrow { owner, shares } => {
-                let (id, owner) = (ObjectId::of(self.next_id(), 1), Some(stranger(owner)));
-                let slot = self.owner.on_borrowed(id, owner, shares);
-                self.model.born(slot, Held { id: Some(id), owner, handles: 1, shares, ..Held::default() });
-            }
-            Move::BorrowAgain(number) => {
-                if let Some(slot) = self.foreign(number) {
-                    let held = self.model.objects.get_mut(&slot).expect("picked");
-                    held.handles += 1;
-                    held.shares += 1;
-                    let (id, owner) = (held.id.expect("every object has one"), held.owner);
-                    assert_eq!(self.owner.on_borrowed(id, owner, 1), slot);
-                }
-            }
-            Move::Keep(number) => {
-                if let Some(slot) = self.foreign(number) {
-                    self.model.objects.get_mut(&slot).expect("picked").shares += 1;
-                    assert!(self.owner.on_keep(slot).is_some());
-                }
-            }
-            Move::Need(number) => {
-                if let Some(slot) = self.foreign(number) {
-                    self.step(|owner, _, out| owner.on_needed(slot, out));
-                }
-            }
-            Move::Have { object, names } => {
-                if let Some(slot) = self.foreign(object) {
-                    self.have(slot, &names);
-                }
-            }
-            Move::Wait(ms) => {
-                self.now = self.now.plus_ms(ms);
-                self.step(|owner, now, out| owner.on_tick(now, out));
-            }
-        }
-    }
-
-    fn foreign(&self, number: usize) -> Option<Slot> {
+    pub(super) fn foreign(&self, number: usize) -> Option<Slot> {
         let foreign = self.model.objects.iter().filter(|(_, held)| held.owner.is_some());
         pick(foreign.map(|(slot, _)| *slot), number)
     }
 
-    fn submit(
-        &mut self,
-        target: usize,
-        deps: &[usize],
-        names: &[usize],
-        (retries, returns): (i32, u32),
-        holds_life: bool,
-    ) {
-        let id = self.next_id();
-        let cpus = if target == 1 { 2 } else { 1 };
-        let template = Template {
-            function: FunctionId([0; 16]),
-            name: "f".into(),
-            method: "".into(),
-            need: Need::same(Resources::cpus(cpus)),
-            returns,
-            retries_max: retries,
-            retry_exceptions: true,
-            calls_max: 0,
-        };
-        let actor = target.checked_sub(2);
-        let (deps, contains) = (self.objects(deps), self.objects(names));
-        let mut uses: Vec<Slot> = deps.iter().chain(&contains).copied().collect();
-        let target = actor.map_or(Target::Pool, |index| Target::Actor(actor_id(index)));
-        let (deps, contains) = (deps.into(), contains.into());
-        let spec = Spec { id, template: Arc::new(template), target, payload: Vec::new(), deps, contains };
-        let mut effects = Vec::new();
-        let (key, slots) = self.owner.on_submitted(self.now, spec, &mut effects);
-        for (index, slot) in slots.iter().enumerate() {
-            let id = Some(ObjectId::of(id, index as u32 + 1));
-            self.model.born(*slot, Held { id, handles: 1, maker: Some(key), ..Held::default() });
-        }
-        if let Some(life) = actor.filter(|_| holds_life).and_then(|index| self.actors[index].object) {
-            self.owner.on_call_holds(key, life);
-            uses.push(life);
-        }
-        let (number, returns) = (self.numbers, slots.to_vec());
-        self.model.tasks.insert(key, Pending { number, actor, uses, returns, retries_max: retries, starts: 0 });
-        self.hear(effects);
-    }
-
-    fn drop_handle(&mut self, slot: Slot) {
+    pub(super) fn drop_handle(&mut self, slot: Slot) {
         self.model.objects.get_mut(&slot).expect("picked").handles -= 1;
         self.step(|owner, _, out| owner.on_handle_dropped(slot, out));
     }
 
-    fn grant(&mut self, number: u64) {
+    pub(super) fn grant(&mut self, number: u64) {
         self.open.remove(&number);
         let worker = self.new_worker();
         self.leases.insert(number, worker);
@@ -357,7 +158,7 @@ impl World {
         self.step(|owner, now, out| owner.on_lease_granted(now, number, worker, out));
     }
 
-    fn start(&mut self, worker: ProcId) {
+    pub(super) fn start(&mut self, worker: ProcId) {
         let ring = self.workers.get_mut(&worker).expect("picked");
         let Some(first) = ring.front_mut().filter(|sent| !sent.has_started) else { return };
         first.has_started = true;
@@ -368,7 +169,7 @@ impl World {
         }
     }
 
-    fn reply(&mut self, worker: ProcId, answer: Answer) {
+    pub(super) fn reply(&mut self, worker: ProcId, answer: Answer) {
         let sent = self.workers.get_mut(&worker).expect("picked").pop_front().expect("picked");
         let born = |task: &Pending| self.model.objects[&task.returns[0]].birth;
         let birth = self.model.tasks.get(&sent.key).map_or(0, born);
@@ -383,7 +184,7 @@ impl World {
         self.replied(sent.key, worker, value, contains);
     }
 
-    fn replied(&mut self, key: TaskKey, from: ProcId, value: Value, contains: SmallVec<[Slot; 0]>) {
+    pub(super) fn replied(&mut self, key: TaskKey, from: ProcId, value: Value, contains: SmallVec<[Slot; 0]>) {
         let returns = self.model.tasks.get(&key).map_or(0, |task| task.returns.len());
         let is_failed = matches!(value, Value::Failed(_));
         let mut reply = SmallVec::new();
@@ -400,7 +201,7 @@ impl World {
         self.step(|owner, now, out| owner.on_replied(now, key, from, reply, out));
     }
 
-    fn die(&mut self, worker: ProcId) {
+    pub(super) fn die(&mut self, worker: ProcId) {
         let ring = self.workers.remove(&worker).expect("picked");
         let started: BTreeSet<u64> = ring.iter().filter(|sent| sent.has_started).map(|sent| sent.ticket).collect();
         self.leases.retain(|_, leased| *leased != worker);
@@ -411,7 +212,7 @@ impl World {
     }
 
     /// The node says what becomes of the actor whose worker died.
-    fn after_death(&mut self, worker: ProcId) {
+    pub(super) fn after_death(&mut self, worker: ProcId) {
         if let Some(index) = self.actors.iter().position(|actor| actor.worker == Some(worker)) {
             self.actors[index].worker = None;
             self.actors[index].life += 1;
@@ -422,7 +223,7 @@ impl World {
         }
     }
 
-    fn process_gone(&mut self, gone: ProcId) {
+    pub(super) fn process_gone(&mut self, gone: ProcId) {
         for held in self.model.objects.values_mut() {
             held.borrowers.remove(&gone);
             held.wanted_by.remove(&gone);
@@ -435,7 +236,7 @@ impl World {
         self.step(|owner, _, out| owner.on_process_gone(gone, out));
     }
 
-    fn place_actor(&mut self, index: usize) {
+    pub(super) fn place_actor(&mut self, index: usize) {
         if self.actors[index].is_dead || self.actors[index].worker.is_some() {
             return;
         }
@@ -444,7 +245,7 @@ impl World {
         self.tell(index, self.actors[index].life, ActorNews::Alive(worker));
     }
 
-    fn kill_actor(&mut self, index: usize, for_good: bool) {
+    pub(super) fn kill_actor(&mut self, index: usize, for_good: bool) {
         let actor = &mut self.actors[index];
         if actor.is_dead {
             return;
@@ -463,7 +264,7 @@ impl World {
         self.step(|owner, _, out| owner.on_actor_news(actor_id(index), life, news, out));
     }
 
-    fn have(&mut self, slot: Slot, names: &[usize]) {
+    pub(super) fn have(&mut self, slot: Slot, names: &[usize]) {
         let held = &self.model.objects[&slot];
         let (id, is_there) = (held.id.expect("every object has one"), held.is_there);
         let names = self.older(names, held.birth);
@@ -474,7 +275,7 @@ impl World {
         self.step(|owner, _, out| owner.on_have(&id, value(), contains, out));
     }
 
-    fn step(&mut self, event: impl FnOnce(&mut Owner, Tick, &mut Vec<Effect>)) {
+    pub(super) fn step(&mut self, event: impl FnOnce(&mut Owner, Tick, &mut Vec<Effect>)) {
         let mut effects = Vec::new();
         event(&mut self.owner, self.now, &mut effects);
         self.hear(effects);
@@ -490,7 +291,7 @@ impl World {
         }
     }
 
-    fn hear(&mut self, effects: Vec<Effect>) {
+    pub(super) fn hear(&mut self, effects: Vec<Effect>) {
         let mut freed = Vec::new();
         for effect in effects {
             match effect {
@@ -623,7 +424,7 @@ impl World {
     }
 }
 
-fn value() -> Value {
+pub(super) fn value() -> Value {
     Value::Inline(Arc::from([1].as_slice()))
 }
 

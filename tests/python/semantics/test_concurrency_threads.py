@@ -1,0 +1,151 @@
+"""Actors with several threads."""
+
+import os
+import threading
+import time
+
+import pytest
+
+import eagleray as ray
+
+pytestmark = pytest.mark.usefixtures("shared_ray")
+
+
+@ray.remote(num_cpus=0)
+class Threaded:
+    def __init__(self, size=0):
+        self.local = threading.local()
+        self.main = threading.get_ident()
+        self.barrier = threading.Barrier(size) if size else None
+        self.inside = 0
+        self.most = 0
+        self.lock = threading.Lock()
+
+    def meet(self):
+        """Nobody leaves before all have come."""
+        self.barrier.wait(30)
+        return threading.get_ident()
+
+    def where(self):
+        with self.lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        time.sleep(0.005)
+        with self.lock:
+            self.inside -= 1
+        return threading.get_ident()
+
+    def most_at_once(self):
+        return self.most
+
+    def count(self):
+        self.local.calls = getattr(self.local, "calls", 0) + 1
+        time.sleep(0.002)
+        return threading.get_ident(), self.local.calls
+
+    def main_thread(self):
+        return threading.main_thread().ident
+
+    def nap(self, seconds):
+        time.sleep(seconds)
+        return seconds
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_C2a_max_concurrency_calls_run_at_once_on_as_many_threads(size):
+    actor = Threaded.options(max_concurrency=size).remote(size)
+    for _ in range(3):
+        assert len(set(ray.get([actor.meet.remote() for _ in range(size)], timeout=40))) == size
+
+
+def test_C2a_never_more_than_that():
+    actor = Threaded.options(max_concurrency=3).remote()
+    threads = set(ray.get([actor.where.remote() for _ in range(100)]))
+    assert len(threads) <= 3
+    assert ray.get(actor.most_at_once.remote()) <= 3
+    assert ray.get(actor.main_thread.remote()) not in threads
+
+
+def test_C2a_one_is_the_default_and_means_no_other_thread():
+    actor = Threaded.remote()
+    assert set(ray.get([actor.where.remote() for _ in range(20)])) == {ray.get(actor.main_thread.remote())}
+
+
+def test_C2a_hundreds_of_threads_work():
+    actor = Threaded.options(max_concurrency=300).remote(300)
+    assert len(set(ray.get([actor.meet.remote() for _ in range(300)], timeout=50))) == 300
+
+
+def test_C2b_the_threads_stay_and_thread_locals_with_them():
+    actor = Threaded.options(max_concurrency=3).remote()
+    counted = {}
+    for _ in range(5):
+        for thread, calls in ray.get([actor.count.remote() for _ in range(30)]):
+            counted[thread] = max(calls, counted.get(thread, 0))
+        time.sleep(0.05)
+    assert len(counted) <= 3
+    assert sum(counted.values()) == 150, "a thread forgot what it had counted"
+
+
+def test_C2b_they_stay_after_exceptions():
+    @ray.remote(num_cpus=0, max_concurrency=2)
+    class Fails:
+        def fail(self):
+            raise ValueError(threading.get_ident())
+
+    actor = Fails.remote()
+    threads = set()
+    for call in [actor.fail.remote() for _ in range(20)]:
+        with pytest.raises(ValueError) as raised:
+            ray.get(call)
+        threads.add(raised.value.cause.args[0])
+    assert len(threads) <= 2
+
+
+def test_C2c_calls_may_finish_out_of_order():
+    @ray.remote(num_cpus=0, max_concurrency=2)
+    class Waits:
+        def __init__(self):
+            self.event = threading.Event()
+
+        def wait(self):
+            return self.event.wait(30)
+
+        def set(self):
+            self.event.set()
+            return os.getpid()
+
+    actor = Waits.remote()
+    first, second = actor.wait.remote(), actor.set.remote()
+    assert ray.get(second, timeout=40)
+    assert ray.get(first) is True
+
+
+def test_C2c_a_call_whose_argument_is_not_ready_is_overtaken():
+    @ray.remote(num_cpus=0)
+    def late():
+        time.sleep(600)
+
+    actor = Threaded.options(max_concurrency=2).remote()
+    waits = actor.nap.remote(late.remote())
+    assert ray.get(actor.nap.remote(0), timeout=40) == 0
+    assert ray.wait([waits], timeout=0)[0] == []
+
+
+def test_C2d_order_cannot_be_asked_of_an_async_or_threaded_actor():
+    @ray.remote
+    class Async:
+        async def method(self):
+            pass
+
+    @ray.remote
+    class Plain:
+        def method(self):
+            return "answer"
+
+    with pytest.raises(ValueError, match="allow_out_of_order_execution"):
+        Async.options(allow_out_of_order_execution=False).remote()
+    with pytest.raises(ValueError, match="allow_out_of_order_execution"):
+        Plain.options(allow_out_of_order_execution=False, max_concurrency=2).remote()
+    actor = Plain.options(allow_out_of_order_execution=False).remote()
+    assert ray.get(actor.method.remote()) == "answer"
