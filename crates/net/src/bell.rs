@@ -7,11 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::thread::futex;
-use rustix::time::Timespec;
-
 use crate::segment::{ProcEntry, RINGS_PER_PROC, Segment};
-use crate::sync::{AtomicU32, Ordering, fence};
+#[cfg(not(loom))]
+use crate::sync::AtomicU32;
+use crate::sync::{Ordering, fence, fence_for_loom};
 
 /// One process's doorbell, in its own hands or in a peer's.
 #[derive(Clone)]
@@ -35,61 +34,39 @@ impl Bell {
     /// Sender: ring `bit` has a frame. Wakes the receiver if it sleeps.
     #[inline]
     pub fn ring(&self, bit: u16) {
-        let entry = self.entry();
-        entry.ready[usize::from(bit) / 64].fetch_or(1 << (bit % 64), Ordering::SeqCst);
-        if entry.asleep.load(Ordering::SeqCst) != 0 {
-            self.wake();
-        }
+        self.entry().ring(bit);
     }
 
     /// Wakes whoever sleeps, frame or not.
     #[cold]
     pub fn wake(&self) {
-        let entry = self.entry();
-        entry.bell.fetch_add(1, Ordering::SeqCst);
-        let _ = futex_wake(&entry.bell);
+        self.entry().wake();
     }
 
     /// Receiver: whether any ring has a frame.
     #[must_use]
     #[inline]
     pub fn is_ready(&self) -> bool {
-        self.entry().ready.iter().any(|word| word.load(Ordering::Acquire) != 0)
+        self.entry().is_ready()
     }
 
     /// Receiver: calls `each` for every ring that has a frame, and clears the map.
     #[inline]
-    pub fn take_ready(&self, mut each: impl FnMut(u16)) {
-        for (index, word) in self.entry().ready.iter().enumerate() {
-            if word.load(Ordering::Relaxed) == 0 {
-                continue;
-            }
-            let mut bits = word.swap(0, Ordering::SeqCst);
-            while bits != 0 {
-                each((index * 64) as u16 + bits.trailing_zeros() as u16);
-                bits &= bits - 1;
-            }
-        }
-        debug_assert!(RINGS_PER_PROC as usize == self.entry().ready.len() * 64);
+    pub fn take_ready(&self, each: impl FnMut(u16)) {
+        self.entry().take_ready(each);
     }
 
     /// Receiver: the doorbell's count, to be read before the last look that precedes `sleep`.
     #[must_use]
     #[inline]
     pub fn count(&self) -> u32 {
-        self.entry().bell.load(Ordering::SeqCst)
+        self.entry().count()
     }
 
     /// Receiver: sleeps until somebody rings, `limit` passes or a signal comes. Returns at once if a frame waits or the bell
     /// rang since `count` was read.
     pub fn sleep(&self, count: u32, limit: Option<Duration>) {
-        let entry = self.entry();
-        entry.asleep.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        if !self.is_ready() {
-            futex_wait(&entry.bell, count, limit);
-        }
-        entry.asleep.fetch_sub(1, Ordering::SeqCst);
+        self.entry().sleep(count, limit);
     }
 
     /// Whether the process behind the bell is alive, as far as the node knows.
@@ -99,23 +76,76 @@ impl Bell {
     }
 }
 
+/// The protocol, wherever the entry lies. No ordering here is stronger than it must be: with any weaker one a test in `loom_tests`
+/// fails.
+impl ProcEntry {
+    #[inline]
+    pub(crate) fn ring(&self, bit: u16) {
+        // Both `SeqCst`, as is the fence in `sleep`: either this load sees the sleeper, or its last look sees the bit (BELL-1).
+        self.ready[usize::from(bit) / 64].fetch_or(1 << (bit % 64), Ordering::SeqCst);
+        fence_for_loom();
+        if self.asleep.load(Ordering::SeqCst) != 0 {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    pub(crate) fn wake(&self) {
+        // Whoever reads the new count sees what was done before; whoever read the old one does not fall asleep.
+        self.bell.fetch_add(1, Ordering::Release);
+        let _ = futex_wake(&self.bell);
+    }
+
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+    }
+
+    #[inline]
+    pub(crate) fn take_ready(&self, mut each: impl FnMut(u16)) {
+        for (index, word) in self.ready.iter().enumerate() {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let mut bits = word.swap(0, Ordering::Acquire);
+            while bits != 0 {
+                each((index * 64) as u16 + bits.trailing_zeros() as u16);
+                bits &= bits - 1;
+            }
+        }
+        debug_assert!(RINGS_PER_PROC as usize == self.ready.len() * 64);
+    }
+
+    #[inline]
+    pub(crate) fn count(&self) -> u32 {
+        self.bell.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn sleep(&self, count: u32, limit: Option<Duration>) {
+        self.asleep.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if !self.is_ready() {
+            futex_wait(&self.bell, count, limit);
+        }
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Sleeps while `word` is `value`, at most `limit`. Wakes for signals, too.
+#[cfg(not(loom))]
 pub fn futex_wait(word: &AtomicU32, value: u32, limit: Option<Duration>) {
-    let limit =
-        limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) });
-    #[cfg(not(loom))]
+    use rustix::thread::futex;
+    let limit = limit
+        .map(|limit| rustix::time::Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() });
     let _ = futex::wait(word, futex::Flags::empty(), value, limit.as_ref());
-    #[cfg(loom)]
-    let _ = (word, value, limit);
 }
 
 /// Wakes everyone who sleeps on `word`.
+#[cfg(not(loom))]
 pub fn futex_wake(word: &AtomicU32) -> usize {
-    #[cfg(not(loom))]
-    return futex::wake(word, futex::Flags::empty(), i32::MAX as u32).unwrap_or(0);
-    #[cfg(loom)]
-    {
-        let _ = word;
-        0
-    }
+    use rustix::thread::futex;
+    futex::wake(word, futex::Flags::empty(), i32::MAX as u32).unwrap_or(0)
 }
+
+#[cfg(loom)]
+pub use crate::loom_futex::{futex_wait, futex_wake};

@@ -20,12 +20,18 @@ pub mod spin;
 mod sync;
 pub mod unix;
 
+#[cfg(loom)]
+mod loom_futex;
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 pub use bell::Bell;
 pub use cells::{Cells, Readiness};
 pub use claim::{Claims, TheirClaims, Word};
 pub use ring::{Broken, Full, RingReader, RingWriter};
 pub use segment::{Duplex, ProcEntry, Segment};
 pub use spin::Spinner;
+pub use sync::Byte;
 
 /// Runs `start` with all signals blocked in this thread: what it spawns inherits that, and signals go to the user's threads.
 pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {

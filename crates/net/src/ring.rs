@@ -11,10 +11,10 @@
 use wire::frame::{HEADER_BYTES, Header, PAD};
 
 use crate::claim::CLAIMS;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Byte, Ordering, copy_in, copy_out};
 
 /// Bytes of frames that a ring holds. A power of two.
-pub const RING_BYTES: usize = 64 * 1024;
+pub const RING_BYTES: usize = if cfg!(loom) { 64 } else { 64 * 1024 };
 
 /// What lies before a ring's bytes in shared memory: writer's and reader's position, each on cache lines of its own.
 #[repr(C, align(128))]
@@ -74,7 +74,7 @@ pub struct Broken(pub &'static str);
 /// The writing end.
 pub struct RingWriter {
     shared: *const RingHead,
-    bytes: *mut u8,
+    bytes: *mut Byte,
     tail: u64,
     head_seen: u64,
 }
@@ -82,7 +82,7 @@ pub struct RingWriter {
 /// The reading end.
 pub struct RingReader {
     shared: *const RingHead,
-    bytes: *const u8,
+    bytes: *const Byte,
     head: u64,
     tail_seen: u64,
 }
@@ -102,7 +102,7 @@ impl RingWriter {
     /// # Safety
     /// Both point to a ring (`bytes`: `RING_BYTES` of them) that outlives the writer, and there is no other writer.
     #[must_use]
-    pub unsafe fn new(shared: *const RingHead, bytes: *mut u8) -> Self {
+    pub unsafe fn new(shared: *const RingHead, bytes: *mut Byte) -> Self {
         // SAFETY: `shared` is valid by this function's contract.
         let (tail, head_seen) =
             unsafe { ((*shared).tail.load(Ordering::Relaxed), (*shared).head.load(Ordering::Acquire)) };
@@ -167,7 +167,7 @@ impl RingWriter {
     fn copy(&self, at: usize, from: &[u8]) {
         debug_assert!(at + from.len() <= RING_BYTES);
         // SAFETY: `at + len <= RING_BYTES` by the arithmetic above, and RING-3 keeps the reader out of that range.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.bytes.add(at), from.len()) };
+        unsafe { copy_in(from, self.bytes.add(at)) };
     }
 }
 
@@ -177,7 +177,7 @@ impl RingReader {
     /// # Safety
     /// Both point to a ring (`bytes`: `RING_BYTES` of them) that outlives the reader, and there is no other reader.
     #[must_use]
-    pub unsafe fn new(shared: *const RingHead, bytes: *const u8) -> Self {
+    pub unsafe fn new(shared: *const RingHead, bytes: *const Byte) -> Self {
         // SAFETY: `shared` is valid by this function's contract.
         let head = unsafe { (*shared).head.load(Ordering::Relaxed) };
         Self { shared, bytes, head, tail_seen: head }
@@ -217,7 +217,7 @@ impl RingReader {
             let mut raw = [0_u8; HEADER_BYTES];
             let known = to_end.min(HEADER_BYTES);
             // SAFETY: `at + known <= RING_BYTES`.
-            unsafe { std::ptr::copy_nonoverlapping(self.bytes.add(at), raw.as_mut_ptr(), known) };
+            unsafe { copy_out(self.bytes.add(at), raw.as_mut_ptr(), known) };
             let header = Header::from_bytes(raw);
             if header.kind == PAD {
                 if to_end as u64 > there {
@@ -235,11 +235,8 @@ impl RingReader {
             body.reserve(header.length as usize);
             // SAFETY: the range lies inside the ring (checked above) and inside the vector's reserved room.
             unsafe {
-                std::ptr::copy_nonoverlapping(
-                    self.bytes.add(at + HEADER_BYTES),
-                    body.as_mut_ptr().add(start),
-                    header.length as usize,
-                );
+                let from = self.bytes.add(at + HEADER_BYTES);
+                copy_out(from, body.as_mut_ptr().add(start), header.length as usize);
                 body.set_len(start + header.length as usize);
             }
             self.head += size as u64;
@@ -257,7 +254,7 @@ impl RingReader {
     #[must_use]
     #[inline]
     pub fn has_frame(&self) -> bool {
-        self.head != self.shared().tail.load(Ordering::Acquire)
+        self.head != self.shared().tail.load(Ordering::Relaxed)
     }
 }
 

@@ -13,14 +13,14 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use crate::claim::{Claims, TheirClaims};
 use crate::ring::{RING_BYTES, RingHead, RingReader, RingWriter};
 use crate::spin::SpinPage;
-use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Byte, Ordering};
 
 /// Processes at once.
 pub const PROCS_MAX: u16 = 1024;
 /// Rings at once; a pair of processes uses two.
 pub const RINGS_MAX: u32 = 16 * 1024;
 /// Rings that one process can read: the bits of its ready map. One for every other process there can be.
-pub const RINGS_PER_PROC: u16 = PROCS_MAX;
+pub const RINGS_PER_PROC: u16 = if cfg!(loom) { 64 } else { PROCS_MAX };
 
 const HEAD_BYTES: usize = 4096;
 const PROC_BYTES: usize = 256;
@@ -56,6 +56,20 @@ pub struct ProcEntry {
 const LABEL_WORDS: usize = 13;
 
 impl ProcEntry {
+    /// A fresh entry, for tests that sleep and ring in private memory.
+    #[cfg(test)]
+    pub(crate) fn new() -> Self {
+        Self {
+            ready: std::array::from_fn(|_| AtomicU64::new(0)),
+            bell: AtomicU32::new(0),
+            asleep: AtomicU32::new(0),
+            state: AtomicU32::new(1),
+            pid: AtomicI32::new(0),
+            assignments: AtomicU64::new(0),
+            label: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
     /// Says what the process runs. Cut to what fits.
     pub fn set_label(&self, label: &str) {
         let bytes = label.as_bytes();
@@ -173,10 +187,10 @@ impl Segment {
     /// # Panics
     /// If there is no such ring.
     #[must_use]
-    pub fn ring(&self, number: u32) -> (*const RingHead, *mut u8) {
+    pub fn ring(&self, number: u32) -> (*const RingHead, *mut Byte) {
         assert!(number < RINGS_MAX, "no such ring: {number}");
         let at = RINGS_AT + RING_STRIDE * number as usize;
-        (self.at(at).cast(), self.at(at + 4096))
+        (self.at(at).cast(), self.at(at + 4096).cast())
     }
 
     /// This process's ends of a pair of rings that the node gave to it and a peer, and to nobody else.

@@ -92,22 +92,36 @@ impl Node {
         if !flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
             return;
         }
-        let Some(conn) = self.conns.get_mut(at) else { return };
+        if self.take_messages(at) == Arrived::Closed {
+            self.on_conn_closed(at);
+        }
+    }
+
+    /// Reads once, and handles every message that is whole.
+    fn take_messages(&mut self, at: usize) -> Arrived {
+        let Some(conn) = self.conns.get_mut(at) else { return Arrived::Open };
         let arrived = conn.inbox.fill(&conn.socket, false).unwrap_or(Arrived::Closed);
         loop {
-            let Some(conn) = self.conns.get_mut(at) else { return };
+            let Some(conn) = self.conns.get_mut(at) else { return Arrived::Open };
             match conn.inbox.next_message() {
                 Ok(Some(bytes)) => match wire::decode::<ToNode>(&bytes) {
                     Ok(message) => self.on_message(at, message),
-                    Err(_) => return self.on_conn_closed(at),
+                    Err(_) => return Arrived::Closed,
                 },
-                Ok(None) => break,
-                Err(_) => return self.on_conn_closed(at),
+                Ok(None) => return arrived,
+                Err(_) => return Arrived::Closed,
             }
         }
-        if arrived == Arrived::Closed {
-            self.on_conn_closed(at);
-        }
+    }
+
+    /// Handles everything that a process has said so far. What else is known of it (its death, its output) came by another way, and
+    /// must not overtake what it said before.
+    pub(crate) fn hear(&mut self, who: ProcId) {
+        while let Some(at) = self.procs.get(who).and_then(|proc| proc.conn)
+            && let Some(conn) = self.conns.get_mut(at)
+            && rustix::io::ioctl_fionread(&conn.socket).is_ok_and(|unread| unread > 0)
+            && self.take_messages(at) == Arrived::Open
+        {}
     }
 
     fn on_conn_closed(&mut self, at: usize) {

@@ -139,6 +139,8 @@ impl Node {
         loop {
             let lines = self.logs.read(name, is_last);
             if !lines.is_empty() {
+                // What marks these lines may have been said before they were printed.
+                self.hear(id);
                 self.send_lines(id, is_error, lines);
             }
             if !is_last || !self.logs.has_more(name) {

@@ -155,6 +155,7 @@ impl Node {
 
     pub(crate) fn on_driver_pidfd(&mut self, slot: u16) {
         if let Some(id) = self.procs.at_slot(slot).map(|proc| proc.id) {
+            self.hear(id);
             self.process_died(id, WorkerExit::Unknown);
         }
     }

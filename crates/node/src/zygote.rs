@@ -140,6 +140,7 @@ impl Node {
             }
             DIED => {
                 if let Some(id) = self.procs.by_pid(packet.pid) {
+                    self.hear(id);
                     let exit = self.exit_of(id, packet.status);
                     self.process_died(id, exit);
                 }

@@ -111,9 +111,17 @@ impl Runtime {
         }
     }
 
-    /// `kill`.
+    /// `kill`. For this process the actor is dead at once, unless it may restart: no later call of ours reaches it.
     pub fn kill_actor(&self, actor: ActorId, no_restart: bool) {
         self.send(&ToNode::KillActor { actor, no_restart });
+        if no_restart {
+            self.with_state(|state| {
+                self.drain(state);
+                let dead = owner::ActorNews::Dead(model::ActorDeath::Killed);
+                state.owner.on_actor_news(actor, u32::MAX, dead, &mut state.effects);
+                self.release_args(state, actor);
+            });
+        }
     }
 
     /// An actor by name. Must not be called with the interpreter's lock held.

@@ -2,10 +2,10 @@
 //!
 //! Pure: events in, effects out; no clock, thread, socket or random source. Same events, same effects.
 //!
-//! A lease waits in the queue of its shape (kind and need) and of its owner; it is *placed* when its
-//! resources are taken, and *granted* when it has a worker too. One blocked shape never hides another;
-//! shapes take turns; inside a shape the owner that holds fewest is next, and an owner's own leases are
-//! served in order of arrival.
+//! A lease waits in the queue of its shape (kind, need, and how deeply nested its asker is) and of its
+//! owner; it is *placed* when its resources are taken, and *granted* when it has a worker too. One blocked
+//! shape never hides another; shapes take turns; inside a shape the owner that holds fewest is next, and
+//! an owner's own leases are served in order of arrival.
 //!
 //! Invariants, checked by [`Scheduler::check_invariants`] and by the tests that bear their names:
 //!

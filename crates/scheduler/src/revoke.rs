@@ -85,7 +85,7 @@ impl Scheduler {
 
     fn revoke_for_shape(&mut self, index: u32, outlook: &mut Outlook, out: &mut Vec<Effect>) {
         let shape = self.shapes.get(index);
-        if shape.capped_until.is_some_and(|until| until > self.now) {
+        if shape.is_full() && shape.capped_until.is_some_and(|until| until > self.now) {
             return;
         }
         let takes_turns = shape.kind == LeaseKind::Tasks;

@@ -11,7 +11,7 @@ use crate::ledger::Ledger;
 use crate::memory::{Ended, Gone};
 use crate::pool::{Duty, Pool};
 use crate::revoke::Outlook;
-use crate::shape::Shapes;
+use crate::shape::{Ingredients, Shapes};
 use crate::table::{At, Granted, List, Request, State, Table};
 use crate::{Effect, Event, LeaseKind, Options};
 
@@ -101,7 +101,11 @@ impl Scheduler {
         if self.ended.has(id) || (kind == LeaseKind::Tasks && self.gone.has(id.owner)) {
             return;
         }
-        let index = self.shapes.intern(kind, need, &self.ledger, &self.devices);
+        let asked_within = match self.pool.duty(id.owner) {
+            Some(Duty::Leased(at) | Duty::Ending(Some(at))) => Some(self.leases.get(at).shape),
+            Some(Duty::Idle | Duty::Ending(None)) | None => None,
+        };
+        let index = self.shapes.intern(Ingredients { kind, need, asked_within }, &self.ledger, &self.devices);
         self.arrivals += 1;
         let at = self.leases.insert(Request { id, job, shape: index, since: self.now, arrival: self.arrivals });
         if kind == LeaseKind::Tasks {

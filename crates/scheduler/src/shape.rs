@@ -15,9 +15,11 @@ use crate::table::{At, List, Table};
 
 const SHAPES_SWEEP_MIN: usize = 256;
 
-/// All leases of one kind and need.
+/// All leases of one kind and need that are asked for at the same depth.
 pub(crate) struct Shape {
     pub(crate) kind: LeaseKind,
+    /// 0: asked for by a driver; one more than that of the lease on whose worker the asker runs, up to 255.
+    depth: u8,
     pub(crate) need: Need,
     pub(crate) demand: Demand,
     pub(crate) gpu: Ask,
@@ -173,15 +175,27 @@ fn owner(table: &Table, at: At) -> ProcId {
 pub(crate) struct Shapes {
     slots: Vec<Option<Shape>>,
     vacant: Vec<u32>,
-    for_tasks: FxHashMap<Need, u32>,
-    for_actors: FxHashMap<Need, u32>,
+    /// By depth.
+    for_tasks: Vec<FxHashMap<Need, u32>>,
+    for_actors: Vec<FxHashMap<Need, u32>>,
     sweep_at: usize,
 }
 
+/// What a shape is made of.
+pub(crate) struct Ingredients {
+    pub(crate) kind: LeaseKind,
+    pub(crate) need: Need,
+    /// The shape of the lease on whose worker the asker runs; none for a driver.
+    pub(crate) asked_within: Option<u32>,
+}
+
 impl Shapes {
-    /// The shape of this kind and need, made if there is none.
-    pub(crate) fn intern(&mut self, kind: LeaseKind, need: Need, ledger: &Ledger, devices: &Devices) -> u32 {
-        if let Some(found) = self.by_need(kind).get(&need) {
+    /// The shape that these make, made if there is none. Nested calls have shapes of their own, so that those that wait
+    /// for others, and count until these are done, do not stand in their way.
+    pub(crate) fn intern(&mut self, of: Ingredients, ledger: &Ledger, devices: &Devices) -> u32 {
+        let Ingredients { kind, need, asked_within } = of;
+        let depth = asked_within.map_or(0, |within| self.get(within).depth.saturating_add(1));
+        if let Some(found) = self.by_need(kind, depth).get(&need) {
             return *found;
         }
         self.sweep();
@@ -189,6 +203,7 @@ impl Shapes {
         let gpu = Ask::new(need.to_hold.gpu);
         let shape = Shape {
             kind,
+            depth,
             need: need.clone(),
             gpu,
             is_feasible: demand.is_feasible && devices.is_feasible(gpu),
@@ -207,7 +222,7 @@ impl Shapes {
             u32::try_from(self.slots.len() - 1).expect("fewer shapes than u32 counts")
         });
         self.slots[index as usize] = Some(shape);
-        self.by_need(kind).insert(need, index);
+        self.by_need(kind, depth).insert(need, index);
         index
     }
 
@@ -223,11 +238,16 @@ impl Shapes {
         self.slots.iter().enumerate().filter_map(|(index, slot)| Some((index as u32, slot.as_ref()?)))
     }
 
-    fn by_need(&mut self, kind: LeaseKind) -> &mut FxHashMap<Need, u32> {
-        match kind {
+    fn by_need(&mut self, kind: LeaseKind, depth: u8) -> &mut FxHashMap<Need, u32> {
+        let by_depth = match kind {
             LeaseKind::Tasks => &mut self.for_tasks,
             LeaseKind::Actor => &mut self.for_actors,
+        };
+        let depth = usize::from(depth);
+        if by_depth.len() <= depth {
+            by_depth.resize_with(depth + 1, FxHashMap::default);
         }
+        &mut by_depth[depth]
     }
 
     /// Forgets unused shapes once there are twice as many as were in use last time.
@@ -238,7 +258,7 @@ impl Shapes {
         }
         for index in 0..self.slots.len() {
             if let Some(shape) = self.slots[index].take_if(|shape| shape.is_empty()) {
-                self.by_need(shape.kind).remove(&shape.need);
+                self.by_need(shape.kind, shape.depth).remove(&shape.need);
                 self.vacant.push(index as u32);
             }
         }

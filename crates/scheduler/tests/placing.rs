@@ -139,15 +139,15 @@ fn a_blocked_worker_that_ends_gives_back_only_what_it_still_holds() {
 fn workers_of_a_shape_are_capped_and_let_through_with_back_off() {
     let mut node = Node::cpus(1);
     node.given([tasks(lease(A, 1), cpus(1))]);
-    for nested in 1..=5_u16 {
-        let wait_ms = [1_000, 2_000, 4_000, 8_000, 10_000][usize::from(nested) - 1];
-        let child = lease(worker(nested), 1);
-        assert_eq!(node.given([Event::WorkerBlocked(worker(nested)), tasks(child, cpus(1))]), []);
-        assert_eq!(node.reasons(), [(child, WaitReason::Capped)]);
+    for blocked in 1..=5_u16 {
+        let wait_ms = [1_000, 2_000, 4_000, 8_000, 10_000][usize::from(blocked) - 1];
+        let next = lease(A, u64::from(blocked) + 1);
+        assert_eq!(node.given([Event::WorkerBlocked(worker(blocked)), tasks(next, cpus(1))]), []);
+        assert_eq!(node.reasons(), [(next, WaitReason::Capped)]);
         assert_eq!(node.scheduler.next_tick(node.now), Some(node.now.plus_ms(wait_ms)));
         assert_eq!(node.after_ms(wait_ms - 1), []);
         node.now = node.now.plus_ms(1);
-        assert_eq!(node.given([Event::Tick]), [granted(child, nested + 1)]);
+        assert_eq!(node.given([Event::Tick]), [granted(next, blocked + 1)]);
     }
     let free = Need::same(Resources::default());
     let request = |number| Event::LeaseRequested {
@@ -157,6 +157,20 @@ fn workers_of_a_shape_are_capped_and_let_through_with_back_off() {
         need: free.clone(),
     };
     assert_eq!(node.given((0..20).map(request)).len(), 20, "what needs no core is not capped");
+}
+
+#[test]
+fn what_a_blocked_worker_waits_for_is_not_held_up_by_the_cap_it_counts_for() {
+    let mut node = Node::cpus(1);
+    node.given([tasks(lease(A, 1), cpus(1)), Event::WorkerBlocked(worker(1)), tasks(lease(A, 2), cpus(1))]);
+    for nested in 1..=4_u16 {
+        let child = lease(worker(nested), 1);
+        let effects = node.given([Event::WorkerBlocked(worker(nested)), tasks(child, cpus(1))]);
+        assert_eq!(effects, [granted(child, nested + 1)]);
+    }
+    let second = lease(worker(1), 2);
+    assert_eq!(node.given([Event::WorkerBlocked(worker(5)), tasks(second, cpus(1))]), []);
+    assert_eq!(node.reasons(), [(lease(A, 2), WaitReason::Capped), (second, WaitReason::Capped)]);
 }
 
 #[test]

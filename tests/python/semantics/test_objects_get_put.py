@@ -57,7 +57,9 @@ def test_O1c_get_of_an_empty_list_is_an_empty_list():
     assert ray.get([], timeout=0) == []
 
 
-@pytest.mark.parametrize("make", [lambda ref: (ref,), lambda ref: {ref}, lambda ref: {"a": ref}, lambda ref: iter([ref])])
+@pytest.mark.parametrize(
+    "make", [lambda ref: (ref,), lambda ref: {ref}, lambda ref: {"a": ref}, lambda ref: iter([ref])]
+)
 def test_O1d_get_of_another_container_raises(make):
     with pytest.raises(ValueError, match="Invalid type of object refs"):
         ray.get(make(ray.put(1)))
@@ -121,7 +123,7 @@ def test_O2c_the_task_goes_on_after_a_timeout(gate):
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan")])
-def test_O2_a_timeout_that_is_no_time_raises(timeout, gate):
+def test_a_get_timeout_that_is_no_time_raises(timeout, gate):
     with pytest.raises(ValueError, match="nonnegative"):
         ray.get(held.remote(gate), timeout=timeout)
 

@@ -96,9 +96,11 @@ class TestWait:
         refs = [give.remote(index) for index in range(20)]
         wait_until(lambda: ray.wait(refs, num_returns=20, timeout=0) == (refs, []))
 
-    def test_O4_wrong_arguments_raise(self):
+    def test_wrong_arguments_of_wait_raise(self):
         refs = [ray.put(1), ray.put(2)]
-        with pytest.raises(TypeError, match=r"wait\(\) expected a list of ray\.ObjectRef or ray\.ObjectRefGenerator, got"):
+        with pytest.raises(
+            TypeError, match=r"wait\(\) expected a list of ray\.ObjectRef or ray\.ObjectRefGenerator, got"
+        ):
             ray.wait(refs[0])
         with pytest.raises(TypeError, match="expected a list of"):
             ray.wait(tuple(refs))

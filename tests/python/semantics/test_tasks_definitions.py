@@ -210,7 +210,7 @@ def test_T6d_a_method_that_does_not_exist_raises(ray_session):
     assert hasattr(actor, "method")
 
 
-def test_T6_decoration_needs_something_to_decorate():
+def test_decoration_needs_something_to_decorate():
     with pytest.raises(TypeError):
         ray.remote()
     with pytest.raises(TypeError):

@@ -10,8 +10,6 @@ import pytest
 
 import eagleray as ray
 
-TITLE = "open('/proc/self/cmdline', 'rb').read().rstrip(b'\\0').decode()"
-
 
 def title():
     return Path("/proc/self/cmdline").read_bytes().rstrip(b"\0").decode()
@@ -19,10 +17,6 @@ def title():
 
 def title_of(pid):
     return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode()
-
-
-def omp():
-    return os.environ.get("OMP_NUM_THREADS")
 
 
 @pytest.fixture

@@ -1,0 +1,241 @@
+//! Every order in which two or three threads can run this crate's code, on a memory as weak as the language allows. `make loom`.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::thread;
+use wire::frame::{CALL, Header};
+
+use crate::claim::{Claims, TheirClaims, Word};
+use crate::ring::{RING_BYTES, RingHead, RingReader, RingWriter};
+use crate::segment::ProcEntry;
+use crate::sync::Byte;
+
+/// A ring in private memory; both ends keep it.
+struct Ring {
+    head: RingHead,
+    bytes: Box<[Byte]>,
+}
+
+// SAFETY: as in a segment: atomics, and bytes whose use the ends order. That they do is what is tested here.
+unsafe impl Send for Ring {}
+// SAFETY: as above.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { head: RingHead::new(), bytes: (0..RING_BYTES).map(|_| Byte::new(0)).collect() })
+    }
+
+    fn writer(&self) -> RingWriter {
+        // SAFETY: each test makes one writer, and keeps the ring while it uses it.
+        unsafe { RingWriter::new(&raw const self.head, self.bytes.as_ptr().cast_mut()) }
+    }
+
+    fn reader(&self) -> RingReader {
+        // SAFETY: each test makes one reader, and keeps the ring while it uses it.
+        unsafe { RingReader::new(&raw const self.head, self.bytes.as_ptr()) }
+    }
+
+    fn claims(&self) -> (Claims, TheirClaims) {
+        let words = &raw const self.head.claims;
+        // SAFETY: each test makes one pair, and keeps the ring while it uses it.
+        unsafe { (Claims::new(words), TheirClaims::new(words)) }
+    }
+}
+
+/// A frame that says its number three times.
+fn push(writer: &mut RingWriter, request: u64) -> bool {
+    let header = Header { length: 8, kind: CALL, flags: 0, claim: request as u16, request };
+    let body = request.to_le_bytes();
+    writer.push(header, &[&body[..3], &body[3..]]).is_ok()
+}
+
+fn pop(reader: &mut RingReader) -> Option<u64> {
+    let mut body = Vec::new();
+    let header = reader.pop(&mut body).expect("RING-1: half a frame is seen")?;
+    assert_eq!((header.claim, &body[..]), (header.request as u16, &header.request.to_le_bytes()[..]));
+    Some(header.request)
+}
+
+#[test]
+fn loom_ring_1_and_3_frames_come_whole_and_in_order_across_the_wrap() {
+    loom::model(|| {
+        let ring = Ring::new();
+        let mut reader = ring.reader();
+        let sender = thread::spawn({
+            let ring = ring.clone();
+            // Two fit; the third does not fit at the end either, and goes behind a pad if there is room by then.
+            move || {
+                let mut writer = ring.writer();
+                (1..=4).filter(|request| push(&mut writer, *request)).collect::<Vec<u64>>()
+            }
+        });
+        let mut got: Vec<u64> = (0..3).filter_map(|_| pop(&mut reader)).collect();
+        let sent = sender.join().expect("it does not panic");
+        got.extend(std::iter::from_fn(|| pop(&mut reader)));
+        assert!(sent.len() >= 2, "an empty ring refuses");
+        assert_eq!(got, sent);
+    });
+}
+
+#[test]
+fn loom_a_body_in_the_arena_is_freed_after_it_was_read() {
+    loom::model(|| {
+        let ring = Ring::new();
+        let arena = Arc::new(UnsafeCell::new(7_u8));
+        let mut writer = ring.writer();
+        let worker = thread::spawn({
+            let (ring, arena) = (ring.clone(), arena.clone());
+            move || {
+                let mut reader = ring.reader();
+                if pop(&mut reader).is_some() {
+                    // SAFETY: the checker looks whether the other thread keeps its hands off.
+                    arena.with(|byte| assert_eq!(unsafe { *byte }, 7));
+                    reader.took_far();
+                }
+            }
+        });
+        assert!(push(&mut writer, 1));
+        if writer.far_read() == 1 {
+            // SAFETY: as above.
+            arena.with_mut(|byte| unsafe { *byte = 0 });
+        }
+        worker.join().expect("it does not panic");
+    });
+}
+
+#[test]
+fn loom_claim_1_a_call_is_run_or_taken_back_never_both() {
+    loom::model(|| {
+        let ring = Ring::new();
+        let (mut claims, theirs) = ring.claims();
+        let (index, word) = claims.give().expect("a fresh ring has words");
+        let worker = thread::spawn({
+            let _ring = ring.clone();
+            move || theirs.start(index, word)
+        });
+        let is_taken = claims.take_back(index, word);
+        let has_run = worker.join().expect("it does not panic");
+        assert!(is_taken != has_run, "taken back: {is_taken}, run: {has_run}");
+        assert_eq!(claims.has_started(index, word), has_run);
+    });
+}
+
+/// Takes one call back and sends another with the same word while the worker is at it.
+#[test]
+fn loom_claim_1_an_old_frame_never_starts_a_new_call() {
+    loom::model(|| {
+        let ring = Ring::new();
+        let (mut claims, theirs) = ring.claims();
+        let mut writer = ring.writer();
+        let mut send = |index: u16, word: Word| {
+            let header = Header { length: 0, kind: CALL, flags: 0, claim: index, request: u64::from(word.0) };
+            writer.push(header, &[]).is_ok()
+        };
+        let worker = thread::spawn({
+            let ring = ring.clone();
+            move || {
+                let mut reader = ring.reader();
+                run_all(&mut reader, theirs)
+            }
+        });
+        let (index, old) = claims.give().expect("a fresh ring has words");
+        assert!(send(index, old));
+        let is_taken = claims.take_back(index, old);
+        let mut expected = vec![old.0];
+        if is_taken {
+            claims.release(index);
+            let (again, new) = claims.give().expect("it was released");
+            assert_eq!(again, index);
+            assert!(new != old && send(again, new));
+            expected = vec![new.0];
+        }
+        let mut ran = worker.join().expect("it does not panic");
+        ran.extend(run_all(&mut ring.reader(), theirs));
+        assert_eq!(ran, expected);
+    });
+}
+
+fn run_all(reader: &mut RingReader, theirs: TheirClaims) -> Vec<u32> {
+    let mut ran = Vec::new();
+    while let Ok(Some(header)) = reader.pop(&mut Vec::new()) {
+        if theirs.start(header.claim, Word(header.request as u32)) {
+            ran.push(header.request as u32);
+        }
+    }
+    ran
+}
+
+/// A receiver that reads until it has so many frames, and sleeps when there is none. One that is never woken is a deadlock, which the
+/// checker reports.
+fn receive(entry: &ProcEntry, readers: &mut [RingReader], count: usize) {
+    let mut got = 0;
+    loop {
+        entry.take_ready(|bit| got += usize::from(pop(&mut readers[usize::from(bit)]).is_some()));
+        if got == count {
+            return;
+        }
+        let seen = entry.count();
+        entry.sleep(seen, None);
+    }
+}
+
+#[test]
+fn loom_bell_1_a_frame_published_while_its_receiver_falls_asleep_wakes_it() {
+    loom::model(|| {
+        let (entry, ring) = (Arc::new(ProcEntry::new()), Ring::new());
+        let sender = thread::spawn({
+            let (entry, ring) = (entry.clone(), ring.clone());
+            move || {
+                assert!(push(&mut ring.writer(), 1));
+                entry.ring(0);
+            }
+        });
+        receive(&entry, &mut [ring.reader()], 1);
+        sender.join().expect("it does not panic");
+    });
+}
+
+#[test]
+fn loom_bell_1_holds_for_one_doorbell_and_two_senders() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let (entry, rings) = (Arc::new(ProcEntry::new()), [Ring::new(), Ring::new()]);
+        let senders = [0, 1].map(|bit: u16| {
+            let (entry, ring) = (entry.clone(), rings[usize::from(bit)].clone());
+            thread::spawn(move || {
+                assert!(push(&mut ring.writer(), 1));
+                entry.ring(bit);
+            })
+        });
+        receive(&entry, &mut [rings[0].reader(), rings[1].reader()], 2);
+        for sender in senders {
+            sender.join().expect("it does not panic");
+        }
+    });
+}
+
+#[test]
+fn loom_bell_1_a_wake_without_a_frame_is_not_lost_either() {
+    loom::model(|| {
+        let (entry, news) = (Arc::new(ProcEntry::new()), Arc::new(AtomicU32::new(0)));
+        let teller = thread::spawn({
+            let (entry, news) = (entry.clone(), news.clone());
+            move || {
+                news.store(1, Ordering::Relaxed);
+                entry.wake();
+            }
+        });
+        loop {
+            let seen = entry.count();
+            if news.load(Ordering::Relaxed) == 1 {
+                break;
+            }
+            entry.sleep(seen, None);
+        }
+        teller.join().expect("it does not panic");
+    });
+}
