@@ -68,7 +68,7 @@ $(TOOLS): requirements-dev.txt
 	@touch $@
 
 .PHONY: test
-test: check deny-if-installed rust-test pytest examples ## everything that CI runs, quickest first
+test: check deny-if-installed rust-test loom pytest examples ## everything that CI runs, quickest first
 
 .PHONY: check
 check: $(TOOLS) ## formatting, lints, types, tidy: under a minute
@@ -77,6 +77,7 @@ check: $(TOOLS) ## formatting, lints, types, tidy: under a minute
 	$(BIN)/ruff check --quiet $(PYTHON_FOLDERS)
 	$(PYTHON) scripts/tidy.py
 	$(PYTHON) scripts/semantics.py --summary > /dev/null
+	$(PYTHON) scripts/mutants.py --check
 	$(BIN)/mypy
 	cargo clippy $(LOCKED) --workspace --all-targets --quiet -- --deny warnings
 	$(BIN)/python -m pytest --quiet tests/scripts
@@ -86,6 +87,15 @@ rust-test: ## Rust tests and doctests
 	if cargo nextest --version > /dev/null 2>&1; then cargo nextest run $(LOCKED) --workspace; \
 	else cargo test $(LOCKED) --workspace --quiet; fi
 	cargo test $(LOCKED) --workspace --doc --quiet
+
+.PHONY: loom
+loom: ## rings, claim words and doorbells in every order of threads that a weak memory allows
+	RUSTFLAGS="--cfg loom" cargo test $(LOCKED) --package eagleray-net --lib --profile loom --target-dir build/loom \
+		--quiet loom
+
+.PHONY: mutants
+mutants: ## plant the bugs of docs/mutations.md, one by one: each must be found
+	$(PYTHON) scripts/mutants.py $(ARGS)
 
 .PHONY: pytest
 pytest: build ## Python tests: make pytest ARGS="-k wait -x"

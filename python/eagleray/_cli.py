@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from typing import Any
@@ -137,11 +136,12 @@ def _stop(_options: Any) -> int:
 
 
 def _is_alive(pid: int) -> bool:
+    """Tell whether the process runs. One that nobody has buried yet does not."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        with open(f"/proc/{pid}/stat", "rb") as about:
+            return about.read().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
         return False
-    return True
 
 
 def _resources(parts: dict[str, int]) -> str:
@@ -192,6 +192,5 @@ def _status(options: Any) -> int:
 def _run(options: Any) -> int:
     from eagleray._install import run_script
 
-    os.environ["EAGLERAY_AS_RAY"] = "1"
     run_script(options.script, options.arguments)
     return 0

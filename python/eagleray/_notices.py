@@ -16,6 +16,21 @@ def publish(kind: str, text: str) -> None:
         subscriber(kind, text)
 
 
+def warn_of_anonymous(name: str, namespace: str) -> None:
+    """Tell the user that nobody else will find a detached actor: its namespace is one that was made up for this driver."""
+    import re
+
+    if re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", namespace) is None:
+        return
+    from eagleray import _native
+
+    _native.notice(
+        "detached_actor_anonymous_namespace",
+        f"Warning: the detached actor {name!r} is in the anonymous namespace {namespace} of this driver. To find it from another "
+        f"driver, pass that namespace to get_actor; better, give init() or the actor a namespace.",
+    )
+
+
 def subscribe(subscriber: Any) -> None:
     """Call this for every notice from now on."""
     _SUBSCRIBERS.append(subscriber)

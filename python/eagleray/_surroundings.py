@@ -12,6 +12,8 @@ from typing import Any
 #: Marks in the list of import paths that a driver sends along with its folders.
 CWD = "cwd:"
 ENV = "env:"
+#: The driver says `ray` and means eagleray.
+AS_RAY = "as:ray"
 
 _OMP = "OMP_NUM_THREADS"
 _CUDA = "CUDA_VISIBLE_DEVICES"
@@ -20,7 +22,9 @@ _BLANK_ON_ZERO = ("EAGLERAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "RAY_ACCEL_ENV_VAR_
 
 def paths_of(folders: list[str], cwd: str, env_vars: dict[str, str]) -> list[str]:
     """Write down what a driver's workers should see; `Surroundings.follow` reads it."""
-    return [*folders, CWD + cwd, *(f"{ENV}{name}={value}" for name, value in env_vars.items())]
+    install = sys.modules.get("eagleray._install")
+    marks = [AS_RAY] if install is not None and install.is_installed() else []
+    return [*folders, CWD + cwd, *(f"{ENV}{name}={value}" for name, value in env_vars.items()), *marks]
 
 
 class Surroundings:
@@ -38,8 +42,12 @@ class Surroundings:
         wanted = tuple(identity["paths"])
         if wanted and wanted != self._paths:
             self._paths = wanted
+            if AS_RAY in wanted:
+                from eagleray._install import install_as_ray
+
+                install_as_ray()
             self._follow_env([path[len(ENV) :] for path in wanted if path.startswith(ENV)])
-            self._follow_paths([path for path in wanted if not path.startswith((CWD, ENV))])
+            self._follow_paths([path for path in wanted if not path.startswith((CWD, ENV, AS_RAY))])
             self._follow_cwd([path[len(CWD) :] for path in wanted if path.startswith(CWD)])
         self._set(_CUDA, self._devices(identity["gpus"]))
         own = self._given(_OMP)

@@ -211,10 +211,6 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
     from eagleray import _session
 
     _session.SESSION.auto_init_off = True
-    if os.environ.get("EAGLERAY_AS_RAY") == "1":
-        from eagleray._install import install_as_ray
-
-        install_as_ray()
 
 
 def _on_sigint(_number: int, _frame: Any) -> None:

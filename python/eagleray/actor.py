@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from eagleray import _native, _options
+from eagleray._actor_meta import BUILTIN_METHODS, META_OPTIONS, ActorMeta, meta_of, methods_of, unpacked
 from eagleray._retries import export_filter, filter_of
-from eagleray._signature import compile_constructor, compile_signature
-
-_BUILTIN_METHODS = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
+from eagleray._signature import compile_constructor
 
 
 class ActorClassInheritanceException(TypeError):
@@ -40,91 +39,12 @@ def method(*_args: Any, **options: Any) -> Any:
     return decorate
 
 
-def _methods_of(cls: type) -> dict[str, Any]:
-    """Find what can be called remotely: every function of the class, its bases' too."""
-    import inspect
-
-    found: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        if base is object:
-            continue
-        for name, value in vars(base).items():
-            plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
-            if inspect.isroutine(plain) and name not in ("__new__", "__init_subclass__", "__class_getitem__"):
-                found[name] = value
-    return found
-
-
-class _Meta:
-    """What handles of one class need, anywhere: method table, limits, names. Plain data, so that it can be pickled."""
-
-    def __init__(self, cls: type, options: dict[str, Any], class_id: bytes, *, is_async: bool) -> None:
-        self.class_name = cls.__name__
-        self.module = cls.__module__
-        self.class_id = class_id
-        self.is_async = is_async
-        concurrency = options.get("max_concurrency")
-        self.concurrency = concurrency if concurrency is not None else (1000 if is_async else 1)
-        pending = options.get("max_pending_calls")
-        self.pending_max = 0 if pending is None or pending < 0 else pending
-        retries = options.get("max_task_retries") or 0
-        self.methods: dict[str, tuple[Any, int, int, bool, str]] = {}
-        for name, value in _methods_of(cls).items():
-            own: dict[str, Any] = getattr(getattr(value, "__func__", value), "__ray_method_options__", {})
-            is_bound_elsewhere = isinstance(value, staticmethod)
-            function = getattr(cls, name) if isinstance(value, classmethod) else getattr(value, "__func__", value)
-            skip_self = not is_bound_elsewhere and not isinstance(value, classmethod)
-            if name == "__init__":
-                continue
-            returns = own.get("num_returns")
-            own_retries = own.get("max_task_retries")
-            self.methods[name] = (
-                compile_signature(function, skip_self=skip_self),
-                1 if returns is None else returns,
-                retries if own_retries is None else own_retries,
-                bool(own.get("retry_exceptions", options.get("retry_exceptions", False))),
-                own.get("name") or f"{self.class_name}.{name}",
-            )
-        self.methods["__ray_ready__"] = (
-            compile_signature(lambda: None, skip_self=False),
-            1,
-            retries,
-            False,
-            f"{self.class_name}.__ray_ready__",
-        )
-        self.methods["__ray_terminate__"] = (
-            compile_signature(lambda: None, skip_self=False),
-            1,
-            0,
-            False,
-            f"{self.class_name}.__ray_terminate__",
-        )
-        self.methods["__ray_call__"] = (
-            compile_signature(lambda fn, *a, **k: None, skip_self=False),
-            1,
-            retries,
-            False,
-            f"{self.class_name}.__ray_call__",
-        )
-
-
 class ActorHandle(_native.ActorCore):
     """A handle on an actor: call its methods by `handle.method.remote(...)`."""
 
-    def __new__(cls, actor_id: bytes, meta: _Meta, life: Any) -> ActorHandle:
+    def __new__(cls, actor_id: bytes, meta: ActorMeta, life: Any) -> ActorHandle:
         """Make a handle; `life` keeps the actor alive, None makes a weak one."""
-        made: ActorHandle = super().__new__(
-            cls,
-            actor_id,
-            meta.class_id,
-            meta.methods,
-            meta.pending_max,
-            meta.class_name,
-            not meta.is_async and meta.concurrency <= 1,
-            meta.concurrency,
-            life,
-            meta,
-        )
+        made: ActorHandle = super().__new__(cls, actor_id, meta.core, life, meta)
         return made
 
     def __init__(self, *_: Any) -> None:
@@ -141,7 +61,7 @@ class ActorHandle(_native.ActorCore):
     def __dir__(self) -> list[str]:
         """List the methods."""
         return sorted(
-            {*(name for name in self._method_names() if not name.startswith("__")), "__init__", *_BUILTIN_METHODS}
+            {*(name for name in self._method_names() if not name.startswith("__")), "__init__", *BUILTIN_METHODS}
         )
 
     def __repr__(self) -> str:
@@ -154,18 +74,16 @@ class ActorHandle(_native.ActorCore):
 
     def _reduce(self, *, is_counted: bool) -> tuple[Any, ...]:
         """Pickle with the object that keeps the actor alive, or without."""
-        return _rebuild_handle, (self._actor_id, self._meta, self._life if is_counted else None)
+        return _rebuild_handle, (self._actor_id, self._meta.packed, self._life if is_counted else None)
 
 
-def _rebuild_handle(actor_id: bytes, meta: _Meta, life: Any) -> ActorHandle:
-    return ActorHandle(actor_id, meta, life)
+def _rebuild_handle(actor_id: bytes, packed_meta: bytes, life: Any) -> ActorHandle:
+    return ActorHandle(actor_id, unpacked(packed_meta), life)
 
 
 def handle_from_spec(actor_id: bytes, spec: bytes) -> ActorHandle:
     """Make a weak handle on an actor that somebody else made."""
-    import pickle
-
-    return ActorHandle(actor_id, pickle.loads(_native.spec_meta(spec)), None)
+    return ActorHandle(actor_id, unpacked(_native.spec_meta(spec)), None)
 
 
 def _method_options(bound: Any, **options: Any) -> Any:
@@ -193,10 +111,11 @@ class ActorClass:
         self._default_options = options
         self._is_async = any(
             inspect.iscoroutinefunction(getattr(value, "__func__", value)) or inspect.isasyncgenfunction(value)
-            for value in _methods_of(cls).values()
+            for value in methods_of(cls).values()
         )
         self._constructor = compile_constructor(cls)
         self._ids: dict[Any, bytes] = {}
+        self._metas: dict[tuple[Any, ...], ActorMeta] = {}
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(self, name, getattr(cls, name))
 
@@ -248,7 +167,7 @@ class ActorClass:
             return self._ids[SESSION.number]
         name = f"{self._cls.__module__}.{self._cls.__qualname__}"
         filters = {}
-        for method_name, value in _methods_of(self._cls).items():
+        for method_name, value in methods_of(self._cls).items():
             own: dict[str, Any] = getattr(getattr(value, "__func__", value), "__ray_method_options__", {})
             retry = own.get("retry_exceptions", self._default_options.get("retry_exceptions"))
             filters[method_name] = filter_of(retry)
@@ -263,15 +182,20 @@ class ActorClass:
         self._ids[SESSION.number] = exported
         return exported
 
+    def _meta(self, options: dict[str, Any], class_id: bytes) -> ActorMeta:
+        key = (class_id, *(repr(options.get(name)) for name in META_OPTIONS))
+        found = self._metas.get(key)
+        if found is None:
+            found = self._metas[key] = meta_of(self._cls, options, class_id, is_async=self._is_async)
+        return found
+
     def _create(self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ActorHandle:
         self._constructor.check(args, kwargs)
         _options.check_creation(options, is_async=self._is_async)
         name = _checked_name(options.get("name"))
         class_id = self._export()
-        meta = _Meta(self._cls, options, class_id, is_async=self._is_async)
+        meta = self._meta(options, class_id)
         to_place, to_hold = _options.actor_resources(options)
-        import pickle
-
         namespace = options.get("namespace") or _native.identity()["namespace"]
         restarts = options.get("max_restarts") or 0
         lifetime = options.get("lifetime")
@@ -291,7 +215,7 @@ class ActorClass:
                 get_if_exists=bool(options.get("get_if_exists")),
                 args=args,
                 kwargs=kwargs,
-                meta=pickle.dumps(meta, protocol=5),
+                meta=meta.packed,
             )
         except ValueError as error:
             if str(error) != "the name is taken":
@@ -304,6 +228,10 @@ class ActorClass:
             ) from None
         if isinstance(life, bytes):
             return handle_from_spec(actor_id, life)
+        if lifetime == "detached":
+            from eagleray._notices import warn_of_anonymous
+
+            warn_of_anonymous(name, namespace)
         return ActorHandle(actor_id, meta, None if lifetime == "detached" else life)
 
 

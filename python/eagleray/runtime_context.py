@@ -119,11 +119,10 @@ class RuntimeContext:
         worker = _worker()
         if worker is None or worker.actor_id is None:
             raise RuntimeError("This method is only available in an actor.")
-        import pickle
-
+        from eagleray._actor_meta import unpacked
         from eagleray.actor import ActorHandle
 
-        return ActorHandle(worker.actor_id, pickle.loads(worker.about["meta"]), None)
+        return ActorHandle(worker.actor_id, unpacked(worker.about["meta"]), None)
 
     def is_canceled(self) -> bool:
         """Tell whether the running task was cancelled."""

@@ -195,7 +195,7 @@ class Drivers:
             [sys.executable, "-c", head + textwrap.dedent(code), *map(str, argv)],
             env=self.environ(**(env or {})),
             text=True,
-            preexec_fn=preexec,  # noqa: PLW1509
+            preexec_fn=preexec,
             **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **popen},
         )
         self.started.append(process)

@@ -36,6 +36,9 @@ pub struct Resources {
     pub gpu: Quantity,
     /// Bytes of heap that the user promises to stay within (whole bytes, not ten-thousandths).
     pub memory: Quantity,
+    /// How deep in a nest of tasks whoever asks for this stands. No amount: it tells needs apart, so that workers that are blocked
+    /// at one depth do not count against the next one.
+    pub nesting: u16,
     /// User-defined, sorted by name, none of them zero.
     custom: Vec<(Box<str>, Quantity)>,
 }
@@ -137,7 +140,9 @@ impl fmt::Display for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
         for (name, amount) in self.iter() {
-            write!(f, "{}{name}: {}", if first { "{" } else { ", " }, amount.as_f64())?;
+            // Memory is counted in bytes, everything else in ten-thousandths.
+            let shown = if name == "memory" { amount.0 as f64 } else { amount.as_f64() };
+            write!(f, "{}{name}: {shown}", if first { "{" } else { ", " })?;
             first = false;
         }
         f.write_str(if first { "{}" } else { "}" })

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{FunctionId, Need};
 
 /// What all calls of one function under one set of options share. Made once, pointed to by each call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Template {
     /// Body to run; for an actor's method, the actor's class, or the exceptions that a call's own options want to retry.
     pub function: FunctionId,

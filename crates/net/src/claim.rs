@@ -120,9 +120,9 @@ impl TheirClaims {
         let running = (word.0 & !STATE) | RUNNING;
         // SAFETY: valid by the contract of `new`.
         let words = unsafe { &*self.0 };
-        words
-            .get(usize::from(index))
-            .is_some_and(|atomic| atomic.compare_exchange(word.0, running, Ordering::Relaxed, Ordering::Relaxed).is_ok())
+        words.get(usize::from(index)).is_some_and(|atomic| {
+            atomic.compare_exchange(word.0, running, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        })
     }
 }
 

@@ -12,6 +12,23 @@ use crate::ring::{RING_BYTES, RingHead, RingReader, RingWriter};
 use crate::segment::ProcEntry;
 use crate::sync::Byte;
 
+/// Runs `test` in every order. Ends are made before threads are: loom remembers one last access per word, and a second look by the same
+/// thread hides the first one of another. So each test also says how many orders there are at least.
+fn explore(orders_min: usize, preemptions_max: Option<usize>, test: impl Fn() + Sync + Send + 'static) {
+    let orders = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = preemptions_max;
+    model.check({
+        let orders = orders.clone();
+        move || {
+            orders.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            test();
+        }
+    });
+    let orders = orders.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(orders >= orders_min, "only {orders} orders were tried");
+}
+
 /// A ring in private memory; both ends keep it.
 struct Ring {
     head: RingHead,
@@ -61,16 +78,13 @@ fn pop(reader: &mut RingReader) -> Option<u64> {
 
 #[test]
 fn loom_ring_1_and_3_frames_come_whole_and_in_order_across_the_wrap() {
-    loom::model(|| {
+    explore(500, None, || {
         let ring = Ring::new();
-        let mut reader = ring.reader();
+        let (mut reader, mut writer) = (ring.reader(), ring.writer());
         let sender = thread::spawn({
-            let ring = ring.clone();
+            let _ring = ring.clone();
             // Two fit; the third does not fit at the end either, and goes behind a pad if there is room by then.
-            move || {
-                let mut writer = ring.writer();
-                (1..=4).filter(|request| push(&mut writer, *request)).collect::<Vec<u64>>()
-            }
+            move || (1..=4).filter(|request| push(&mut writer, *request)).collect::<Vec<u64>>()
         });
         let mut got: Vec<u64> = (0..3).filter_map(|_| pop(&mut reader)).collect();
         let sent = sender.join().expect("it does not panic");
@@ -82,14 +96,13 @@ fn loom_ring_1_and_3_frames_come_whole_and_in_order_across_the_wrap() {
 
 #[test]
 fn loom_a_body_in_the_arena_is_freed_after_it_was_read() {
-    loom::model(|| {
+    explore(20, None, || {
         let ring = Ring::new();
         let arena = Arc::new(UnsafeCell::new(7_u8));
-        let mut writer = ring.writer();
+        let (mut reader, mut writer) = (ring.reader(), ring.writer());
         let worker = thread::spawn({
-            let (ring, arena) = (ring.clone(), arena.clone());
+            let (_ring, arena) = (ring.clone(), arena.clone());
             move || {
-                let mut reader = ring.reader();
                 if pop(&mut reader).is_some() {
                     // SAFETY: the checker looks whether the other thread keeps its hands off.
                     arena.with(|byte| assert_eq!(unsafe { *byte }, 7));
@@ -108,7 +121,7 @@ fn loom_a_body_in_the_arena_is_freed_after_it_was_read() {
 
 #[test]
 fn loom_claim_1_a_call_is_run_or_taken_back_never_both() {
-    loom::model(|| {
+    explore(4, None, || {
         let ring = Ring::new();
         let (mut claims, theirs) = ring.claims();
         let (index, word) = claims.give().expect("a fresh ring has words");
@@ -126,20 +139,17 @@ fn loom_claim_1_a_call_is_run_or_taken_back_never_both() {
 /// Takes one call back and sends another with the same word while the worker is at it.
 #[test]
 fn loom_claim_1_an_old_frame_never_starts_a_new_call() {
-    loom::model(|| {
+    explore(50, None, || {
         let ring = Ring::new();
         let (mut claims, theirs) = ring.claims();
-        let mut writer = ring.writer();
+        let (mut reader, mut writer) = (ring.reader(), ring.writer());
         let mut send = |index: u16, word: Word| {
             let header = Header { length: 0, kind: CALL, flags: 0, claim: index, request: u64::from(word.0) };
             writer.push(header, &[]).is_ok()
         };
         let worker = thread::spawn({
-            let ring = ring.clone();
-            move || {
-                let mut reader = ring.reader();
-                run_all(&mut reader, theirs)
-            }
+            let _ring = ring.clone();
+            move || (run_all(&mut reader, theirs), reader)
         });
         let (index, old) = claims.give().expect("a fresh ring has words");
         assert!(send(index, old));
@@ -152,8 +162,8 @@ fn loom_claim_1_an_old_frame_never_starts_a_new_call() {
             assert!(new != old && send(again, new));
             expected = vec![new.0];
         }
-        let mut ran = worker.join().expect("it does not panic");
-        ran.extend(run_all(&mut ring.reader(), theirs));
+        let (mut ran, mut reader) = worker.join().expect("it does not panic");
+        ran.extend(run_all(&mut reader, theirs));
         assert_eq!(ran, expected);
     });
 }
@@ -184,34 +194,36 @@ fn receive(entry: &ProcEntry, readers: &mut [RingReader], count: usize) {
 
 #[test]
 fn loom_bell_1_a_frame_published_while_its_receiver_falls_asleep_wakes_it() {
-    loom::model(|| {
+    explore(100, None, || {
         let (entry, ring) = (Arc::new(ProcEntry::new()), Ring::new());
+        let (reader, mut writer) = (ring.reader(), ring.writer());
         let sender = thread::spawn({
-            let (entry, ring) = (entry.clone(), ring.clone());
+            let (entry, _ring) = (entry.clone(), ring.clone());
             move || {
-                assert!(push(&mut ring.writer(), 1));
+                assert!(push(&mut writer, 1));
                 entry.ring(0);
             }
         });
-        receive(&entry, &mut [ring.reader()], 1);
+        receive(&entry, &mut [reader], 1);
         sender.join().expect("it does not panic");
     });
 }
 
 #[test]
 fn loom_bell_1_holds_for_one_doorbell_and_two_senders() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
+    explore(10_000, Some(3), || {
         let (entry, rings) = (Arc::new(ProcEntry::new()), [Ring::new(), Ring::new()]);
+        let mut readers = [0, 1].map(|at: usize| rings[at].reader());
         let senders = [0, 1].map(|bit: u16| {
-            let (entry, ring) = (entry.clone(), rings[usize::from(bit)].clone());
+            let ring = rings[usize::from(bit)].clone();
+            let (entry, mut writer) = (entry.clone(), ring.writer());
             thread::spawn(move || {
-                assert!(push(&mut ring.writer(), 1));
+                let _ring = ring;
+                assert!(push(&mut writer, 1));
                 entry.ring(bit);
             })
         });
-        receive(&entry, &mut [rings[0].reader(), rings[1].reader()], 2);
+        receive(&entry, &mut readers, 2);
         for sender in senders {
             sender.join().expect("it does not panic");
         }
@@ -220,7 +232,7 @@ fn loom_bell_1_holds_for_one_doorbell_and_two_senders() {
 
 #[test]
 fn loom_bell_1_a_wake_without_a_frame_is_not_lost_either() {
-    loom::model(|| {
+    explore(50, None, || {
         let (entry, news) = (Arc::new(ProcEntry::new()), Arc::new(AtomicU32::new(0)));
         let teller = thread::spawn({
             let (entry, news) = (entry.clone(), news.clone());

@@ -57,7 +57,7 @@ const LABEL_WORDS: usize = 13;
 
 impl ProcEntry {
     /// A fresh entry, for tests that sleep and ring in private memory.
-    #[cfg(test)]
+    #[cfg(all(test, loom))]
     pub(crate) fn new() -> Self {
         Self {
             ready: std::array::from_fn(|_| AtomicU64::new(0)),

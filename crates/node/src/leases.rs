@@ -94,26 +94,13 @@ impl Node {
             Kind::Driver { namespace, paths, .. } if proc.job == job => Some((namespace.clone(), paths.clone())),
             _ => None,
         });
-        let (namespace, paths) = driver.unwrap_or_default();
+        let (namespace, paths) = driver.or_else(|| self.departed.get(&job).cloned()).unwrap_or_default();
         if let Some(proc) = self.procs.get_mut(worker) {
             proc.job = job;
         }
         let resources = need.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
         self.segment.proc(worker.slot).assignments.fetch_add(1, std::sync::atomic::Ordering::Release);
         self.tell(worker, &FromNode::Assigned { gpus: grant.gpus.clone(), resources, job, namespace, paths });
-    }
-
-    fn on_infeasible(&mut self, lease: LeaseId) {
-        let need = match self.actor_leases.get(&lease).copied() {
-            Some((actor, _)) => self.actors.get(actor).map(|record| record.creation.options.need.to_place.to_string()),
-            None => self.lease_needs.get(&lease).map(|need| need.to_place.to_string()),
-        };
-        let text = format!(
-            "(autoscaler) No available node types can fulfill resource request {}. This node has {}; it waits until a node that can is added.",
-            need.unwrap_or_default(),
-            self.scheduler.total()
-        );
-        self.notice_all("infeasible", &text);
     }
 }
 

@@ -15,6 +15,7 @@ mod leases;
 mod logs;
 mod looped;
 mod messages;
+mod notices;
 mod procs;
 mod room;
 mod status;

@@ -161,20 +161,13 @@ impl Node {
         }
     }
 
-    fn listeners(&self, job: Option<JobId>) -> Vec<(ProcId, usize)> {
+    pub(crate) fn listeners(&self, job: Option<JobId>) -> Vec<(ProcId, usize)> {
         self.procs
             .iter()
             .filter(|proc| matches!(proc.kind, Kind::Driver { logs, .. } if logs || job.is_none()))
             .filter(|proc| job.is_none_or(|job| proc.job == job))
             .filter_map(|proc| Some((proc.id, proc.conn?)))
             .collect()
-    }
-
-    /// Something every driver should read.
-    pub(crate) fn notice_all(&mut self, kind: &str, text: &str) {
-        for (driver, _) in self.listeners(None) {
-            self.tell(driver, &FromNode::Notice { kind: kind.into(), text: text.into() });
-        }
     }
 
     /// A worker died: its last words are passed on, and its job is told if that was not intended.
@@ -193,9 +186,7 @@ impl Node {
         let is_unexpected = !matches!(exit, WorkerExit::Intended(_) | WorkerExit::Code(0));
         if is_worker && is_unexpected {
             let text = format!("A worker died or was killed while executing a task or actor: pid={pid}, {exit}");
-            for (driver, _) in self.listeners(Some(job)) {
-                self.tell(driver, &FromNode::Notice { kind: "worker_died".into(), text: text.clone().into() });
-            }
+            self.notice_job(job, "worker_died", &text);
         }
     }
 

@@ -14,6 +14,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use crate::conns::Conns;
 use crate::functions::Functions;
 use crate::logs::Logs;
+use crate::notices::Told;
 use crate::procs::Procs;
 use crate::room::Room;
 use crate::zygote::Zygote;
@@ -58,6 +59,11 @@ pub(crate) struct Node {
     pub(crate) lease_of: FxHashMap<ProcId, model::LeaseId>,
     /// What each lease of tasks asks for.
     pub(crate) lease_needs: FxHashMap<model::LeaseId, model::Need>,
+    /// Which function each is for.
+    pub(crate) lease_names: FxHashMap<model::LeaseId, Box<str>>,
+    /// Namespace and paths of drivers that left while actors of theirs live on.
+    pub(crate) departed: FxHashMap<model::JobId, (Box<str>, Vec<Box<str>>)>,
+    pub(crate) told: Told,
     pub(crate) functions: Functions,
     pub(crate) room: Room,
     pub(crate) logs: Logs,
@@ -106,6 +112,9 @@ impl Node {
             creators: FxHashMap::default(),
             lease_of: FxHashMap::default(),
             lease_needs: FxHashMap::default(),
+            lease_names: FxHashMap::default(),
+            departed: FxHashMap::default(),
+            told: Told::default(),
             functions: Functions::default(),
             room,
             logs,

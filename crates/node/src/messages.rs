@@ -20,14 +20,16 @@ impl Node {
         let Some(who) = self.conns.get_mut(conn).and_then(|conn| conn.who) else { return };
         match message {
             ToNode::Hello(_) | ToNode::Ask { .. } => {}
-            ToNode::RequestLease { number, job, need, name: _ } => {
+            ToNode::RequestLease { number, job, need, name } => {
                 let lease = LeaseId { owner: who, number };
+                self.lease_names.insert(lease, name);
                 self.lease_needs.insert(lease, need.clone());
                 self.schedule(scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
             }
             ToNode::ReturnLease { number } => {
                 let lease = LeaseId { owner: who, number };
                 self.lease_needs.remove(&lease);
+                self.lease_names.remove(&lease);
                 self.schedule(scheduler::Event::LeaseReturned(lease));
             }
             ToNode::Blocked { blocked: true } => self.schedule(scheduler::Event::WorkerBlocked(who)),
@@ -73,14 +75,19 @@ impl Node {
                 }
             }
             ToNode::KillWorker { worker } => {
-                let pid = self.procs.get(worker).filter(|proc| proc.kind == Kind::Worker).map(|proc| proc.pid);
-                if let Some(pid) = pid {
-                    self.zygote_kill(pid);
+                if self.procs.get(worker).is_some_and(|proc| proc.kind == Kind::Worker) {
+                    self.end_worker(worker, false, "its caller ended it (a forced cancel)");
                 }
             }
             ToNode::Waits(waits) => {
                 if let Some(proc) = self.procs.get_mut(who) {
                     proc.waits = waits;
+                    proc.waits_said = net::clock::now();
+                }
+            }
+            ToNode::Notice { kind, text } => {
+                if let Some(job) = self.procs.get(who).map(|proc| proc.job) {
+                    self.notice_job(job, &kind, &text);
                 }
             }
             ToNode::Bye => {
@@ -121,6 +128,7 @@ impl Node {
                 }
                 self.welcome(conn, id, JobId([0; 4]), "");
                 self.schedule(scheduler::Event::WorkerReady(id));
+                self.warn_of_large_pool();
             }
             Role::Driver { namespace, paths, logs } => {
                 let kind = Kind::Driver { namespace: namespace.clone(), paths, logs };

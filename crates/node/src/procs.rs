@@ -48,6 +48,8 @@ pub(crate) struct Proc {
     /// It has served all it may and lives on for the values that it owns.
     pub(crate) is_retiring: bool,
     pub(crate) waits: Vec<WaitRecord>,
+    /// When it said so.
+    pub(crate) waits_said: Tick,
     /// Of one that serves an actor: what marks its output.
     pub(crate) shown_as: Option<Box<str>>,
     pidfd: Option<OwnedFd>,
@@ -132,6 +134,7 @@ impl Node {
             ending: None,
             is_retiring: false,
             waits: Vec::new(),
+            waits_said: Tick::default(),
             shown_as: None,
             pidfd: None,
         };
@@ -230,8 +233,11 @@ impl Node {
             self.schedule(scheduler::Event::WorkerDied(id));
         }
         self.schedule(scheduler::Event::OwnerDied(id));
-        if matches!(kind, Kind::Driver { .. }) {
+        if let Kind::Driver { namespace, paths, .. } = kind {
             self.act(control::Event::JobEnded(job));
+            self.told.forget(job);
+            self.departed.insert(job, (namespace, paths));
+            self.forget_departed();
             // Nobody has a lease on these any more: they would live on with whatever they still wait for.
             let retiring = self.procs.iter().filter(|proc| proc.is_retiring && proc.job == job);
             for worker in retiring.map(|proc| proc.id).collect::<Vec<_>>() {
@@ -240,6 +246,7 @@ impl Node {
         }
         self.lease_of.remove(&id);
         self.lease_needs.retain(|lease, _| lease.owner != id);
+        self.lease_names.retain(|lease, _| lease.owner != id);
         self.act(control::Event::ProcessDied { process: id, exit });
         for watchers in self.watchers.values_mut() {
             watchers.retain(|watcher| *watcher != id);
@@ -250,6 +257,14 @@ impl Node {
             self.link_closed(id, other);
         }
         self.bury(id);
+    }
+
+    /// Jobs that are over and have no actor left need nothing any more.
+    fn forget_departed(&mut self) {
+        let is_dead = |record: &control::Record| matches!(record.state, control::ActorState::Dead(_));
+        let jobs: FxHashSet<JobId> =
+            self.actors.iter().filter(|record| !is_dead(record)).map(|record| record.creation.job).collect();
+        self.departed.retain(|job, _| jobs.contains(job));
     }
 
     /// `by` has read everything that `dead` published.

@@ -23,7 +23,14 @@ impl Node {
                         if label.is_empty() { "idle".into() } else { label.into() }
                     }
                 },
-                waits: proc.waits.clone(),
+                waits: proc
+                    .waits
+                    .iter()
+                    .map(|wait| WaitRecord {
+                        waited_ms: wait.waited_ms + now.ms_since(proc.waits_said),
+                        ..wait.clone()
+                    })
+                    .collect(),
             })
             .collect();
         processes.sort_by_key(|process| process.pid);
@@ -56,9 +63,13 @@ impl Node {
             .map(|wait| WaitRecord {
                 who: match self.actor_leases.get(&wait.lease) {
                     Some((actor, _)) => format!("actor {actor}").into(),
-                    None => format!("task of {}", wait.lease.owner).into(),
+                    None => {
+                        let name = self.lease_names.get(&wait.lease).map_or("", |name| name);
+                        let pid = self.procs.get(wait.lease.owner).map_or(0, |proc| proc.pid);
+                        format!("task {name} of process {pid}").into()
+                    }
                 },
-                what: format!("{:?}: needs {}", wait.reason, wait.need.to_place).into(),
+                what: format!("{} to get {}", reason(wait.reason), wait.need.to_place).into(),
                 waited_ms: now.ms_since(wait.since),
             })
             .collect();
@@ -71,5 +82,14 @@ impl Node {
             actors,
             waiting,
         }
+    }
+}
+
+fn reason(reason: scheduler::WaitReason) -> &'static str {
+    match reason {
+        scheduler::WaitReason::NoResources => "for others",
+        scheduler::WaitReason::NoWorker => "for a worker to start,",
+        scheduler::WaitReason::Infeasible => "for a node that has enough",
+        scheduler::WaitReason::Capped => "behind blocked tasks of its kind",
     }
 }

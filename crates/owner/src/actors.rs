@@ -93,6 +93,11 @@ impl Owner {
         self.callees.get(actor)
     }
 
+    /// Every actor that we call.
+    pub fn callees(&self) -> impl Iterator<Item = (&ActorId, &Callee)> {
+        self.callees.iter()
+    }
+
     /// Whether we have heard where the actor is, or asked.
     #[must_use]
     pub fn knows(&self, actor: &ActorId) -> bool {

@@ -27,40 +27,28 @@ pub(crate) struct ClassInfo {
     callee: String,
 }
 
-/// A handle on an actor.
-#[pyclass(frozen, subclass, weakref, module = "eagleray._native")]
-pub(crate) struct ActorCore {
-    actor: ActorId,
-    class: Arc<ClassInfo>,
-    runtime: Arc<Runtime>,
-    /// Keeps the actor alive; none in a weak handle.
-    life: Option<Py<ObjectRef>>,
-    /// What Python needs to make this handle elsewhere.
-    #[pyo3(get)]
-    _meta: Py<PyAny>,
+/// What all handles on actors that were made alike share: made once per process.
+#[pyclass(frozen, module = "eagleray._native")]
+pub(crate) struct ClassCore {
+    info: Arc<ClassInfo>,
+    is_ordered: bool,
+    concurrency: usize,
 }
 
 #[pymethods]
-impl ActorCore {
+impl ClassCore {
     /// `methods`: name to (signature, returns, retries, retry_exceptions, display name).
     #[new]
-    #[pyo3(signature = (actor_id, class_id, methods, pending_max, callee, is_ordered, concurrency, life, meta))]
-    #[expect(clippy::too_many_arguments, reason = "called from one place")]
+    #[pyo3(signature = (*, class_id, methods, pending_max, callee, is_ordered, concurrency))]
     fn new(
-        py: Python<'_>,
-        actor_id: &[u8],
         class_id: &[u8],
         methods: &Bound<'_, PyDict>,
         pending_max: usize,
         callee: String,
         is_ordered: bool,
         concurrency: usize,
-        life: Option<Py<ObjectRef>>,
-        meta: Py<PyAny>,
     ) -> PyResult<Self> {
-        let bad = |error: model::IdLength| PyValueError::new_err(error.to_string());
-        let actor = ActorId::from_slice(actor_id).map_err(bad)?;
-        let function = FunctionId::from_slice(class_id).map_err(bad)?;
+        let function = FunctionId::from_slice(class_id).map_err(bad_id)?;
         let mut table = HashMap::new();
         for (name, about) in methods.iter() {
             let name: String = name.extract()?;
@@ -84,10 +72,43 @@ impl ActorCore {
             let info = MethodInfo { arity: Arity::of(&signature)?, template: Arc::new(template) };
             table.insert(name, Arc::new(info));
         }
+        let info = Arc::new(ClassInfo { methods: table, pending_max, callee });
+        Ok(Self { info, is_ordered, concurrency })
+    }
+}
+
+fn bad_id(error: model::IdLength) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// A handle on an actor.
+#[pyclass(frozen, subclass, weakref, module = "eagleray._native")]
+pub(crate) struct ActorCore {
+    actor: ActorId,
+    class: Arc<ClassInfo>,
+    runtime: Arc<Runtime>,
+    /// Keeps the actor alive; none in a weak handle.
+    life: Option<Py<ObjectRef>>,
+    /// What Python needs to make this handle elsewhere.
+    #[pyo3(get)]
+    _meta: Py<PyAny>,
+}
+
+#[pymethods]
+impl ActorCore {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        actor_id: &[u8],
+        shared: &Bound<'_, ClassCore>,
+        life: Option<Py<ObjectRef>>,
+        meta: Py<PyAny>,
+    ) -> PyResult<Self> {
+        let actor = ActorId::from_slice(actor_id).map_err(bad_id)?;
         let runtime = session::current_or_start(py)?;
-        runtime.watch_actor(actor, is_ordered, concurrency);
-        let class = Arc::new(ClassInfo { methods: table, pending_max, callee });
-        Ok(Self { actor, class, runtime, life, _meta: meta })
+        let shared = shared.get();
+        runtime.watch_actor(actor, shared.is_ordered, shared.concurrency);
+        Ok(Self { actor, class: shared.info.clone(), runtime, life, _meta: meta })
     }
 
     fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Method> {

@@ -13,6 +13,7 @@ mod owner_slot {
 
 thread_local! {
     static TASK: Cell<Option<(TaskId, u64)>> = const { Cell::new(None) };
+    static NESTING: Cell<u16> = const { Cell::new(0) };
     static ENCODED: RefCell<Option<Vec<Slot>>> = const { RefCell::new(None) };
     static DECODED: RefCell<Option<Vec<Slot>>> = const { RefCell::new(None) };
     static IS_EXITING: Cell<bool> = const { Cell::new(false) };
@@ -41,6 +42,17 @@ pub(crate) fn current_task() -> Option<TaskId> {
 /// This thread starts a task, or goes back to one.
 pub(crate) fn set_task(id: Option<TaskId>) -> Option<TaskId> {
     TASK.with(|task| task.replace(id.map(|id| (id, 0))).map(|(id, _)| id))
+}
+
+/// How deep in a nest of tasks what this thread submits stands; zero in a driver.
+#[inline]
+pub(crate) fn nesting() -> u16 {
+    NESTING.with(Cell::get)
+}
+
+/// This thread runs a task that stands so deep.
+pub(crate) fn enter_nest(nesting: u16) {
+    NESTING.with(|known| known.set(nesting.saturating_add(1)));
 }
 
 /// Whether the call that runs on this thread asked its actor to end; asking lowers the flag.

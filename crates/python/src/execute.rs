@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use model::{Failure, FunctionId, TaskId, Template};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
-use runtime::{CallArg, CallHandle, Content, IncomingCall, Runtime, Stage, Work};
+use runtime::{CallArg, Content, IncomingCall, Runtime, Stage, Work};
 use wire::Reader;
 use wire::frame::Value;
 
@@ -43,19 +43,50 @@ thread_local! {
     static METHODS: RefCell<Methods> = RefCell::new(HashMap::new());
 }
 
+/// Threads of a threaded actor that wait for a call.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
 /// Serves calls on this thread until it is told to end. `worker` is Python's `eagleray._worker.Worker`. Returns how to end:
 /// "exit", "abort", or "built" once an actor that is served otherwise (by threads or an event loop) was built.
 #[pyfunction]
 fn serve(py: Python<'_>, worker: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let runtime = session::current_or_start(py)?;
+    serve_with(py, &runtime, worker, |call| run(py, &runtime, worker, call))
+}
+
+/// As `serve`, on one of several threads. When the last one that waits takes a call, `add_thread` is called for one more; it says
+/// whether there may be yet another.
+#[pyfunction]
+fn serve_beside(py: Python<'_>, worker: &Bound<'_, PyAny>, add_thread: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    let runtime = session::current_or_start(py)?;
+    let mut can_add = true;
+    WAITING.fetch_add(1, Ordering::SeqCst);
+    let how = serve_with(py, &runtime, worker, |call| {
+        if WAITING.fetch_sub(1, Ordering::SeqCst) == 1 && can_add {
+            can_add = add_thread.call0()?.extract()?;
+        }
+        let result = run(py, &runtime, worker, call);
+        WAITING.fetch_add(1, Ordering::SeqCst);
+        result
+    });
+    WAITING.fetch_sub(1, Ordering::SeqCst);
+    how
+}
+
+fn serve_with(
+    py: Python<'_>,
+    runtime: &Arc<Runtime>,
+    worker: &Bound<'_, PyAny>,
+    mut run: impl FnMut(&IncomingCall) -> PyResult<bool>,
+) -> PyResult<&'static str> {
     loop {
-        match next(py, &runtime)? {
+        match next(py, runtime)? {
             None => {}
             Some(Work::Exit(true)) => return Ok("exit"),
             Some(Work::Exit(false)) => return Ok("abort"),
-            Some(Work::Build(build)) if build_actor(py, &runtime, worker, &build)? => return Ok("built"),
+            Some(Work::Build(build)) if build_actor(py, runtime, worker, &build)? => return Ok("built"),
             Some(Work::Build(_)) => {}
-            Some(Work::Call(call)) if run(py, &runtime, worker, &call)? => return Ok("exit"),
+            Some(Work::Call(call)) if run(&call)? => return Ok("exit"),
             Some(Work::Call(_)) => {}
         }
     }
@@ -95,6 +126,7 @@ fn build_actor(
     let spec = Spec::read(&build.spec).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let options = &build.options;
     context::set_task(Some(spec.creation));
+    context::enter_nest(0);
     let (args, came_with) = context::decoding(|| spec.args(py));
     let built = args.and_then(|(args, kwargs)| {
         let about = PyDict::new(py);
@@ -214,7 +246,7 @@ fn decode_args<'py>(
     Ok((args, Some(kwargs)))
 }
 
-fn call_args<'py>(
+pub(crate) fn call_args<'py>(
     py: Python<'py>,
     runtime: &Arc<Runtime>,
     call: &IncomingCall,
@@ -228,7 +260,11 @@ fn call_args<'py>(
 }
 
 /// The callable behind a template: a function, or a bound method of the actor.
-fn callable<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>, template: &Arc<Template>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn callable<'py>(
+    py: Python<'py>,
+    worker: &Bound<'py, PyAny>,
+    template: &Arc<Template>,
+) -> PyResult<Bound<'py, PyAny>> {
     if template.method.is_empty() {
         let known = FUNCTIONS.with(|table| table.borrow().get(&template.function).map(|known| known.clone_ref(py)));
         if let Some(known) = known {
@@ -255,6 +291,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     runtime.set_label(&template.name);
     title::set(&template.name);
     context::set_task(Some(task));
+    context::enter_nest(template.need.to_hold.nesting);
     let clock = Stage::clock();
     let (decoded, came_with) = context::decoding(|| {
         follow_assignment(runtime, worker)?;
@@ -300,7 +337,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
 }
 
 /// Encodes a result, or the failure that an exception is.
-fn reply_body(
+pub(crate) fn reply_body(
     py: Python<'_>,
     runtime: &Arc<Runtime>,
     worker: &Bound<'_, PyAny>,
@@ -383,156 +420,6 @@ fn encode_return(
     Ok(())
 }
 
-/// A call in the hands of an event loop.
-#[pyclass(frozen, module = "eagleray._native")]
-pub(crate) struct Call {
-    handle: CallHandle,
-    template: Arc<Template>,
-    came_with: Vec<u32>,
-    /// The bound method.
-    #[pyo3(get)]
-    function: Py<PyAny>,
-    /// Positional arguments.
-    #[pyo3(get)]
-    args: Py<PyTuple>,
-    /// Keyword arguments.
-    #[pyo3(get)]
-    kwargs: Option<Py<PyDict>>,
-}
-
-#[pymethods]
-impl Call {
-    #[getter]
-    fn task_id(&self) -> String {
-        self.handle.task.to_string()
-    }
-
-    #[getter]
-    fn name(&self) -> &str {
-        &self.template.name
-    }
-
-    /// Calls the method; what a coroutine method returns is its coroutine.
-    fn invoke<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.function.bind(py).call(self.args.bind(py), self.kwargs.as_ref().map(|kwargs| kwargs.bind(py)))
-    }
-
-    /// Whether the caller cancelled it.
-    fn is_cancelled(&self) -> bool {
-        session::current().is_some_and(|runtime| runtime.is_interrupted(&self.handle.task))
-    }
-
-    /// Answers with a value.
-    fn finish(&self, py: Python<'_>, worker: &Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<()> {
-        self.answer(py, worker, Ok(value))
-    }
-
-    /// Answers with an exception.
-    fn fail(&self, py: Python<'_>, worker: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) -> PyResult<()> {
-        self.answer(py, worker, Err(PyErr::from_value(error)))
-    }
-
-    /// Answers that it was cancelled.
-    fn cancelled(&self, py: Python<'_>) -> PyResult<()> {
-        let runtime = session::current_or_start(py)?;
-        let mut body = 1_u32.to_le_bytes().to_vec();
-        Value::write_failure(&Failure::Cancelled, &mut body);
-        runtime.reply(self.handle, body, &self.came_with);
-        Ok(())
-    }
-}
-
-impl Call {
-    fn answer(&self, py: Python<'_>, worker: &Bound<'_, PyAny>, result: PyResult<Bound<'_, PyAny>>) -> PyResult<()> {
-        let runtime = session::current_or_start(py)?;
-        let body = reply_body(py, &runtime, worker, &self.template, self.handle.task, result)?;
-        runtime.reply(self.handle, body, &self.came_with);
-        Ok(())
-    }
-}
-
-/// For event loops: a `Call`, "exit", "abort", or nothing if there is none right now.
-#[pyfunction]
-fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let runtime = session::current_or_start(py)?;
-    let call = match runtime.try_next_work() {
-        None | Some(Work::Build(_)) => return Ok(None),
-        Some(Work::Exit(gracefully)) => {
-            return Ok(Some(PyString::new(py, if gracefully { "exit" } else { "abort" }).into_any()));
-        }
-        Some(Work::Call(call)) => call,
-    };
-    runtime.set_label(&call.template.name);
-    title::set(&call.template.name);
-    let (decoded, came_with) = context::decoding(|| {
-        let function = callable(py, worker, &call.template)?;
-        let (args, kwargs) = call_args(py, &runtime, &call)?;
-        Ok::<_, PyErr>((function, args, kwargs))
-    });
-    match decoded {
-        Ok((function, args, kwargs)) => {
-            let call = Call {
-                handle: call.handle,
-                template: call.template,
-                came_with,
-                function: function.unbind(),
-                args: args.unbind(),
-                kwargs: kwargs.map(Bound::unbind),
-            };
-            Ok(Some(Bound::new(py, call)?.into_any()))
-        }
-        Err(error) => {
-            let body = reply_body(py, &runtime, worker, &call.template, call.handle.task, Err(error))?;
-            runtime.reply(call.handle, body, &came_with);
-            Ok(None)
-        }
-    }
-}
-
-/// For event loops: waits until a call has come (if it `takes` calls now), an object that loop `number` watches is ready, somebody nudges, or `seconds` pass.
-#[pyfunction]
-fn wait_loop(py: Python<'_>, number: u64, seconds: Option<f64>, takes: bool) -> PyResult<()> {
-    let runtime = session::current_or_start(py)?;
-    let deadline = seconds.map(|seconds| net::clock::now_ns() + (seconds.clamp(0.0, 1e6) * 1e9) as u64);
-    if runtime.runs_nothing() {
-        title::set_idle();
-    }
-    let mut signals = Signals::default();
-    let waited = door::enter(py, || runtime.wait_loop(number, deadline, takes, &mut signals));
-    waited.map_err(|error| signals.raise(&error))
-}
-
-/// For event loops: whether there is something to do, after a short spin.
-#[pyfunction]
-fn poll_loop(py: Python<'_>, number: u64, takes: bool) -> PyResult<bool> {
-    let runtime = session::current_or_start(py)?;
-    let is_due = runtime.poll(|| runtime.is_loop_due(number, takes));
-    if is_due {
-        runtime.take_nudge();
-    }
-    Ok(is_due)
-}
-
-/// Wakes an event loop that waits in `wait_loop`.
-#[pyfunction]
-fn nudge() {
-    if let Some(runtime) = session::current() {
-        runtime.nudge();
-    }
-}
-
-/// Whether somebody asked for an interrupt since this was last asked.
-#[pyfunction]
-fn has_interrupts() -> bool {
-    session::current().is_some_and(|runtime| {
-        let has = runtime.has_interrupts();
-        if has {
-            runtime.take_interrupts();
-        }
-        has
-    })
-}
-
 /// Whether the task that runs on the main thread was cancelled: asked by the signal handler.
 #[pyfunction]
 fn shall_interrupt() -> bool {
@@ -588,13 +475,8 @@ fn set_task(id: Option<&str>) -> PyResult<Option<String>> {
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Call>()?;
     module.add_function(wrap_pyfunction!(serve, module)?)?;
-    module.add_function(wrap_pyfunction!(try_call, module)?)?;
-    module.add_function(wrap_pyfunction!(wait_loop, module)?)?;
-    module.add_function(wrap_pyfunction!(poll_loop, module)?)?;
-    module.add_function(wrap_pyfunction!(nudge, module)?)?;
-    module.add_function(wrap_pyfunction!(has_interrupts, module)?)?;
+    module.add_function(wrap_pyfunction!(serve_beside, module)?)?;
     module.add_function(wrap_pyfunction!(shall_interrupt, module)?)?;
     module.add_function(wrap_pyfunction!(is_cancelled, module)?)?;
     module.add_function(wrap_pyfunction!(stop_serving, module)?)?;

@@ -270,17 +270,21 @@ impl Function {
 }
 
 impl Function {
-    /// The template with the body's id; the body is exported once per session.
+    /// The template with the body's id, for calls of the task that runs here; the body is exported once per session.
     fn template_in(&self, py: Python<'_>, runtime: &Arc<Runtime>) -> PyResult<Arc<Template>> {
+        let nesting = context::nesting();
         if let Some((known, template)) = &*self.ready.lock().expect("never poisoned")
             && known.as_ptr() == Arc::as_ptr(runtime)
+            && template.need.to_hold.nesting == nesting
         {
             return Ok(template.clone());
         }
         let id = self.prepare.bind(py).call0()?.extract::<Bound<'_, PyBytes>>()?;
         let function =
             FunctionId::from_slice(id.as_bytes()).map_err(|error| PyTypeError::new_err(error.to_string()))?;
-        let template = Arc::new(Template { function, ..self.template.clone() });
+        let mut need = self.template.need.clone();
+        (need.to_place.nesting, need.to_hold.nesting) = (nesting, nesting);
+        let template = Arc::new(Template { function, need, ..self.template.clone() });
         *self.ready.lock().expect("never poisoned") = Some((Arc::downgrade(runtime), template.clone()));
         Ok(template)
     }

@@ -1,12 +1,12 @@
 //! HOT: `get`, `wait`, `put`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use runtime::{Got, Runtime, Stage, Waited};
+use runtime::{Got, Runtime, Stage, Wait, Waited};
 
 use crate::door::{self, Signals};
 use crate::encode;
@@ -35,7 +35,8 @@ fn deadline(timeout: Option<f64>) -> PyResult<Option<u64>> {
 fn wait_for(
     py: Python<'_>,
     runtime: &Arc<Runtime>,
-    deadline: Option<u64>,
+    deadline_ns: Option<u64>,
+    explain: (&'static str, &(dyn Fn() -> String + Sync)),
     is_done: impl Fn() -> bool + Send,
 ) -> PyResult<Waited> {
     if runtime.poll(&is_done) {
@@ -43,7 +44,8 @@ fn wait_for(
     }
     let in_task = context::current_task().is_some() && runtime.is_worker;
     let mut signals = Signals::default();
-    let waited = door::enter(py, || runtime.wait_until(deadline, in_task, &mut signals, is_done));
+    let wait = Wait { deadline_ns, in_task, explain: Some(explain) };
+    let waited = door::enter(py, || runtime.wait_until(&wait, &mut signals, is_done));
     waited.map_err(|error| signals.raise(&error))
 }
 
@@ -118,26 +120,43 @@ fn get<'py>(py: Python<'py>, object_refs: &Bound<'py, PyAny>, timeout: Option<f6
     Ok(values.into_any())
 }
 
+/// A list of up to this many is searched for failures at each look, a longer one after at least this long.
+const SEARCHED_MAX: usize = 64;
+const SEARCH_NS: u64 = 5_000_000;
+
 /// Waits until all are ready or one has failed.
 fn get_wait(py: Python<'_>, runtime: &Arc<Runtime>, slots: &[u32], timeout: Option<f64>) -> PyResult<()> {
     let deadline = deadline(timeout)?;
     runtime.need(slots.iter().copied());
     // All before this one are known to have values. Atomics, since the wait goes on without the interpreter's lock.
     let first = AtomicUsize::new(0);
-    let looks = AtomicU32::new(0);
+    let searched_at = AtomicU64::new(0);
+    let has_failed = AtomicBool::new(false);
     let is_done = || {
         let mut at = first.load(Ordering::Relaxed);
         while slots.get(at).is_some_and(|slot| runtime.is_ready(*slot) && !runtime.is_failed(*slot)) {
             at += 1;
         }
         first.store(at, Ordering::Relaxed);
-        // Long lists are searched for failures now and then, short ones each time.
-        let looks = looks.fetch_add(1, Ordering::Relaxed);
-        let searches = slots.len() > 1 && (slots.len() <= 64 || looks.is_multiple_of(16));
         let Some(next) = slots.get(at) else { return true };
-        runtime.is_failed(*next) || (searches && slots[at..].iter().any(|slot| runtime.is_failed(*slot)))
+        if runtime.is_failed(*next) || has_failed.load(Ordering::Relaxed) {
+            return true;
+        }
+        // Long lists are searched for failures now and then, short ones each time.
+        if slots.len() > SEARCHED_MAX {
+            let now = net::clock::now_ns();
+            if now < searched_at.load(Ordering::Relaxed) + SEARCH_NS {
+                return false;
+            }
+            searched_at.store(now, Ordering::Relaxed);
+        }
+        let found = slots[at..].iter().any(|slot| runtime.is_failed(*slot));
+        // Kept: what asks next may not search.
+        has_failed.store(found, Ordering::Relaxed);
+        found
     };
-    match wait_for(py, runtime, deadline, is_done)? {
+    let explain = || runtime.explain(slots);
+    match wait_for(py, runtime, deadline, ("get", &explain), is_done)? {
         Waited::Done => Ok(()),
         Waited::TimedOut => {
             let missing = slots.iter().filter(|slot| !runtime.is_ready(**slot)).count();
@@ -221,8 +240,10 @@ fn wait<'py>(
     let is_ready = |slot: u32| slot != u32::MAX && runtime.is_ready(slot);
     let is_done = || slots.iter().filter(|slot| is_ready(**slot)).take(wanted).count() == wanted;
     if !is_done() {
-        runtime.need(slots.iter().copied().filter(|slot| *slot != u32::MAX));
-        wait_for(py, &runtime, deadline, is_done)?;
+        let known: Vec<u32> = slots.iter().copied().filter(|slot| *slot != u32::MAX).collect();
+        runtime.need(known.iter().copied());
+        let explain = || runtime.explain(&known);
+        wait_for(py, &runtime, deadline, ("wait", &explain), is_done)?;
     }
     let mut left = wanted;
     let (ready, rest) = (PyList::empty(py), PyList::empty(py));

@@ -5,7 +5,7 @@
 //! - `encode`, `decode`: Python objects to bytes and back.
 //! - `object_ref`, `function`, `actor`: what user code holds.
 //! - `getting`: `get`, `wait`, `put`.
-//! - `execute`: the worker's loop.
+//! - `execute`: the worker's loop; `event_loop`: the same for async actors.
 //! - `launch`: the zygote's loop.
 //! - `title`: what `ps` shows of a worker.
 
@@ -16,6 +16,7 @@ mod decode;
 mod door;
 mod encode;
 mod errors;
+mod event_loop;
 mod execute;
 mod function;
 mod getting;
@@ -33,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<object_ref::ObjectRef>()?;
     module.add_class::<function::Function>()?;
     module.add_class::<actor::ActorCore>()?;
+    module.add_class::<actor::ClassCore>()?;
     module.add_class::<actor::Method>()?;
     module.add_class::<buffer::Buffer>()?;
     module.add_class::<session::Node>()?;
@@ -42,6 +44,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     actor::register(module)?;
     object_ref::register(module)?;
     execute::register(module)?;
+    event_loop::register(module)?;
     launch::register(module)?;
     measure::register(module)?;
     errors::register(module)?;

@@ -389,6 +389,14 @@ fn next_log<'py>(py: Python<'py>, seconds: f64) -> PyResult<Option<Bound<'py, Py
     })
 }
 
+/// Tells the job's driver something that its user should read once.
+#[pyfunction]
+fn notice(py: Python<'_>, kind: &str, text: &str) -> PyResult<()> {
+    let runtime = need_current(py)?;
+    door::enter(py, || runtime.notice(kind, text));
+    Ok(())
+}
+
 /// (objects kept, tasks that have not ended).
 #[pyfunction]
 fn tally(py: Python<'_>) -> PyResult<(usize, usize)> {
@@ -443,6 +451,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(export, module)?)?;
     module.add_function(wrap_pyfunction!(fetch, module)?)?;
     module.add_function(wrap_pyfunction!(next_log, module)?)?;
+    module.add_function(wrap_pyfunction!(notice, module)?)?;
     module.add_function(wrap_pyfunction!(tally, module)?)?;
     module.add_function(wrap_pyfunction!(watch_loop, module)?)?;
     module.add_function(wrap_pyfunction!(unwatch_loop, module)?)?;

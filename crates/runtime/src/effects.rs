@@ -50,9 +50,9 @@ impl Runtime {
             Effect::TakeBack { task, worker } => self.take_back(state, task, worker),
             Effect::RequestLease { number, need, name } => {
                 let job = *self.job.lock().expect("never poisoned");
-                self.send(&ToNode::RequestLease { number, job, need, name });
+                self.request_lease(state, number, ToNode::RequestLease { number, job, need, name });
             }
-            Effect::ReturnLease { number } => self.send(&ToNode::ReturnLease { number }),
+            Effect::ReturnLease { number } => self.return_lease(state, number),
             Effect::Resolved(slot) => {
                 self.refresh(state, slot);
                 state.has_resolved = true;

@@ -15,7 +15,7 @@ use wire::{Malformed, Reader};
 use crate::link::WriteError;
 use crate::stages::Stage;
 use crate::state::State;
-use crate::{Interrupts, Runtime, Waited, value};
+use crate::{Interrupts, Runtime, Wait, Waited, value};
 
 /// A call that came in and has not started.
 pub(crate) struct Incoming {
@@ -176,7 +176,7 @@ impl Runtime {
             if self.is_closed() {
                 return Some(Work::Exit(false));
             }
-            match self.wait_until(deadline_ns, false, interrupts, || self.has_work()) {
+            match self.wait_until(&Wait { deadline_ns, ..Wait::default() }, interrupts, || self.has_work()) {
                 Ok(Waited::Done) => {}
                 Ok(Waited::TimedOut) | Err(_) => return self.try_next_work(),
             }
@@ -188,7 +188,7 @@ impl Runtime {
     /// # Errors
     /// If it was interrupted or the node is gone.
     pub fn wait_work(&self, deadline_ns: Option<u64>, interrupts: &mut dyn Interrupts) -> Result<(), crate::Error> {
-        self.wait_until(deadline_ns, false, interrupts, || self.has_work()).map(drop)
+        self.wait_until(&Wait { deadline_ns, ..Wait::default() }, interrupts, || self.has_work()).map(drop)
     }
 
     /// For an event loop: waits until there may be something to do, an object it watches is ready, or somebody nudges it.
@@ -203,7 +203,7 @@ impl Runtime {
         interrupts: &mut dyn Interrupts,
     ) -> Result<(), crate::Error> {
         let is_done = || self.is_loop_due(id, takes);
-        let waited = self.wait_until(deadline_ns, false, interrupts, is_done).map(drop);
+        let waited = self.wait_until(&Wait { deadline_ns, ..Wait::default() }, interrupts, is_done).map(drop);
         self.take_nudge();
         waited
     }

@@ -13,7 +13,9 @@ mod effects;
 mod error;
 mod execute;
 mod inbound;
+mod leases;
 mod link;
+mod notices;
 mod objects;
 mod pump;
 mod stages;
@@ -22,6 +24,7 @@ mod state;
 mod submit;
 pub mod value;
 mod waiting;
+mod waits;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -41,7 +44,7 @@ pub use owner::{Slot as ObjectSlot, Target};
 pub use stages::{STAGES, Stage};
 pub use start::{Connected, connect};
 pub use submit::Submission;
-pub use waiting::{Interrupts, NoInterrupts, Waited};
+pub use waiting::{Interrupts, NoInterrupts, Wait, Waited};
 
 use crate::state::State;
 
@@ -87,6 +90,8 @@ pub struct Runtime {
     pub(crate) extent_arrived: Condvar,
     pub(crate) answers: control::Answers,
     pub(crate) logs: control::Logs,
+    pub(crate) waits: waits::Waits,
+    pub(crate) has_held_back: AtomicBool,
     pub(crate) loops: Mutex<Vec<objects::LoopWatch>>,
     pub(crate) loops_count: std::sync::atomic::AtomicUsize,
     pub(crate) interrupts: AtomicBool,

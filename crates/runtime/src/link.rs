@@ -16,9 +16,10 @@ pub(crate) struct Link {
     out_bit: u16,
     pub(crate) rings: Duplex,
     bell: Bell,
-    /// Numbers that we gave to templates on this ring. The templates are kept, so that an address means one template for good.
+    /// Numbers that we gave to templates on this ring, by address. The templates are kept, so that an address means one for good.
     numbers: FxHashMap<usize, u32>,
-    kept: Vec<Arc<Template>>,
+    /// The same by content: a program may make equal ones again and again.
+    kept: FxHashMap<Arc<Template>, u32>,
     /// Templates that the peer numbered.
     pub(crate) theirs: Vec<Arc<Template>>,
     /// Calls that found the ring full, in order.
@@ -44,7 +45,7 @@ impl Link {
             rings: segment.duplex(rings.out, rings.inward),
             bell: Bell::new(segment.clone(), peer.slot),
             numbers: FxHashMap::default(),
-            kept: Vec::new(),
+            kept: FxHashMap::default(),
             theirs: Vec::new(),
             stalled: VecDeque::new(),
             far: VecDeque::new(),
@@ -61,13 +62,21 @@ impl Link {
         if let Some(number) = self.numbers.get(&address) {
             return Ok(*number);
         }
+        self.number_of_new(template, address)
+    }
+
+    #[cold]
+    fn number_of_new(&mut self, template: &Arc<Template>, address: usize) -> Result<u32, Busy> {
+        if let Some(number) = self.kept.get(template) {
+            return Ok(*number);
+        }
         let number = self.kept.len() as u32;
         let body = wire::encode(&**template);
         let header =
             Header { length: 4 + body.len() as u32, kind: DEFINE, flags: 0, claim: 0, request: u64::from(number) };
         self.rings.writer.push(header, &[&number.to_le_bytes(), &body]).map_err(|_| Busy)?;
         self.unrung = true;
-        self.kept.push(template.clone());
+        self.kept.insert(template.clone(), number);
         self.numbers.insert(address, number);
         Ok(number)
     }

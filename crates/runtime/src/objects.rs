@@ -11,6 +11,7 @@ use rustc_hash::FxHashSet;
 use store::{Place, Reservation, View};
 use wire::control::ToNode;
 
+use crate::waits::NOTED_AFTER_MS;
 use crate::{Error, Runtime};
 
 /// What `get` finds.
@@ -67,6 +68,16 @@ impl Runtime {
     /// # Errors
     /// If the store has no room.
     pub fn reserve(&self, length: u64) -> Result<Reservation, Error> {
+        let mut noted = None;
+        let reserved = self.reserve_noted(length, &mut noted);
+        if let Some(number) = noted {
+            self.forget_wait(number);
+        }
+        reserved
+    }
+
+    fn reserve_noted(&self, length: u64, noted: &mut Option<u64>) -> Result<Reservation, Error> {
+        let since = net::clock::now();
         let deadline = net::clock::now_ns() + ROOM_WAIT.as_nanos() as u64;
         loop {
             // What the program dropped may be just what is needed.
@@ -85,6 +96,12 @@ impl Runtime {
                 }
                 if net::clock::now_ns() > deadline {
                     return Err(Error::TimedOut("no room in the object store came free"));
+                }
+                if noted.is_none() && net::clock::now().ms_since(since) >= NOTED_AFTER_MS {
+                    drop(arrived);
+                    *noted = Some(self.note_wait(since, "put", format!("room for {length} bytes in the object store")));
+                    arrived = self.extents.lock().expect("never poisoned");
+                    continue;
                 }
                 arrived =
                     self.extent_arrived.wait_timeout(arrived, Duration::from_millis(100)).expect("never poisoned").0;

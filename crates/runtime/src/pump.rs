@@ -62,6 +62,9 @@ impl Runtime {
         while !self.is_closed() {
             let word = self.pump.word.load(Ordering::SeqCst);
             if quiet > QUIET_LOOKS && !self.pump.is_busy() {
+                if self.has_said_waits() {
+                    self.say_waits();
+                }
                 let needs_tick = {
                     let state = self.state.lock().expect("never poisoned");
                     state.owner.needs_tick() || state.is_retired || state.has_served_all
@@ -77,6 +80,9 @@ impl Runtime {
             } else {
                 let drains = self.drains.load(Ordering::Relaxed);
                 futex_wait(&self.pump.word, word, Some(LOOK));
+                if self.has_held_back() {
+                    self.send_held_back();
+                }
                 let now_drains = self.drains.load(Ordering::Relaxed);
                 quiet = if self.pump.was_active.swap(self.pump.is_busy(), Ordering::Relaxed) { 0 } else { quiet + 1 };
                 if now_drains == drains && self.pump.is_busy() {
@@ -100,11 +106,13 @@ impl Runtime {
         self.take_dropped(&mut state);
         self.apply(&mut state);
         self.exit_if_retired(&mut state);
+        self.warn_of_long_queues(&mut state);
         let must_wake = state.exit.is_some() && self.listening.load(Ordering::SeqCst);
         drop(state);
         if must_wake {
             self.bell.wake();
         }
+        self.say_waits_if_due(now);
     }
 
     /// Drains and sleeps on the doorbell until somebody else drains again or nothing is under way.

@@ -69,6 +69,8 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         extent_arrived: Condvar::new(),
         answers: crate::control::Answers::default(),
         logs: crate::control::Logs::default(),
+        waits: crate::waits::Waits::default(),
+        has_held_back: AtomicBool::new(false),
         loops: Mutex::new(Vec::new()),
         loops_count: std::sync::atomic::AtomicUsize::new(0),
         interrupts: AtomicBool::new(false),

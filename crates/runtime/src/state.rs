@@ -55,6 +55,10 @@ pub(crate) struct State {
     pub(crate) dead: FxHashMap<ProcId, Arc<model::WorkerExit>>,
     /// What the lease in force assigned to this worker.
     pub(crate) assigned: Option<crate::execute::Assignment>,
+    /// Requests for leases that have not gone out yet, by number.
+    pub(crate) held_back: Vec<(u64, wire::control::ToNode)>,
+    /// Calls waiting on an actor of which the user was last told.
+    pub(crate) calls_told: FxHashMap<model::ActorId, usize>,
     /// Actors whose handles we hold as weak ones or borrowed ones were announced to the node.
     pub(crate) watched: FxHashSet<model::ActorId>,
     /// Of detached actors that we made: what holds their arguments while they may be built again.
@@ -89,6 +93,8 @@ impl State {
             has_resolved: false,
             dead: FxHashMap::default(),
             assigned: None,
+            held_back: Vec::new(),
+            calls_told: FxHashMap::default(),
             watched: FxHashSet::default(),
             detached_args: FxHashMap::default(),
         }

@@ -1,12 +1,13 @@
 //! How a thread waits: it drains the rings itself, spins while that pays off, then sleeps on the process's doorbell.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use net::bell::{futex_wait, futex_wake};
 use net::clock::now_ns;
 use wire::control::ToNode;
 
+use crate::waits::NOTED_AFTER_MS;
 use crate::{Error, Runtime};
 
 /// Looked at while a thread waits, at least every tenth of a second.
@@ -22,6 +23,17 @@ impl Interrupts for NoInterrupts {
     fn is_interrupted(&mut self) -> bool {
         false
     }
+}
+
+/// How a thread waits.
+#[derive(Clone, Copy, Default)]
+pub struct Wait<'a> {
+    /// When it gives up.
+    pub deadline_ns: Option<u64>,
+    /// The thread runs a task on a worker, which lends its CPU out and gives back what waits behind it.
+    pub in_task: bool,
+    /// Who waits, and what says on what: told to the node after a while. None: nobody's business.
+    pub explain: Option<(&'static str, &'a (dyn Fn() -> String + Sync))>,
 }
 
 /// How a wait ended.
@@ -88,17 +100,18 @@ impl Runtime {
         }
     }
 
-    /// Waits until `is_done`. `in_task`: the thread runs a task on a worker, which lends its CPU out and gives back what waits behind it.
+    /// Waits until `is_done`.
     ///
     /// # Errors
     /// If it was interrupted or the node is gone.
     pub fn wait_until(
         &self,
-        deadline_ns: Option<u64>,
-        in_task: bool,
+        wait: &Wait<'_>,
         interrupts: &mut dyn Interrupts,
         is_done: impl Fn() -> bool,
     ) -> Result<Waited, Error> {
+        let Wait { deadline_ns, in_task, explain } = *wait;
+        let mut noted = None;
         let start = now_ns();
         let mut stood_aside = false;
         let mut lent = false;
@@ -114,12 +127,21 @@ impl Runtime {
             if deadline_ns.is_some_and(|deadline| now >= deadline) {
                 break Ok(Waited::TimedOut);
             }
-            if self.spin(u64::MAX) {
+            let waits_for_worker = in_task && self.has_held_back();
+            if !waits_for_worker && self.spin(u64::MAX) {
                 continue;
             }
             if in_task && !stood_aside {
                 stood_aside = true;
                 self.stand_aside();
+            }
+            if waits_for_worker {
+                // What it waits for has no worker yet: it gets this one's CPU.
+                if !lent {
+                    lent = true;
+                    self.send(&ToNode::Blocked { blocked: true });
+                }
+                self.send_held_back();
             }
             let is_idle = self.is_worker && !in_task && deadline_ns.is_none();
             let mut limit = if is_idle { LOOK_UP_IDLE } else { self.look_up() };
@@ -134,11 +156,20 @@ impl Runtime {
                     limit = limit.min(Duration::from_nanos(LEND_AFTER_NS));
                 }
             }
+            if let Some((who, what)) = explain
+                && noted.is_none()
+                && now - start > NOTED_AFTER_MS * 1_000_000
+            {
+                noted = Some(self.note_wait(model::Tick(start / 1_000), who, what()));
+            }
             self.sleep(limit, &is_done);
             if interrupts.is_interrupted() {
                 break Err(Error::Interrupted);
             }
         };
+        if let Some(number) = noted {
+            self.forget_wait(number);
+        }
         if lent {
             self.send(&ToNode::Blocked { blocked: false });
         }
@@ -164,6 +195,8 @@ impl Runtime {
     fn sleep(&self, limit: Duration, is_done: &impl Fn() -> bool) {
         if self.listening.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             let count = self.bell.count();
+            // As in `tell_followers`.
+            fence(Ordering::SeqCst);
             if !is_done() {
                 self.bell.sleep(count, Some(limit));
             }
@@ -174,6 +207,7 @@ impl Runtime {
         } else {
             let seen = self.resolved.load(Ordering::SeqCst);
             self.followers.fetch_add(1, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
             if !is_done() && self.listening.load(Ordering::SeqCst) {
                 futex_wait(&self.resolved, seen, Some(limit));
             }
@@ -184,6 +218,8 @@ impl Runtime {
     /// Something was resolved: whoever waits for it must look.
     #[inline]
     pub(crate) fn tell_followers(&self) {
+        // What was resolved is shown before this, and whoever waits says so before it looks: between two fences, one sees the other.
+        fence(Ordering::SeqCst);
         if self.followers.load(Ordering::SeqCst) > 0 {
             self.wake_followers();
         }

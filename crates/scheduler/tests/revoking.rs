@@ -102,3 +102,12 @@ fn a_blocked_worker_is_not_asked_for() {
     assert_eq!(node.given([tasks(lease(B, 1), need)]), []);
     assert_eq!(node.when(Event::WorkerUnblocked(worker(1))), [Effect::Revoke(lease(A, 1))]);
 }
+
+#[test]
+fn a_shape_that_was_capped_asks_again_as_soon_as_it_is_not_full() {
+    let mut node = Node::cpus(1);
+    node.given([tasks(lease(A, 1), cpus(1)), Event::WorkerBlocked(worker(1))]);
+    node.given([tasks(lease(A, 2), cpus(1)), tasks(lease(worker(1), 1), cpus(1)), Event::WorkerUnblocked(worker(1))]);
+    let effects = node.given([Event::LeaseReturned(lease(A, 1))]);
+    assert_eq!(effects, [Effect::Revoke(lease(worker(1), 1))], "what the first one left idle is in the way");
+}

@@ -136,8 +136,9 @@ impl Oracle {
                     Failure::Argument { .. } => history.deps.iter().any(may_lack),
                     Failure::WorkerDied(_) => history.lost > 0 && is_spent,
                     Failure::Cancelled => history.is_cancelled,
-                    Failure::ActorDied(actor, _) | Failure::ActorUnavailable { actor, .. } => {
-                        history.actor == Some(*actor)
+                    Failure::ActorDied(actor, _) => history.actor == Some(*actor),
+                    Failure::ActorUnavailable { actor, .. } => {
+                        history.actor == Some(*actor) && (is_spent || history.retries_max == 0)
                     }
                     Failure::OwnerDied | Failure::Freed | Failure::NodeDied | Failure::StoreFull(_) => false,
                 };

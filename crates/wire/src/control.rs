@@ -198,6 +198,13 @@ pub enum ToNode {
     Waits(Vec<WaitRecord>),
     /// The driver shuts down; its connection ends next.
     Bye,
+    /// Something that the sender's driver should read once.
+    Notice {
+        /// As in `FromNode::Notice`.
+        kind: Box<str>,
+        /// For people.
+        text: Box<str>,
+    },
 }
 
 /// Something that is not going on, and why.

@@ -283,7 +283,9 @@ def test_E6b_max_task_retries_counts_retries_of_each_call(tries, tmp_path):
     assert other.count() == 3
 
 
-@pytest.mark.parametrize(("method", "options", "runs"), [("plain", {}, 2), ("marked", {}, 3), ("marked", {"max_task_retries": 3}, 4)])
+@pytest.mark.parametrize(
+    ("method", "options", "runs"), [("plain", {}, 2), ("marked", {}, 3), ("marked", {"max_task_retries": 3}, 4)]
+)
 def test_E6c_method_options_win_over_the_decorator_which_wins_over_the_actor(tries, method, options, runs):
     @ray.remote(max_restarts=-1, max_task_retries=1)
     class Layered:

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{ActorId, ObjectId, ProcId, TaskKey};
+use model::{ActorId, Failure, ObjectId, ProcId, TaskKey};
 
-use crate::{Owner, Slot};
+use crate::{Owner, Slot, Value};
 
 /// An object, as the surroundings know it.
 #[derive(Debug, Default)]
@@ -33,6 +33,22 @@ pub(super) struct Pending {
     pub(super) returns: Vec<Slot>,
     pub(super) retries_max: i32,
     pub(super) starts: i32,
+    pub(super) is_cancelled: bool,
+}
+
+impl Pending {
+    /// OWN-4: no run that the retries promise is missing.
+    fn check_failure(&self, failure: &Failure) {
+        let is_spent = self.retries_max >= 0 && self.starts > self.retries_max;
+        let is_right = match failure {
+            Failure::WorkerDied(_) => is_spent,
+            Failure::Retryable(_) => is_spent || self.is_cancelled,
+            Failure::ActorUnavailable { .. } => is_spent || self.retries_max == 0,
+            Failure::Cancelled => self.is_cancelled,
+            _ => true,
+        };
+        assert!(is_right, "OWN-4: {failure:?} after {} starts with {} retries", self.starts, self.retries_max);
+    }
 }
 
 #[derive(Default)]
@@ -50,10 +66,13 @@ impl Model {
     }
 
     /// OWN-1: a value comes once, and a call ends when its values are there.
-    pub(super) fn resolved(&mut self, slot: Slot) {
+    pub(super) fn resolved(&mut self, slot: Slot, value: Option<&Value>) {
         let object = self.objects.get_mut(&slot).expect("OWN-1: resolved, but nobody knows it");
         assert!(!object.is_there, "OWN-1: {slot} gets a second value");
         object.is_there = true;
+        if let (Some(task), Some(Value::Failed(failure))) = (object.maker.and_then(|key| self.tasks.get(&key)), value) {
+            task.check_failure(failure);
+        }
     }
 
     /// After an event: calls that have ended hold nothing any more; what nobody holds must be what was freed.

@@ -108,6 +108,10 @@ impl World {
             }
             Move::Cancel(number) => {
                 if let Some(slot) = self.object(number) {
+                    let maker = self.model.objects[&slot].maker;
+                    if let Some(task) = maker.and_then(|key| self.model.tasks.get_mut(&key)) {
+                        task.is_cancelled = true;
+                    }
                     self.step(|owner, _, out| _ = owner.on_cancel(slot, false, true, out));
                 }
             }
@@ -206,7 +210,10 @@ impl World {
             uses.push(life);
         }
         let (number, returns) = (self.numbers, slots.to_vec());
-        self.model.tasks.insert(key, Pending { number, actor, uses, returns, retries_max: retries, starts: 0 });
+        self.model.tasks.insert(
+            key,
+            Pending { number, actor, uses, returns, retries_max: retries, starts: 0, is_cancelled: false },
+        );
         self.hear(effects);
     }
 }

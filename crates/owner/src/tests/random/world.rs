@@ -317,8 +317,8 @@ impl World {
                     }
                 }
                 Effect::Resolved(slot) => {
-                    assert!(self.owner.object(slot).is_none_or(|object| object.value.is_some()));
-                    self.model.resolved(slot);
+                    let value = self.owner.object(slot).map(|object| object.value.as_ref().expect("it is resolved"));
+                    self.model.resolved(slot, value);
                 }
                 Effect::Freed { slot, stored } => {
                     assert_eq!(stored, None);

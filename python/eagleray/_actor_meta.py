@@ -1,0 +1,123 @@
+"""What handles on actors need to know of their class, anywhere: method table, limits, names."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from eagleray import _native
+from eagleray._signature import Signature, compile_signature
+
+#: Every actor has these beside its own.
+BUILTIN_METHODS = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
+#: The options of an actor that its handles depend on.
+META_OPTIONS = ("max_concurrency", "max_pending_calls", "max_task_retries", "retry_exceptions")
+_NOT_CALLABLE = ("__init__", "__new__", "__init_subclass__", "__class_getitem__")
+_KNOWN_MAX = 1_000
+
+#: By packed form, so that all handles of a process on actors made alike share one.
+_KNOWN: dict[bytes, ActorMeta] = {}
+
+
+class ActorMeta:
+    """What all handles on actors of one class that were made with the same options share.
+
+    Attributes:
+        packed: this in bytes, as it travels with handles.
+        core: this as native code knows it.
+    """
+
+    __slots__ = ("class_id", "class_name", "concurrency", "core", "is_async", "module", "packed")
+
+    def __init__(self, packed: bytes) -> None:
+        facts = pickle.loads(packed)
+        self.packed = packed
+        self.class_id: bytes = facts["class_id"]
+        self.class_name: str = facts["class_name"]
+        self.module: str = facts["module"]
+        self.is_async: bool = facts["is_async"]
+        self.concurrency: int = facts["concurrency"]
+        self.core = _native.ClassCore(
+            class_id=self.class_id,
+            methods=facts["methods"],
+            pending_max=facts["pending_max"],
+            callee=self.class_name,
+            is_ordered=not self.is_async and self.concurrency <= 1,
+            concurrency=self.concurrency,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return unpacked, (self.packed,)
+
+
+def unpacked(packed: bytes) -> ActorMeta:
+    """Give the facts that somebody packed; the same object each time."""
+    found = _KNOWN.get(packed)
+    if found is None:
+        if len(_KNOWN) >= _KNOWN_MAX:
+            _KNOWN.clear()
+        found = _KNOWN[packed] = ActorMeta(packed)
+    return found
+
+
+def meta_of(cls: type, options: dict[str, Any], class_id: bytes, *, is_async: bool) -> ActorMeta:
+    """Gather the facts about actors of this class under these options."""
+    concurrency, pending = options.get("max_concurrency"), options.get("max_pending_calls")
+    facts = {
+        "class_id": class_id,
+        "class_name": cls.__name__,
+        "module": cls.__module__,
+        "is_async": is_async,
+        "concurrency": concurrency if concurrency is not None else (1000 if is_async else 1),
+        "pending_max": 0 if pending is None or pending < 0 else pending,
+        "methods": {**_own_methods(cls, options), **_builtin_methods(cls, options)},
+    }
+    return unpacked(pickle.dumps(facts, protocol=5))
+
+
+def methods_of(cls: type) -> dict[str, Any]:
+    """Find the functions of the class and of its bases."""
+    import inspect
+
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        if base is object:
+            continue
+        for name, value in vars(base).items():
+            plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+            if inspect.isroutine(plain) and name not in _NOT_CALLABLE[1:]:
+                found[name] = value
+    return found
+
+
+_Method = tuple[Signature, int, int, bool, str]
+
+
+def _own_methods(cls: type, options: dict[str, Any]) -> dict[str, _Method]:
+    """Tell of each method its signature, number of results, retries, whether exceptions are retried, and its name."""
+    found: dict[str, _Method] = {}
+    for name, value in methods_of(cls).items():
+        if name in _NOT_CALLABLE:
+            continue
+        own: dict[str, Any] = getattr(getattr(value, "__func__", value), "__ray_method_options__", {})
+        function = getattr(cls, name) if isinstance(value, classmethod) else getattr(value, "__func__", value)
+        returns, retries = own.get("num_returns"), own.get("max_task_retries")
+        found[name] = (
+            compile_signature(function, skip_self=not isinstance(value, (staticmethod, classmethod))),
+            1 if returns is None else returns,
+            (options.get("max_task_retries") or 0) if retries is None else retries,
+            bool(own.get("retry_exceptions", options.get("retry_exceptions", False))),
+            own.get("name") or f"{cls.__name__}.{name}",
+        )
+    return found
+
+
+def _builtin_methods(cls: type, options: dict[str, Any]) -> dict[str, _Method]:
+    retries = options.get("max_task_retries") or 0
+    plain = compile_signature(lambda: None, skip_self=False)
+    takes_function = compile_signature(lambda fn, *args, **kwargs: None, skip_self=False)
+    return {
+        "__ray_ready__": (plain, 1, retries, False, f"{cls.__name__}.__ray_ready__"),
+        "__ray_terminate__": (plain, 1, 0, False, f"{cls.__name__}.__ray_terminate__"),
+        "__ray_call__": (takes_function, 1, retries, False, f"{cls.__name__}.__ray_call__"),
+    }
