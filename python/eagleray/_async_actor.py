@@ -13,7 +13,7 @@ import threading
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from eagleray import _actor_end, _native
+from eagleray import _actor_end, _native, _streams
 from eagleray._async_context import TASK
 from eagleray.exceptions import AsyncioActorExit
 
@@ -173,11 +173,13 @@ class _Selector(selectors.EpollSelector):
         # One descriptor is the loop's own wake-up pipe.
         if len(self.get_map()) <= 1:
             if not _native.poll_loop(number, takes):
+                _streams.flush_or_mend()
                 _native.wait_loop(number, timeout, takes)
             return super().select(0)
         events = super().select(0)
         if events or _native.poll_loop(number, takes):
             return events
+        _streams.flush_or_mend()
         if self.bridge is None:
             self.bridge = _Bridge(loop)
         self.bridge.arm(number, takes=takes)

@@ -9,6 +9,9 @@ from typing import Any
 
 from eagleray import _native
 
+#: Of the only node there is so far.
+_IP = "127.0.0.1"
+
 
 class Printer:
     """A thread that waits for lines and writes them to this process's own streams, so that notebooks show them too."""
@@ -17,7 +20,7 @@ class Printer:
         """Make it; `start` runs it."""
         self._thread = threading.Thread(target=self._run, name="eagleray-printer", daemon=True)
         self._is_stopping = False
-        self._idle = threading.Event()
+        self._drained = threading.Event()
         self._dedup: Any = None
 
     def start(self) -> None:
@@ -29,10 +32,10 @@ class Printer:
         import contextlib
 
         with contextlib.suppress(Exception):
-            # Workers flush at the end of each task; the node passes on what is in the files.
-            _native.sync()
-            self._idle.clear()
-            self._idle.wait(0.5)
+            self._drained.clear()
+            _native.last_words()
+            # Not for ever: whoever reads this program's output may have stopped.
+            self._drained.wait(5.0)
 
     def stop(self) -> None:
         """End the thread."""
@@ -46,13 +49,14 @@ class Printer:
         while not self._is_stopping:
             event = _native.next_log(0.05 if self._has_pending() else 0.5)
             if event is None:
-                self._idle.set()
                 if not _native.is_joined():
                     return
                 if self._dedup is not None:
                     self._write(self._dedup.poll(time.monotonic()))
             elif event[0] == "lines":
                 self._on_lines(*event[1:])
+            elif event[0] == "mark":
+                self._drained.set()
             else:
                 self._on_notice(*event[1:])
 
@@ -67,7 +71,7 @@ class Printer:
 
             self._dedup = LogDedup.from_environ(os.environ)
         for line in lines:
-            self._write(self._dedup.feed(time.monotonic(), Source(name, pid), line, is_error=is_error))
+            self._write(self._dedup.feed(time.monotonic(), Source(name, pid, _IP), line, is_error=is_error))
 
     def _on_notice(self, kind: str, text: str) -> None:
         from eagleray import _notices

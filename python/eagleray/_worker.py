@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from eagleray import _actor_end, _native
+from eagleray import _actor_end, _native, _streams
 from eagleray._retries import RetryFilters
 from eagleray._surroundings import Surroundings
 
@@ -14,7 +14,7 @@ WORKER: Worker | None = None
 
 
 class Worker:
-    """This process as a worker. Native code calls `load`, `method`, `build`, `fail`, `count` and `assigned`."""
+    """This process as a worker. Native code calls `load`, `method`, `build`, `fail`, `count`, `idle` and `assigned`."""
 
     def __init__(self) -> None:
         """Serve nothing yet."""
@@ -127,8 +127,12 @@ class Worker:
                 actor_repr = f"<{type(self.actor).__name__}>"
         made = RayTaskError.from_exception(error, name, os.getpid(), "127.0.0.1", actor_id, actor_repr)
         again = retries is not None and self._retries.wants(error, *retries)
-        _flush()
+        _streams.flush()
         return made, again
+
+    def idle(self) -> None:
+        """Nothing is to be done right now."""
+        _streams.flush_or_mend()
 
     def count(self, function_id: bytes, calls_max: int) -> bool:
         """Count a call; true if this worker has served as many as it may."""
@@ -156,14 +160,6 @@ def _terminate() -> None:
     exit_actor()
 
 
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            continue
-
-
 def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
     """Live as a worker."""
     global WORKER
@@ -180,21 +176,13 @@ def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
 
         traceback.print_exc()
     finally:
-        _flush()
+        _streams.flush()
         os._exit(code)
 
 
 def _settle(slot: int, epoch: int, session_dir: str) -> None:
     """Make the forked process a proper one: its own output files, signals, random numbers, priority."""
-    logs = os.path.join(session_dir, "logs")
-    for number, stream in ((1, "out"), (2, "err")):
-        log = os.open(
-            os.path.join(logs, f"worker-{slot}-{epoch}.{stream}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
-        )
-        os.dup2(log, number)
-        os.close(log)
-    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    _streams.redirect(os.path.join(session_dir, "logs"), f"worker-{slot}-{epoch}")
     import faulthandler
     import signal
 
@@ -235,5 +223,5 @@ def _serve(worker: Worker) -> int:
         _native.leaving()
     if how == "exit":
         _actor_end.say_last_words(worker)
-    _flush()
+    _streams.flush()
     return worker.exit_code

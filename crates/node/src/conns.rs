@@ -14,8 +14,8 @@ use crate::procs::Kind;
 
 /// Messages that a process may leave unread. A driver that reads nothing loses log lines first.
 const UNREAD_MAX: usize = 100_000;
-/// Log lines are dropped beyond this.
-pub(crate) const UNREAD_LOGS_MAX: usize = 2_000;
+/// Log lines, of which one message may hold a quarter of a megabyte, are dropped beyond this.
+pub(crate) const UNREAD_LOGS_MAX: usize = 200;
 
 #[derive(Default)]
 pub(crate) struct Conns {

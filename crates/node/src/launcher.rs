@@ -12,6 +12,9 @@ use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use wire::zygote::{DIED, FORK, FORK_FAILED, FORKED, KILL, PACKET_BYTES, Packet, UP};
 
+/// How long descendants may take to be gone. Less than the node waits for the zygote.
+const END_MS_MAX: u64 = 4_000;
+
 /// The zygote's ends of everything.
 pub struct Launcher {
     socket: OwnedFd,
@@ -128,7 +131,8 @@ impl Launcher {
 
     /// Kills every descendant until none is left. Orphans become our children, so killing children again and again reaches them all.
     fn end(&self) -> Next {
-        for _ in 0..2_000 {
+        let start = net::clock::now();
+        while net::clock::now().ms_since(start) < END_MS_MAX {
             let children = children_of(rustix::process::getpid());
             if children.is_empty() {
                 break;
@@ -137,6 +141,8 @@ impl Launcher {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
             while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+            // What it says is known; left unread it would make this loop spin.
+            let _ = rustix::io::read(&self.children, &mut [0; 256]);
             let mut fds = [PollFd::new(&self.children, PollFlags::IN)];
             let tick = rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
             let _ = poll(&mut fds, Some(&tick));

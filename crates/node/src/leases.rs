@@ -84,7 +84,7 @@ impl Node {
         if let Some(lease) = self.lease_of.remove(&worker) {
             self.tell(lease.owner, &FromNode::Revoke { number: lease.number });
         }
-        self.schedule(scheduler::Event::WorkerDied(worker));
+        self.schedule(scheduler::Event::WorkerRetired(worker));
     }
 
     /// Tells a worker what its lease gives it and for whom it works.

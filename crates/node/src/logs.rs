@@ -16,12 +16,14 @@ use crate::conns::UNREAD_LOGS_MAX;
 use crate::looped::Node;
 use crate::procs::Kind;
 
-/// A log file longer than this starts again from nothing.
+/// A log file longer than this starts again from nothing; what nobody has read of it by then is lost.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Read at a time, so that one noisy worker does not hold everyone up.
 const READ_BYTES: usize = 256 * 1024;
-/// A line longer than this is cut.
+/// A line longer than this is cut in pieces.
 const LINE_BYTES_MAX: usize = 64 * 1024;
+/// Between these two a worker writes whose output follows: `eagleray._streams`.
+const SPEAKER: (u8, u8) = (0x1e, 0x1f);
 
 pub(crate) struct Logs {
     dir: PathBuf,
@@ -33,6 +35,48 @@ pub(crate) struct Logs {
 struct Follow {
     offset: u64,
     partial: Vec<u8>,
+    /// Whose output is being read.
+    speaker: Box<str>,
+}
+
+/// Lines that one speaker printed.
+struct Said {
+    speaker: Box<str>,
+    lines: Vec<String>,
+}
+
+impl Follow {
+    /// Takes the whole lines out of what was read; the last one too if nothing follows it.
+    fn take_lines(&mut self, is_last: bool) -> Vec<Said> {
+        let bytes = std::mem::take(&mut self.partial);
+        let mut said: Vec<Said> = Vec::new();
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let (line, after) = match rest.iter().position(|byte| *byte == b'\n') {
+                Some(end) if end <= LINE_BYTES_MAX => (&rest[..end], &rest[end + 1..]),
+                None if rest.len() <= LINE_BYTES_MAX && is_last => (rest, &rest[..0]),
+                None if rest.len() <= LINE_BYTES_MAX => break,
+                _ => rest.split_at(LINE_BYTES_MAX),
+            };
+            rest = after;
+            let line = self.hear_speaker(line);
+            match said.last_mut().filter(|last| last.speaker == self.speaker) {
+                Some(last) => last.lines.push(line),
+                None => said.push(Said { speaker: self.speaker.clone(), lines: vec![line] }),
+            }
+        }
+        self.partial = rest.to_vec();
+        said
+    }
+
+    /// The line without the marks in it; the last of them says who speaks.
+    fn hear_speaker(&mut self, line: &[u8]) -> String {
+        let Some(start) = line.iter().position(|byte| *byte == SPEAKER.0) else { return clean(line) };
+        let Some(length) = line[start..].iter().position(|byte| *byte == SPEAKER.1) else { return clean(line) };
+        self.speaker = String::from_utf8_lossy(&line[start + 1..start + length]).into();
+        let without = [&line[..start], &line[start + length + 1..]].concat();
+        self.hear_speaker(&without)
+    }
 }
 
 /// Which worker and stream a log file is of: `worker-SLOT-EPOCH.out` or `.err`.
@@ -71,7 +115,7 @@ impl Logs {
     }
 
     /// New whole lines of a file.
-    fn read(&mut self, name: &str, is_last: bool) -> Vec<String> {
+    fn read(&mut self, name: &str, is_last: bool) -> Vec<Said> {
         let Ok(mut file) = File::options().read(true).write(true).open(self.dir.join(name)) else { return Vec::new() };
         let length = file.metadata().map_or(0, |data| data.len());
         let follow = self.files.entry(name.into()).or_default();
@@ -83,20 +127,22 @@ impl Logs {
             return Vec::new();
         }
         follow.offset += bytes.len() as u64;
-        if follow.offset > FILE_BYTES_MAX && follow.offset == length {
-            let _ = file.set_len(0);
-            follow.offset = 0;
-        }
         follow.partial.extend_from_slice(&bytes);
-        let mut lines = Vec::new();
-        while let Some(end) = follow.partial.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = follow.partial.drain(..=end).collect();
-            lines.push(clean(&line[..end]));
+        let mut said = follow.take_lines(is_last);
+        if length > FILE_BYTES_MAX {
+            // Its writer appends, so it goes on at the start.
+            let _ = file.set_len(0);
+            let skipped = length - follow.offset;
+            follow.offset = 0;
+            if skipped > 0 {
+                follow.partial.clear();
+                let lines = vec![format!(
+                    "... {skipped} bytes of output were skipped: they came faster than they could be read"
+                )];
+                said.push(Said { speaker: follow.speaker.clone(), lines });
+            }
         }
-        if follow.partial.len() > LINE_BYTES_MAX || (is_last && !follow.partial.is_empty()) {
-            lines.push(clean(&std::mem::take(&mut follow.partial)));
-        }
-        lines
+        said
     }
 
     /// More to read than was read at a time.
@@ -124,7 +170,7 @@ impl Logs {
 
 fn clean(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]).into_owned()
+    String::from_utf8_lossy(line).into_owned()
 }
 
 impl Node {
@@ -137,11 +183,13 @@ impl Node {
     fn pass_on(&mut self, name: &str, is_last: bool) {
         let Some((id, is_error)) = parse(name) else { return };
         loop {
-            let lines = self.logs.read(name, is_last);
-            if !lines.is_empty() {
+            let said = self.logs.read(name, is_last);
+            if !said.is_empty() {
                 // What marks these lines may have been said before they were printed.
                 self.hear(id);
-                self.send_lines(id, is_error, lines);
+            }
+            for Said { speaker, lines } in said {
+                self.send_lines(id, is_error, speaker, lines);
             }
             if !is_last || !self.logs.has_more(name) {
                 return;
@@ -149,10 +197,11 @@ impl Node {
         }
     }
 
-    fn send_lines(&mut self, id: ProcId, is_error: bool, lines: Vec<String>) {
+    fn send_lines(&mut self, id: ProcId, is_error: bool, speaker: Box<str>, lines: Vec<String>) {
         let Some(proc) = self.procs.any(id) else { return };
         let (pid, job) = (proc.pid, proc.job);
-        let name = proc.shown_as.clone().unwrap_or_else(|| self.segment.proc(id.slot).label().into());
+        let speaker = if speaker.is_empty() { self.segment.proc(id.slot).label().into() } else { speaker };
+        let name = proc.shown_as.clone().unwrap_or(speaker);
         let message = FromNode::Log(LogLines { pid, name, is_error, lines });
         for (driver, conn) in self.listeners(Some(job)) {
             if self.conns.get_mut(conn).is_some_and(|conn| conn.outbox.len() < UNREAD_LOGS_MAX) {
@@ -190,8 +239,9 @@ impl Node {
         }
     }
 
-    /// Passes on whatever is left.
+    /// Passes on whatever is left, lines without an end too.
     pub(crate) fn flush_logs(&mut self) {
+        self.on_logs();
         let names: Vec<_> = self.logs.files.keys().cloned().collect();
         for name in names {
             self.pass_on(&name, true);

@@ -204,6 +204,10 @@ impl Node {
                 Answer::Done
             }
             Question::Sync => Answer::Done,
+            Question::LastWords => {
+                self.flush_logs();
+                Answer::Done
+            }
         };
         self.tell_conn(conn, &FromNode::Answer { request, answer }, Vec::new());
     }

@@ -20,6 +20,9 @@ use crate::{context, decode, door, encode, errors, plain, session, title};
 /// User code runs on the main thread right now: a cancel may interrupt it.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
+/// Python holds output back that has no line's end yet: it must be out before the caller hears of the result.
+static IS_UNFLUSHED: AtomicBool = AtomicBool::new(false);
+
 type Methods = HashMap<usize, (Arc<Template>, Py<PyAny>)>;
 
 /// The assignment that Python has taken over.
@@ -80,7 +83,7 @@ fn serve_with(
     mut run: impl FnMut(&IncomingCall) -> PyResult<bool>,
 ) -> PyResult<&'static str> {
     loop {
-        match next(py, runtime)? {
+        match next(py, runtime, worker)? {
             None => {}
             Some(Work::Exit(true)) => return Ok("exit"),
             Some(Work::Exit(false)) => return Ok("abort"),
@@ -92,7 +95,7 @@ fn serve_with(
     }
 }
 
-fn next(py: Python<'_>, runtime: &Arc<Runtime>) -> PyResult<Option<Work>> {
+fn next(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>) -> PyResult<Option<Work>> {
     // A moment with the interpreter's lock: a caller that waits for replies sends its next call within microseconds.
     let found = std::cell::RefCell::new(None);
     let has_found = runtime.poll(|| {
@@ -105,6 +108,8 @@ fn next(py: Python<'_>, runtime: &Arc<Runtime>) -> PyResult<Option<Work>> {
         return Ok(found.into_inner());
     }
     title::set_idle();
+    // Nobody waits for this process now: what it has printed goes out.
+    worker.call_method0(pyo3::intern!(py, "idle"))?;
     let mut signals = Signals::default();
     let work = door::enter(py, || runtime.next_work(None, &mut signals));
     match work {
@@ -345,6 +350,9 @@ pub(crate) fn reply_body(
     task: TaskId,
     result: PyResult<Bound<'_, PyAny>>,
 ) -> PyResult<Vec<u8>> {
+    if IS_UNFLUSHED.swap(false, Ordering::Relaxed) {
+        worker.call_method0("idle")?;
+    }
     let encoded = result.and_then(|value| encode_returns(runtime, template, &value));
     let was_cancelled = runtime.is_interrupted(&task);
     let mut body = Vec::new();
@@ -451,6 +459,12 @@ fn is_encoding() -> bool {
     context::is_encoding()
 }
 
+/// Output is held back in Python.
+#[pyfunction]
+fn note_unflushed() {
+    IS_UNFLUSHED.store(true, Ordering::Relaxed);
+}
+
 /// This worker is about to end on its own will.
 #[pyfunction]
 fn leaving(py: Python<'_>) -> PyResult<()> {
@@ -481,6 +495,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(is_cancelled, module)?)?;
     module.add_function(wrap_pyfunction!(stop_serving, module)?)?;
     module.add_function(wrap_pyfunction!(is_encoding, module)?)?;
+    module.add_function(wrap_pyfunction!(note_unflushed, module)?)?;
     module.add_function(wrap_pyfunction!(leaving, module)?)?;
     module.add_function(wrap_pyfunction!(set_task, module)?)
 }

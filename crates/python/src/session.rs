@@ -386,7 +386,16 @@ fn next_log<'py>(py: Python<'py>, seconds: f64) -> PyResult<Option<Bound<'py, Py
             Some(("lines", &*lines.name, lines.pid, lines.is_error, lines.lines).into_pyobject(py)?.into_any())
         }
         Some(LogEvent::Notice { kind, text }) => Some(("notice", &*kind, &*text).into_pyobject(py)?.into_any()),
+        Some(LogEvent::Mark) => Some(("mark",).into_pyobject(py)?.into_any()),
     })
+}
+
+/// Lets the node pass on all that workers have printed so far; `next_log` gives "mark" behind it.
+#[pyfunction]
+fn last_words(py: Python<'_>) -> PyResult<()> {
+    ask(py, Question::LastWords)?;
+    need_current(py)?.mark_logs();
+    Ok(())
 }
 
 /// Tells the job's driver something that its user should read once.
@@ -451,6 +460,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(export, module)?)?;
     module.add_function(wrap_pyfunction!(fetch, module)?)?;
     module.add_function(wrap_pyfunction!(next_log, module)?)?;
+    module.add_function(wrap_pyfunction!(last_words, module)?)?;
     module.add_function(wrap_pyfunction!(notice, module)?)?;
     module.add_function(wrap_pyfunction!(tally, module)?)?;
     module.add_function(wrap_pyfunction!(watch_loop, module)?)?;

@@ -19,8 +19,8 @@ use crate::link::Link;
 use crate::state::State;
 use crate::{Error, Runtime};
 
-/// Log events kept for a driver that does not read them; older ones are dropped.
-const LOGS_MAX: usize = 10_000;
+/// Bytes of log events kept for a driver that does not read them; older ones are dropped.
+const LOGS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Default)]
 pub(crate) struct Answers {
@@ -42,12 +42,55 @@ pub enum LogEvent {
         /// For people.
         text: Box<str>,
     },
+    /// Everything before this came before `mark_logs` was called.
+    Mark,
+}
+
+impl LogEvent {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Lines(lines) => lines.lines.iter().map(|line| line.len() + 32).sum(),
+            Self::Notice { text, .. } => text.len() + 32,
+            Self::Mark => 0,
+        }
+    }
 }
 
 #[derive(Default)]
 pub(crate) struct Logs {
-    queue: Mutex<VecDeque<LogEvent>>,
+    queue: Mutex<LogQueue>,
     arrived: Condvar,
+}
+
+#[derive(Default)]
+struct LogQueue {
+    events: VecDeque<LogEvent>,
+    bytes: usize,
+    dropped: usize,
+}
+
+impl LogQueue {
+    fn push(&mut self, event: LogEvent) {
+        self.bytes += event.bytes();
+        self.events.push_back(event);
+        while self.bytes > LOGS_BYTES_MAX
+            && let Some(oldest) = self.events.pop_front()
+        {
+            self.bytes -= oldest.bytes();
+            self.dropped += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<LogEvent> {
+        if self.dropped > 0 {
+            self.dropped = 0;
+            let text = "... output of workers was dropped: it came faster than this program could print it".into();
+            return Some(LogEvent::Notice { kind: "output_dropped".into(), text });
+        }
+        let event = self.events.pop_front()?;
+        self.bytes -= event.bytes();
+        Some(event)
+    }
 }
 
 impl Runtime {
@@ -104,18 +147,19 @@ impl Runtime {
     /// The next thing for the driver's terminal; nothing within `limit`, or ever if the node is gone.
     pub fn next_log(&self, limit: Duration) -> Option<LogEvent> {
         let mut queue = self.logs.queue.lock().expect("never poisoned");
-        if queue.is_empty() && !self.is_closed() {
+        if queue.events.is_empty() && !self.is_closed() {
             queue = self.logs.arrived.wait_timeout(queue, limit).expect("never poisoned").0;
         }
-        queue.pop_front()
+        queue.pop()
+    }
+
+    /// Puts a mark behind everything that has come so far.
+    pub fn mark_logs(&self) {
+        self.log(LogEvent::Mark);
     }
 
     fn log(&self, event: LogEvent) {
-        let mut queue = self.logs.queue.lock().expect("never poisoned");
-        if queue.len() >= LOGS_MAX {
-            queue.pop_front();
-        }
-        queue.push_back(event);
+        self.logs.queue.lock().expect("never poisoned").push(event);
         self.logs.arrived.notify_one();
     }
 

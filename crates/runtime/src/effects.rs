@@ -114,6 +114,10 @@ impl Runtime {
 
     /// A value goes to `to` for good: `to` gets one share of every reference in it.
     pub(crate) fn register_shares(&self, state: &mut State, bytes: &[u8], to: ProcId) {
+        // A question may outlive who asked it. Nobody would ever give back what is counted for the dead.
+        if state.dead.contains_key(&to) {
+            return;
+        }
         for (object, owner) in value::refs_of(bytes) {
             if owner == self.me {
                 state.owner.on_shares(&object, to, 1, &mut state.effects);

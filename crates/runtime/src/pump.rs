@@ -38,7 +38,7 @@ impl Pump {
     /// Makes a parked pump look around for a while.
     #[inline]
     pub(crate) fn unpark(&self) {
-        if self.parked.load(Ordering::Relaxed) != 0 {
+        if self.parked.load(Ordering::SeqCst) != 0 {
             self.kick();
         }
     }
@@ -70,7 +70,10 @@ impl Runtime {
                     state.owner.needs_tick() || state.is_retired || state.has_served_all
                 };
                 self.pump.parked.store(1, Ordering::SeqCst);
-                if !self.pump.is_busy() {
+                if !self.dropped.is_empty() {
+                    // Dropped since the last look: whoever did so saw a pump that was not parked.
+                    self.enter();
+                } else if !self.pump.is_busy() {
                     futex_wait(&self.pump.word, word, needs_tick.then_some(LEASE_LOOK));
                 }
                 self.pump.parked.store(0, Ordering::SeqCst);

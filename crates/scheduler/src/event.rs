@@ -57,6 +57,8 @@ pub enum Event {
     WorkerNotStarted,
     /// A worker is gone, for whatever reason. Its lease ends with it.
     WorkerDied(ProcId),
+    /// A worker takes no more work. For its lease it is gone; what it asked for itself, and may still ask for, stands.
+    WorkerRetired(ProcId),
     /// A leased worker waits for a value and lends its CPU out.
     WorkerBlocked(ProcId),
     /// It runs on and takes its CPU back, below zero if it must be.

@@ -78,7 +78,11 @@ impl Scheduler {
             Event::LeaseReturned(lease) => self.on_lease_returned(lease, out),
             Event::WorkerReady(worker) => self.on_worker_ready(worker, out),
             Event::WorkerNotStarted => self.pool.start_failed(self.now),
-            Event::WorkerDied(worker) => self.on_worker_died(worker, out),
+            Event::WorkerDied(worker) => {
+                self.gone.note(worker);
+                self.on_worker_lost(worker, out);
+            }
+            Event::WorkerRetired(worker) => self.on_worker_lost(worker, out),
             Event::WorkerBlocked(worker) => self.on_worker_blocked(worker, out),
             Event::WorkerUnblocked(worker) => self.on_worker_unblocked(worker),
             Event::OwnerDied(owner) => self.on_owner_died(owner, out),
@@ -145,8 +149,7 @@ impl Scheduler {
         self.man(out);
     }
 
-    fn on_worker_died(&mut self, worker: ProcId, out: &mut Vec<Effect>) {
-        self.gone.note(worker);
+    fn on_worker_lost(&mut self, worker: ProcId, out: &mut Vec<Effect>) {
         let lease = match self.pool.remove(self.now, worker) {
             Some(Duty::Leased(at) | Duty::Ending(Some(at))) => at,
             Some(Duty::Idle | Duty::Ending(None)) | None => return,

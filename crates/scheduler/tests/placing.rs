@@ -174,6 +174,16 @@ fn what_a_blocked_worker_waits_for_is_not_held_up_by_the_cap_it_counts_for() {
 }
 
 #[test]
+fn a_retired_worker_gives_back_its_lease_and_goes_on_asking() {
+    let mut node = Node::cpus(1);
+    node.given([tasks(lease(A, 1), cpus(1)), Event::WorkerRetired(worker(1))]);
+    assert_eq!(node.free_cpus(), 1.0);
+    assert_eq!(node.given([tasks(lease(worker(1), 1), cpus(1))]), [granted(lease(worker(1), 1), 2)]);
+    node.given([Event::WorkerDied(worker(1)), Event::OwnerDied(worker(1))]);
+    assert_eq!(node.given([tasks(lease(worker(1), 2), cpus(1))]), [], "now it is gone");
+}
+
+#[test]
 fn a_cap_does_not_hold_up_other_shapes() {
     let mut node = Node::cpus(1);
     node.given([tasks(lease(A, 1), cpus(1)), Event::WorkerBlocked(worker(1)), tasks(lease(A, 2), cpus(1))]);

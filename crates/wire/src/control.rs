@@ -245,6 +245,8 @@ pub enum Question {
     Stop,
     /// Answered once everything sent before was handled.
     Sync,
+    /// Answered once all that workers have printed so far was passed on, lines without an end too.
+    LastWords,
 }
 
 /// The answers.
