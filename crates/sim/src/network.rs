@@ -50,11 +50,6 @@ pub(crate) enum Item {
         process: Pid,
         serial: u64,
     },
-    /// A worker lets go of a reference that it kept beyond the call.
-    LetGo {
-        process: Pid,
-        slot: owner::Slot,
-    },
     /// A program takes its next step.
     Step {
         process: Pid,

@@ -92,10 +92,6 @@ impl Node {
                 self.act(env, control::Event::KillRequested { actor, no_restart });
             }
             ToNode::OutOfScope(actor) => self.act(env, control::Event::OutOfScope(actor)),
-            ToNode::Relay { to, message } if self.procs.contains_key(&to) => {
-                self.tell(env, to, FromNode::Relay { from: who, message });
-            }
-            ToNode::Relay { to, message } => self.tell(env, who, FromNode::Undeliverable { to, message }),
             ToNode::Built(actor) => self.act(env, control::Event::Built { actor, worker: who }),
             ToNode::BuildFailed(actor) => {
                 self.act(env, control::Event::BuildFailed { actor, worker: who, error: [1].into() });
