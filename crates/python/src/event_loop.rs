@@ -74,8 +74,11 @@ impl Call {
 impl Call {
     fn answer(&self, py: Python<'_>, worker: &Bound<'_, PyAny>, result: PyResult<Bound<'_, PyAny>>) -> PyResult<()> {
         let runtime = session::current_or_start(py)?;
+        // Lives until the reply has registered the caller's shares of the references in it.
+        let returned = result.as_ref().ok().cloned();
         let body = reply_body(py, &runtime, worker, &self.template, self.handle.task, result)?;
         runtime.reply(self.handle, body, &self.came_with);
+        drop(returned);
         Ok(())
     }
 }

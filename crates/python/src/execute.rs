@@ -322,11 +322,14 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
             result
         }
     };
+    // Lives until the reply has registered the caller's shares of the references in it.
+    let returned = result.as_ref().ok().cloned();
     let body = reply_body(py, runtime, worker, template, task, result);
     context::set_task(None);
     match body {
         Ok(body) => {
             runtime.reply(call.handle, body, &came_with);
+            drop(returned);
             if template.calls_max > 0
                 && worker
                     .call_method1("count", (PyBytes::new(py, &template.function.0), template.calls_max))?
