@@ -30,6 +30,9 @@ _LAZY = {
     "available_resources": "eagleray._cluster",
     "timeline": "eagleray._cluster",
     "install_as_ray": "eagleray._install",
+    "java_function": "eagleray._elsewhere",
+    "java_actor_class": "eagleray._elsewhere",
+    "client": "eagleray._elsewhere",
 }
 
 __all__ = [
@@ -42,6 +45,7 @@ __all__ = [
     "WorkerID",
     "available_resources",
     "cancel",
+    "client",
     "cluster_resources",
     "get",
     "get_actor",
@@ -50,6 +54,8 @@ __all__ = [
     "init",
     "install_as_ray",
     "is_initialized",
+    "java_actor_class",
+    "java_function",
     "kill",
     "method",
     "nodes",
@@ -80,7 +86,7 @@ def _make_remote(target: Any, options: dict[str, Any]) -> Any:
         from eagleray.actor import ActorClass
 
         return ActorClass(target, _options.actor_options(**options))
-    if not callable(target):
+    if not callable(target) or hasattr(target, "_default_options"):
         raise TypeError("The @ray.remote decorator must be applied to either a function or to a class.")
     from eagleray.remote_function import RemoteFunction
 

@@ -18,11 +18,12 @@ class ActorExit(SystemExit):
 def leave(worker: Any) -> NoReturn:
     """End the actor on purpose. Calls under way are finished, the one that asks for this is not answered."""
     worker.is_leaving = True
-    if worker.server is not None:
+    if worker.is_built and worker.server is not None:
         worker.server.leave()
-        raise AsyncioActorExit
-    if worker.is_built:
+    elif worker.is_built:
         _native.stop_serving(is_call=True)
+    if worker.server is not None:
+        raise AsyncioActorExit
     raise ActorExit(0)
 
 

@@ -49,8 +49,9 @@ class Server:
 
     def serve(self) -> str:
         """Serve until told to end; says how."""
-        self.is_taking = not self.worker.is_leaving
-        self.loop.call_soon(self.end_if_done)
+        self.is_taking = True
+        if self.worker.is_leaving:
+            self.loop.call_soon(self.stop, "exit")
         self.loop.run_forever()
         return self.how
 
@@ -124,8 +125,14 @@ class Server:
     def interrupt(self) -> None:
         """Cancel the coroutines whose calls were cancelled."""
         for call, task in list(self.running.values()):
-            if call.is_cancelled():
-                task.cancel()
+            if not call.is_cancelled():
+                continue
+            coroutine = task.get_coro()
+            if isinstance(coroutine, CoroutineType) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                # Cancelled before its first step, `run` would not even reach its `try`: nobody would answer.
+                self.running.pop(call.task_id)
+                call.cancelled()
+            task.cancel()
 
     def leave(self) -> None:
         """End because the code that runs now wants to; it may run on any thread."""

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from eagleray import _native
+from eagleray import _native, _notices
 
 #: Of the only node there is so far.
 _IP = "127.0.0.1"
@@ -53,12 +53,20 @@ class Printer:
                     return
                 if self._dedup is not None:
                     self._write(self._dedup.poll(time.monotonic()))
-            elif event[0] == "lines":
+            else:
+                self._on_event(event)
+
+    def _on_event(self, event: tuple[Any, ...]) -> None:
+        try:
+            if event[0] == "lines":
                 self._on_lines(*event[1:])
             elif event[0] == "mark":
                 self._drained.set()
             else:
                 self._on_notice(*event[1:])
+        except Exception as error:
+            # A subscriber that raises, or a program without a descriptor left: neither ends the printing.
+            self._write_text(sys.stderr, f"eagleray: could not show {event[0]}: {error!r}\n")
 
     def _has_pending(self) -> bool:
         return self._dedup is not None and self._dedup.deadline() is not None
@@ -74,8 +82,6 @@ class Printer:
             self._write(self._dedup.feed(time.monotonic(), Source(name, pid, _IP), line, is_error=is_error))
 
     def _on_notice(self, kind: str, text: str) -> None:
-        from eagleray import _notices
-
         _notices.publish(kind, text)
         self._write_text(sys.stderr, text + "\n")
 

@@ -147,8 +147,8 @@ def init(
         raise RuntimeError(f"Unknown keyword argument(s): {', '.join(sorted(unknown))}")
     with SESSION.lock:
         if _native.is_joined():
-            if ignore_reinit_error and SESSION.context is not None:
-                return SESSION.context
+            if ignore_reinit_error:
+                return SESSION.context or _context()
             raise RuntimeError(
                 "Maybe you called ray.init twice by accident? This error can be suppressed by passing in "
                 "'ignore_reinit_error=True' or by calling 'ray.shutdown()' prior to 'ray.init()'."
@@ -182,20 +182,7 @@ def init(
             _start.refuse_resources(wants)
             _native.join_daemon(daemon, name_space, paths, bool(log_to_driver))
         SESSION.number += 1
-        identity = _native.identity()
-        SESSION.context = RayContext(
-            {
-                "address": identity["address"] or f"local:{os.getpid()}",
-                "node_id": identity["node_id"],
-                "session_dir": identity["session_dir"],
-                "gcs_address": identity["address"] or f"local:{os.getpid()}",
-                "webui_url": None,
-                "node_ip_address": "127.0.0.1",
-                "object_store_address": None,
-                "raylet_socket_name": identity["address"] or None,
-                "session_name": os.path.basename(identity["session_dir"]),
-            }
-        )
+        SESSION.context = _context()
         _watch_sigterm()
         if log_to_driver:
             from eagleray._printer import Printer
@@ -203,6 +190,25 @@ def init(
             SESSION.printer = Printer()
             SESSION.printer.start()
         return SESSION.context
+
+
+def _context() -> RayContext:
+    """Say where this process's session is; in a worker, that is its driver's."""
+    identity = _native.identity()
+    address = identity["address"] or f"local:{os.getpid()}"
+    return RayContext(
+        {
+            "address": address,
+            "node_id": identity["node_id"],
+            "session_dir": identity["session_dir"],
+            "gcs_address": address,
+            "webui_url": None,
+            "node_ip_address": "127.0.0.1",
+            "object_store_address": None,
+            "raylet_socket_name": identity["address"] or None,
+            "session_name": os.path.basename(identity["session_dir"]),
+        }
+    )
 
 
 def _watch_sigterm() -> None:

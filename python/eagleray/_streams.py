@@ -78,7 +78,7 @@ def redirect(folder: str, stem: str) -> None:
         log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         os.dup2(log, number)
         # Kept where no user's code looks, for the day that it closes the other one.
-        _LOGS.append(fcntl.fcntl(log, fcntl.F_DUPFD_CLOEXEC, 200))
+        _LOGS.append(fcntl.fcntl(log, fcntl.F_DUPFD_CLOEXEC, min(200, os.sysconf("SC_OPEN_MAX") // 2)))
         os.close(log)
     _open()
 

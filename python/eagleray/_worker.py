@@ -115,6 +115,14 @@ class Worker:
 
         `retries`: which body and method of it say so; None: no exception is worth another run.
         """
+        try:
+            return self._answer(error, name, retries)
+        except OSError:
+            # No descriptor is left to import or read anything. The frames that raised may hold those that are missing.
+            _clear_frames(error)
+            return self._answer(error, name, retries)
+
+    def _answer(self, error: BaseException, name: str, retries: tuple[bytes, str] | None) -> tuple[Any, bool]:
         from eagleray.exceptions import RayTaskError
 
         actor_repr = None
@@ -148,6 +156,16 @@ def _shown_as(actor: Any, class_name: str) -> str:
         return " ".join(repr(actor).split())
     except Exception:
         return class_name
+
+
+def _clear_frames(error: BaseException) -> None:
+    import contextlib
+
+    trace = error.__traceback__
+    while trace is not None:
+        with contextlib.suppress(RuntimeError):  # it still runs
+            trace.tb_frame.clear()
+        trace = trace.tb_next
 
 
 def _ready() -> bool:

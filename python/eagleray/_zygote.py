@@ -10,11 +10,9 @@ import sys
 def main(arguments: list[str]) -> None:
     """Fork workers until the node is gone."""
     node_pid, session_dir, keep_session = int(arguments[0]), arguments[1], arguments[2] == "1"
-    import pickle  # noqa: F401
-
-    import cloudpickle  # noqa: F401
-
-    import eagleray._worker  # every worker needs it: imported once, shared by all
+    # What every worker needs: imported once, shared by all.
+    import eagleray._pickle
+    import eagleray._worker
     from eagleray import _native
 
     # The node's thread, which started this process, blocks all signals.

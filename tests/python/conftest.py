@@ -1,12 +1,15 @@
 """What every test on real processes needs: sessions, drivers of their own, and a look at what is left behind."""
 
+import contextlib
 import os
+import queue
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,26 +144,40 @@ def leaks():
     return Leaks
 
 
+#: Behind the last line of a stream.
+_END = ""
+
+
 class Driver:
     """A program of its own. `say` gives it a line, `hear` waits for one."""
 
     def __init__(self, process):
         self.process = process
         self.pid = process.pid
+        self._out, self._err = queue.SimpleQueue(), []
+        # Threads, so that a full pipe never holds the program up.
+        self._readers = [
+            threading.Thread(target=self._read, args=(process.stdout, self._out.put), daemon=True),
+            threading.Thread(target=self._read, args=(process.stderr, self._err.append), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
 
-    def hear(self):
-        """The next line it prints; empty at its end."""
-        return self.process.stdout.readline().rstrip("\n")
+    @staticmethod
+    def _read(stream, take):
+        for line in stream or ():
+            take(line)
+        take(_END)
 
     def hear_until(self, prefix):
         """The rest of the next line that begins so."""
         seen = []
         while True:
-            line = self.process.stdout.readline()
-            assert line, f"ended before it said {prefix!r}; it said {seen} and {self.process.stderr.read()}"
+            line = self._out.get(timeout=50)
             if line.startswith(prefix):
                 return line[len(prefix) :].strip()
             seen.append(line)
+            assert line is not _END, f"ended before it said {prefix!r}; it said {seen} and {''.join(self._err)}"
 
     def say(self, line):
         """One line for its standard input."""
@@ -172,8 +189,16 @@ class Driver:
 
     def end(self, timeout=40):
         """Waits for its end: (exit code, rest of stdout, stderr)."""
-        out, err = self.process.communicate(timeout=timeout)
-        return self.process.returncode, out, err
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        self.process.wait(timeout)
+        for reader in self._readers:
+            reader.join(timeout)
+        rest = []
+        while not self._out.empty():
+            rest.append(self._out.get())
+        return self.process.returncode, "".join(rest), "".join(self._err)
 
 
 class Drivers:
@@ -188,11 +213,11 @@ class Drivers:
         environ.update({name: str(value) for name, value in more.items()})
         return environ
 
-    def start(self, code, *argv, preexec=None, env=None, **popen):
+    def start(self, code, *argv, preexec=None, env=None, python=sys.executable, **popen):
         """Starts a program; it ends with the test."""
         head = "import os, sys, time, signal\nimport eagleray as ray\n"
         process = subprocess.Popen(
-            [sys.executable, "-c", head + textwrap.dedent(code), *map(str, argv)],
+            [python, "-c", head + textwrap.dedent(code), *map(str, argv)],
             env=self.environ(**(env or {})),
             text=True,
             preexec_fn=preexec,
@@ -223,9 +248,6 @@ class Drivers:
             if process.poll() is None:
                 process.kill()
             process.wait(20)
-            for stream in (process.stdin, process.stdout, process.stderr):
-                if stream is not None:
-                    stream.close()
         if (self.folder / "node.sock").exists():
             self.command("stop")
 

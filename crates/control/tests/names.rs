@@ -39,6 +39,14 @@ fn get_if_exists_makes_one_actor_however_many_ask() {
 }
 
 #[test]
+fn get_if_exists_does_not_give_out_an_actor_that_crashed() {
+    let mut table = Table::given([create(&named(1, "bob")), placed(1, 0, 1), died(worker(1), CRASH)]);
+    assert_eq!(table.when(create(&if_none(named(2, "bob")))), [answer(2, Registered::NameTaken)]);
+    table.when(Event::OutOfScope(id(1)));
+    assert_eq!(table.when(create(&if_none(named(3, "bob"))))[0], answer(3, Registered::Created(id(3))));
+}
+
+#[test]
 fn a_kill_frees_the_name_at_once() {
     let mut table = Table::given([create(&named(1, "bob")), placed(1, 0, 1), kill(1, true)]);
     assert_eq!(table.actors.by_name("ns", "bob"), None);

@@ -133,14 +133,19 @@ impl Launcher {
     fn end(&self) -> Next {
         let start = net::clock::now();
         while net::clock::now().ms_since(start) < END_MS_MAX {
-            let children = children_of(rustix::process::getpid());
-            if children.is_empty() {
-                break;
-            }
-            for pid in children.into_iter().filter_map(Pid::from_raw) {
+            for pid in children_of(rustix::process::getpid()).into_iter().filter_map(Pid::from_raw) {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
-            while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+            // The list leaves children out while others end. That there are none is what `wait` says, and nothing else.
+            let waited = loop {
+                match rustix::process::wait(WaitOptions::NOHANG) {
+                    Ok(Some(_)) => {}
+                    other => break other,
+                }
+            };
+            if waited.is_err_and(|errno| errno == rustix::io::Errno::CHILD) {
+                break;
+            }
             // What it says is known; left unread it would make this loop spin.
             let _ = rustix::io::read(&self.children, &mut [0; 256]);
             let mut fds = [PollFd::new(&self.children, PollFlags::IN)];

@@ -66,7 +66,7 @@ impl Node {
     /// A worker that has served another job keeps that job's modules and whatever was left in them: another one is found for the lease.
     fn pass_over(&mut self, worker: ProcId, lease: LeaseId, job: JobId) {
         self.retire_worker(worker);
-        self.schedule(scheduler::Event::WorkerDied(worker));
+        self.schedule(scheduler::Event::WorkerRetired(worker));
         match self.actor_leases.get(&lease).copied() {
             Some((actor, incarnation)) => self.place_actor(actor, incarnation),
             None => {

@@ -185,7 +185,14 @@ impl Node {
     fn on_knock(&mut self) {
         loop {
             let Some(listener) = &self.listener else { return };
-            let Ok(socket) = rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC) else { return };
+            let socket = match rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC) {
+                Ok(socket) => socket,
+                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                    // Whoever knocks goes on knocking: without a pause this loop would do nothing else.
+                    return std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+                Err(_) => return,
+            };
             let is_ours =
                 rustix::net::sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid());
             if is_ours {

@@ -120,17 +120,25 @@ impl Node {
             Role::Worker { slot } => {
                 let known = self.conns.get_mut(conn).and_then(|conn| conn.who).filter(|id| id.slot == slot);
                 let Some(id) = known else { return };
+                let Some(memory) = self.memory() else {
+                    // It is tried again later, as if it had never started.
+                    return self.zygote_kill(hello.pid);
+                };
                 if let Some(proc) = self.procs.get_mut(id) {
                     proc.kind = Kind::Worker;
                     if proc.pid == 0 {
                         proc.pid = hello.pid;
                     }
                 }
-                self.welcome(conn, id, JobId([0; 4]), "");
+                self.welcome(conn, id, JobId([0; 4]), "", memory);
                 self.schedule(scheduler::Event::WorkerReady(id));
                 self.warn_of_large_pool();
             }
             Role::Driver { namespace, paths, logs } => {
+                let Some(memory) = self.memory() else {
+                    let why = "the node has no file descriptors left: raise its limit (`ulimit -n`)";
+                    return self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
+                };
                 let kind = Kind::Driver { namespace: namespace.clone(), paths, logs };
                 let Some(id) = self.add_proc(hello.pid, kind) else {
                     let why = "the node has as many processes as it can have";
@@ -146,20 +154,22 @@ impl Node {
                     conn.who = Some(id);
                 }
                 self.watch_driver(id, hello.pid);
-                self.welcome(conn, id, job, &namespace);
+                self.welcome(conn, id, job, &namespace, memory);
             }
         }
     }
 
-    fn welcome(&mut self, conn: usize, id: ProcId, job: JobId, namespace: &str) {
+    /// What a process maps, to be handed over; none if there are no descriptors left.
+    fn memory(&self) -> Option<Vec<OwnedFd>> {
+        let shared = [self.segment.fd(), self.room.host.data_fd(), self.room.host.table_fd()];
+        shared.iter().map(|fd| fd.try_clone_to_owned().ok()).collect()
+    }
+
+    fn welcome(&mut self, conn: usize, id: ProcId, job: JobId, namespace: &str, memory: Vec<OwnedFd>) {
         let mut worker = [0; 28];
         worker[..20].copy_from_slice(&self.options.id.0[..20]);
         worker[20..].copy_from_slice(&id.to_u64().to_le_bytes());
         let seed: [u8; 16] = self.options.id.0[..16].try_into().expect("sixteen bytes");
-        let fds: Vec<OwnedFd> = [self.segment.fd(), self.room.host.data_fd(), self.room.host.table_fd()]
-            .iter()
-            .filter_map(|fd| fd.try_clone_to_owned().ok())
-            .collect();
         let welcome = Welcome {
             process: id,
             worker: WorkerId(worker),
@@ -171,7 +181,7 @@ impl Node {
             address: self.options.listen.as_ref().map_or_else(String::new, |path| path.to_string_lossy().into()).into(),
             cores: self.options.cores,
         };
-        self.tell_conn(conn, &FromNode::Welcome(welcome), fds);
+        self.tell_conn(conn, &FromNode::Welcome(welcome), memory);
     }
 
     fn on_ask(&mut self, conn: usize, request: u64, question: Question) {

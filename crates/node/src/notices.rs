@@ -1,12 +1,16 @@
 //! What drivers should read once: warnings with a kind that programs know, and a text for people.
 
-use model::{JobId, LeaseId, Quantity};
+use model::{JobId, LeaseId, ProcId, Quantity, Tick, WorkerExit};
 use rustc_hash::FxHashSet;
 use wire::control::FromNode;
 
 use crate::looped::Node;
 use crate::procs::Kind;
 
+/// Workers that fail to start one after the other before the user is told.
+const FAILED_STARTS_MAX: u32 = 3;
+/// And how long until it is told again.
+const FAILED_STARTS_TOLD_MS: u64 = 30_000;
 /// Workers per CPU from which on the user is told.
 const POOL_LARGE: u32 = 3;
 
@@ -15,6 +19,10 @@ const POOL_LARGE: u32 = 3;
 pub(crate) struct Told {
     /// Workers per CPU.
     pool: u32,
+    /// Workers that ended before they had joined, since the last one that did join.
+    failed_starts: u32,
+    /// When that may be told again.
+    start_again_at: Tick,
     /// Needs that no node can meet.
     infeasible: FxHashSet<(JobId, String)>,
 }
@@ -40,8 +48,26 @@ impl Node {
         }
     }
 
+    /// A worker ended before it had joined. One may have been killed; if it goes on the user must know why nothing runs.
+    pub(crate) fn warn_of_failed_start(&mut self, id: ProcId, exit: &WorkerExit) {
+        self.told.failed_starts += 1;
+        let now = net::clock::now();
+        if self.told.failed_starts < FAILED_STARTS_MAX || now < self.told.start_again_at {
+            return;
+        }
+        self.told.start_again_at = now.plus_ms(FAILED_STARTS_TOLD_MS);
+        let why = match exit {
+            WorkerExit::NotStarted(why) => why.to_string(),
+            _ => format!("the last one ended with {exit}"),
+        };
+        let tail = self.logs.tail(&format!("worker-{}-{}.err", id.slot, id.epoch));
+        let text = format!("Workers could not be started: {why}. They are tried again.\n{tail}");
+        self.notice_all("worker_not_started", text.trim_end());
+    }
+
     /// One more worker is up: are very many of them in use? Told at three and four per CPU, then at each doubling.
     pub(crate) fn warn_of_large_pool(&mut self) {
+        self.told.failed_starts = 0;
         let cpus = u32::try_from(self.options.total.cpu.0 / Quantity::PARTS).unwrap_or(1).max(1);
         let workers = self.procs.iter().filter(|proc| proc.kind == Kind::Worker).count();
         let workers = workers.saturating_sub(self.scheduler.idle_count());

@@ -226,6 +226,9 @@ impl Node {
         for other in alive {
             self.tell(other, &FromNode::PeerDied { peer: id, exit: exit.clone() });
         }
+        if kind == Kind::Starting {
+            self.warn_of_failed_start(id, &exit);
+        }
         self.logs_of_dead(id, &exit);
         if kind == Kind::Starting {
             self.schedule(scheduler::Event::WorkerNotStarted);

@@ -134,9 +134,8 @@ impl Node {
             FORK_FAILED => {
                 let why = std::io::Error::from_raw_os_error(packet.status).to_string();
                 if let Some(id) = self.procs.at_slot(packet.slot).map(|proc| proc.id) {
-                    self.process_died(id, WorkerExit::NotStarted(why.clone().into()));
+                    self.process_died(id, WorkerExit::NotStarted(why.into()));
                 }
-                self.notice_all("worker_not_started", &format!("a worker could not be started: {why}; trying again"));
             }
             DIED => {
                 if let Some(id) = self.procs.by_pid(packet.pid) {

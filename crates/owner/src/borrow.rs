@@ -7,6 +7,17 @@ use smallvec::SmallVec;
 use crate::objects::Object;
 use crate::{Effect, Owner, Slot, Value};
 
+/// A reference that somebody keeps beyond the call it came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Which.
+    pub id: ObjectId,
+    /// Whose.
+    pub owner: ProcId,
+    /// Who keeps it.
+    pub borrower: ProcId,
+}
+
 impl Owner {
     /// The object will be named to another process: it must be found by its id from now on.
     pub fn on_escape(&mut self, slot: Slot) {
@@ -60,20 +71,46 @@ impl Owner {
         slot
     }
 
-    /// The worker that ran our call keeps this reference beyond the call.
+    /// This process, or one that it passed the reference on to, keeps it beyond the call that it ran for us.
     pub fn on_kept_by(&mut self, id: &ObjectId, owner: Option<ProcId>, borrower: ProcId, out: &mut Vec<Effect>) {
-        match owner {
-            None => self.on_shares(id, borrower, 1, out),
-            Some(owner) => out.push(Effect::Borrowed { owner, object: *id, borrower, count: 1 }),
+        let Some(owner) = owner else { return self.on_shares(id, borrower, 1, out) };
+        let object = self.by_id.get(id).copied().and_then(|slot| self.objects.get_mut(slot));
+        match object.filter(|object| object.guests > 0) {
+            Some(guest) => guest.lent.push(borrower),
+            None => out.push(Effect::Borrowed { owner, object: *id, borrower, count: 1 }),
         }
     }
 
-    /// We keep a borrowed reference beyond the call it came with; whoever called us registers one share for us. Returns its owner,
-    /// or `None` if we do not keep it (or own it).
+    /// A reference came with a call that is about to run here. Once for each `on_borrowed` without a share.
+    pub fn on_call_begins(&mut self, slot: Slot) {
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.guests += 1;
+        }
+    }
+
+    /// That call is about to be answered by `me`. Returns who keeps the reference, with its owner: whoever called counts a share for each.
+    pub fn on_call_ends(&mut self, slot: Slot, me: ProcId, out: &mut Vec<Effect>) -> SmallVec<[Kept; 1]> {
+        let mut kept = SmallVec::new();
+        let Some(object) = self.objects.get_mut(slot) else { return kept };
+        object.guests = object.guests.saturating_sub(1);
+        let (id, lent) = (object.id, std::mem::take(&mut object.lent));
+        if let Some(owner) = object.owner {
+            if object.is_used() {
+                object.shares += 1;
+                kept.push(Kept { id, owner, borrower: me });
+            }
+            kept.extend(lent.into_iter().map(|borrower| Kept { id, owner, borrower }));
+        }
+        self.free_if_unheld(slot, out);
+        kept
+    }
+
+    /// We keep a reference that nobody has counted a share for: we ask for one ourselves. Returns it and its owner, or `None` if we do
+    /// not keep it (or own it).
     pub fn on_keep(&mut self, slot: Slot) -> Option<(ObjectId, ProcId)> {
         let object = self.objects.get_mut(slot)?;
         let owner = object.owner?;
-        if object.handles == 0 && object.uses == 0 {
+        if !object.is_used() {
             return None;
         }
         object.shares += 1;
@@ -83,7 +120,7 @@ impl Owner {
     /// Whether anything of ours is still under way, or held by another process.
     #[must_use]
     pub fn is_needed_by_others(&self) -> bool {
-        let is_borrowed = |object: &Object| object.borrowers.iter().any(|(_, shares)| *shares != 0);
+        let is_borrowed = |object: &Object| object.borrowers.iter().any(|(_, shares)| *shares > 0);
         self.tasks_pending() > 0 || self.objects().any(|(_, object)| object.owner.is_none() && is_borrowed(object))
     }
 

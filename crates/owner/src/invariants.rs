@@ -65,6 +65,7 @@ impl Owner {
             let counted = uses.remove(&slot).unwrap_or(0);
             assert_eq!(object.uses, counted, "OWN-2: {} is miscounted", object.id);
             assert!(object.is_held(), "OWN-2: nobody holds {}", object.id);
+            assert!(object.lent.is_empty() || object.guests > 0, "OWN-2: {} is lent, and nobody is told", object.id);
         }
         for (id, slot) in &self.by_id {
             assert_eq!(self.object(*slot).map(|object| object.id), Some(*id), "OWN-2: a name of nothing");

@@ -26,6 +26,7 @@ use model::{ActorId, ObjectId, ProcId, TaskKey};
 use rustc_hash::FxHashMap;
 
 pub use actors::{ActorNews, Callee, CalleeState};
+pub use borrow::Kept;
 pub use effect::{Effect, Slot, Value};
 pub use objects::Object;
 pub use pool::{LEASE_IDLE_MS, PIPELINE_MAX};

@@ -20,10 +20,16 @@ pub struct Object {
     pub(crate) handles: u32,
     /// Pending tasks that use it and objects that contain it.
     pub(crate) uses: u32,
-    /// Shares that other processes hold of our object. Messages may overtake each other, so a count may pass below zero.
+    /// Shares that other processes hold of our object. Messages may overtake each other, so a count may pass below zero; that holds
+    /// nothing, since whoever is still to tell of those shares has one of its own, and if it dies nobody will ever tell.
     pub(crate) borrowers: SmallVec<[(ProcId, i32); 1]>,
     /// Of a borrowed object: shares that its owner has counted for us.
     pub(crate) shares: i32,
+    /// Running calls that it came with: until their reply, whoever called holds it for us.
+    pub(crate) guests: u32,
+    /// Of a guest: processes that we passed it on to and that keep it. Its owner learns of them by our reply, no later than that the
+    /// caller lets go; by way of the node they would come too late.
+    pub(crate) lent: SmallVec<[ProcId; 0]>,
     /// Tasks that wait for its value.
     pub(crate) waiting: SmallVec<[TaskKey; 1]>,
     /// Processes that wait for its value.
@@ -47,6 +53,8 @@ impl Object {
             uses: 0,
             borrowers: SmallVec::new(),
             shares: 0,
+            guests: 0,
+            lent: SmallVec::new(),
             waiting: SmallVec::new(),
             wanted_by: SmallVec::new(),
             asked: false,
@@ -56,7 +64,11 @@ impl Object {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.handles > 0 || self.uses > 0 || self.maker.is_some() || self.borrowers.iter().any(|(_, count)| *count != 0)
+        self.is_used() || self.maker.is_some() || self.guests > 0 || self.borrowers.iter().any(|(_, count)| *count > 0)
+    }
+
+    pub(crate) fn is_used(&self) -> bool {
+        self.handles > 0 || self.uses > 0
     }
 
     /// Handles in this process, and pending tasks and containers that use it: what users see as its counts.

@@ -101,6 +101,7 @@ fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option
         let (args, kwargs) = call_args(py, &runtime, &call)?;
         Ok::<_, PyErr>((function, args, kwargs))
     });
+    runtime.came_with(&came_with);
     match decoded {
         Ok((function, args, kwargs)) => {
             let call = Call {

@@ -304,6 +304,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
         let (args, kwargs) = call_args(py, runtime, call)?;
         Ok::<_, PyErr>((function, args, kwargs))
     });
+    runtime.came_with(&came_with);
     Stage::Deserialise.add(clock);
     let result = match decoded {
         Err(error) => Err(error),

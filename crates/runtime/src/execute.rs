@@ -246,6 +246,14 @@ impl Runtime {
         is_next_runnable(&state) || state.build.is_some() || state.exit.is_some()
     }
 
+    /// These references came with a call that is about to run: whoever called holds them until `reply`.
+    pub fn came_with(&self, slots: &[Slot]) {
+        if !slots.is_empty() {
+            let mut state = self.state.lock().expect("never poisoned");
+            slots.iter().for_each(|slot| state.owner.on_call_begins(*slot));
+        }
+    }
+
     /// tour(task) 8: the result goes back to the caller's ring. `values` are encoded by the caller of this function into `body`
     /// (count first); `came_with` are the references that came with the call.
     pub fn reply(&self, handle: CallHandle, mut body: Vec<u8>, came_with: &[Slot]) {
@@ -253,15 +261,10 @@ impl Runtime {
         let mut state = self.state.lock().expect("never poisoned");
         self.register_returned(&mut state, &body, handle.peer);
         self.take_dropped(&mut state);
-        let mut seen = Vec::new();
-        for slot in came_with {
-            if seen.contains(slot) {
-                continue;
-            }
-            seen.push(*slot);
-            if let Some((id, owner)) = state.owner.on_keep(*slot) {
-                value::write_ref(&mut body, &id, owner);
-            }
+        let State { owner, effects, .. } = &mut *state;
+        for kept in came_with.iter().flat_map(|slot| owner.on_call_ends(*slot, self.me, effects)) {
+            value::write_ref(&mut body, &kept.id, kept.owner);
+            body.extend_from_slice(&kept.borrower.to_u64().to_le_bytes());
         }
         self.ended(&mut state, handle.task);
         let header = Header { length: 0, kind: REPLY, flags: 0, claim: handle.claim, request: handle.request };

@@ -174,11 +174,13 @@ impl Runtime {
         for _ in 0..count {
             reply.push(self.read_value(state, peer, &mut reader)?);
         }
-        // References that the worker keeps beyond the call, before our own hold on them ends.
+        // References that the worker, or one that it passed them on to, keeps beyond the call: before our own hold on them ends.
         while !reader.rest().is_empty() {
             let (id, owner) = (ObjectId(reader.array()?), ProcId::from_u64(reader.u64()?));
-            let owner = (owner != self.me).then_some(owner);
-            state.owner.on_kept_by(&id, owner, peer, &mut state.effects);
+            let (owner, borrower) = ((owner != self.me).then_some(owner), ProcId::from_u64(reader.u64()?));
+            if !state.dead.contains_key(&borrower) {
+                state.owner.on_kept_by(&id, owner, borrower, &mut state.effects);
+            }
         }
         state.owner.on_replied(now, key, peer, reply, &mut state.effects);
         Ok(())

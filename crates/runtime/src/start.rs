@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex};
 
 use crossbeam_queue::SegQueue;
@@ -22,6 +23,21 @@ pub type Connected = Arc<Runtime>;
 /// If the node refuses, or is gone.
 pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, Error> {
     let is_worker = matches!(role, Role::Worker { .. });
+    // Before anything is said: a process that cannot have its threads must not be counted on.
+    let (to_control, control) = sync_channel::<(Connected, Inbox)>(1);
+    let (to_pump, pump) = sync_channel::<Connected>(1);
+    let threads = [
+        spawn("eagleray-control", move || {
+            if let Ok((runtime, inbox)) = control.recv() {
+                runtime.run_control(inbox);
+            }
+        })?,
+        spawn("eagleray-pump", move || {
+            if let Ok(runtime) = pump.recv() {
+                runtime.run_pump();
+            }
+        })?,
+    ];
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     let hello = ToNode::Hello(Hello { protocol: wire::PROTOCOL, python: python.into(), pid, role });
     let os = |what: &'static str| move |errno| Error::Os { what, errno };
@@ -81,15 +97,9 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         closed: AtomicBool::new(false),
         threads: Mutex::new(Vec::new()),
     });
-    let control = runtime.clone();
-    let pump = runtime.clone();
-    let threads = [
-        spawn("eagleray-control", move || control.run_control(inbox)),
-        spawn("eagleray-pump", move || pump.run_pump()),
-    ];
-    for thread in threads {
-        runtime.threads.lock().expect("never poisoned").push(thread?);
-    }
+    runtime.threads.lock().expect("never poisoned").extend(threads);
+    to_control.send((runtime.clone(), inbox)).map_err(|_| Error::Closed)?;
+    to_pump.send(runtime.clone()).map_err(|_| Error::Closed)?;
     Ok(runtime)
 }
 

@@ -7,7 +7,7 @@ use owner::{Slot, Target};
 
 use crate::env::Env;
 use crate::network::Item;
-use crate::process::{Process, Role, ToNode, life_of};
+use crate::process::{Inputs, Process, Role, ToNode, life_of};
 use crate::work::cpu;
 
 const ACTORS_MAX: usize = 3;
@@ -88,9 +88,18 @@ impl Process {
     fn submit_with_deps(&mut self, env: &mut Env, plan: u32, target: Target) {
         let count = if env.rng.chance(400) { env.rng.between(1, 2) } else { 0 };
         let deps: Vec<Slot> = (0..count).filter_map(|_| env.rng.pick(&self.driver().refs).copied()).collect();
+        let count = if env.rng.chance(350) { env.rng.between(1, 2) } else { 0 };
+        let names: Vec<Slot> = (0..count).filter_map(|_| env.rng.pick(&self.driver().refs).copied()).collect();
         let id = self.driver().next_id();
-        let slot = self.submit(env, id, plan, target, &deps);
+        let slot = self.submit(env, id, plan, target, Inputs { deps: &deps, names: &names });
         self.driver().refs.push(slot);
+        // Often the call is the only one to hold what it was given.
+        if let Some(at) = names.first().and_then(|name| self.driver().refs.iter().position(|slot| slot == name))
+            && env.rng.chance(400)
+        {
+            let slot = self.driver().refs.swap_remove(at);
+            self.owner.on_handle_dropped(slot, &mut self.effects);
+        }
     }
 
     fn make_actor(&mut self, env: &mut Env) {

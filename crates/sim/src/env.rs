@@ -124,6 +124,7 @@ impl Env {
         let (order, may_repeat) = match message {
             ToNode::RequestLease { .. } | ToNode::ReturnLease { .. } => (Order::Loose, true),
             ToNode::CreateActor(_) | ToNode::KillActor { .. } | ToNode::OutOfScope(_) => (Order::Kept, true),
+            ToNode::Relay { .. } => (Order::Kept, false),
             ToNode::Blocked(_) | ToNode::Built(_) | ToNode::BuildFailed(_) | ToNode::Leaving => (Order::Kept, false),
         };
         self.send(order, may_repeat, Item::ToNode { from, message });

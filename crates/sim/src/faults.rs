@@ -11,7 +11,10 @@ impl World {
     pub(crate) fn held_back(&mut self, item: Item) -> Option<Item> {
         let concerned = match &item {
             Item::FromNode { to, .. } | Item::Frame { to, .. } => to,
-            Item::Computed { process, .. } | Item::Step { process } | Item::OwnerTick { process } => process,
+            Item::Computed { process, .. }
+            | Item::LetGo { process, .. }
+            | Item::Step { process }
+            | Item::OwnerTick { process } => process,
             _ => return Some(item),
         };
         match self.procs.get_mut(concerned).and_then(|process| process.stopped.as_mut()) {
@@ -33,6 +36,7 @@ impl World {
     /// The process is gone at once; what it sent is under way; its node sees it a little later.
     pub(crate) fn kill(&mut self, pid: Pid, exit: WorkerExit) {
         let Some(process) = self.procs.remove(&pid) else { return };
+        self.env.oracle.died(pid);
         if let Role::Worker(worker) = &process.role
             && let Some(task) = worker.running(pid.0)
         {

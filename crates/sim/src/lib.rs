@@ -16,11 +16,11 @@
 //! - **SIM-4** calls of one caller start on an actor in the order of submission.
 //! - **SIM-5** once faults stop, nothing waits for ever.
 //! - **SIM-6** at rest nothing is held: no lease, no object, no actor out of scope.
+//! - **SIM-8** an object that somebody holds, wherever, is there, unless its owner or somebody on its way was killed (OWN-2).
 //! - **SIM-7** the same seed gives the same run.
 //!
 //! The brains' own invariants are checked all along: after each step in a debug build, else now and then.
 //!
-//! References do not cross processes yet (an argument's value does), so borrowing is not simulated.
 //! Nodes do not talk to each other yet, because brains do not: a run of N nodes is N clusters of one
 //! node under one clock.
 
@@ -31,6 +31,7 @@ mod network;
 mod node;
 mod oracle;
 mod process;
+mod refs;
 mod rng;
 mod settings;
 mod work;

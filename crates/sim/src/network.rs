@@ -50,6 +50,11 @@ pub(crate) enum Item {
         process: Pid,
         serial: u64,
     },
+    /// A worker lets go of a reference that it kept beyond the call.
+    LetGo {
+        process: Pid,
+        slot: owner::Slot,
+    },
     /// A program takes its next step.
     Step {
         process: Pid,

@@ -92,6 +92,10 @@ impl Node {
                 self.act(env, control::Event::KillRequested { actor, no_restart });
             }
             ToNode::OutOfScope(actor) => self.act(env, control::Event::OutOfScope(actor)),
+            ToNode::Relay { to, message } if self.procs.contains_key(&to) => {
+                self.tell(env, to, FromNode::Relay { from: who, message });
+            }
+            ToNode::Relay { to, message } => self.tell(env, who, FromNode::Undeliverable { to, message }),
             ToNode::Built(actor) => self.act(env, control::Event::Built { actor, worker: who }),
             ToNode::BuildFailed(actor) => {
                 self.act(env, control::Event::BuildFailed { actor, worker: who, error: [1].into() });
@@ -218,6 +222,8 @@ impl Node {
         }
         self.ending.insert(worker);
         let process: Pid = (self.index, worker);
+        // Whoever called it may hear that it is dead, and let go, before it is.
+        env.oracle.died(process);
         let exit = WorkerExit::Signal(9, "".into());
         if gracefully {
             self.tell(env, worker, FromNode::Exit);

@@ -1,10 +1,13 @@
 //! The history of a run, and whether it makes sense.
 
-use model::{ActorId, Failure, TaskKey};
+use std::collections::BTreeSet;
+
+use model::{ActorId, Failure, ObjectId, TaskKey};
 use owner::Value;
 use rustc_hash::FxHashMap;
 
 use crate::network::Pid;
+use crate::refs::Number;
 use crate::work::PlanId;
 
 /// A task as its owner names it.
@@ -54,6 +57,9 @@ pub(crate) struct Oracle {
     tasks: FxHashMap<Task, History>,
     /// Last start on an actor's worker, per caller.
     last_start: FxHashMap<(Pid, Pid), u64>,
+    /// Who had a reference to an object in hands.
+    handled: FxHashMap<ObjectId, BTreeSet<Pid>>,
+    dead: BTreeSet<Pid>,
     pub(crate) broken: Option<String>,
 }
 
@@ -111,7 +117,27 @@ impl Oracle {
         self.history(task).lost += 1;
     }
 
-    pub(crate) fn answered(&mut self, task: Task, answer: &Result<u64, Failure>) {
+    pub(crate) fn handled(&mut self, by: Pid, object: ObjectId) {
+        self.handled.entry(object).or_default().insert(by);
+    }
+
+    pub(crate) fn died(&mut self, pid: Pid) {
+        self.dead.insert(pid);
+    }
+
+    /// Whether somebody who had the reference in hands is dead: what it was to pass on may have died with it.
+    pub(crate) fn is_excused(&self, object: &ObjectId) -> bool {
+        self.handled.get(object).is_some_and(|by| by.iter().any(|pid| self.dead.contains(pid)))
+    }
+
+    /// Somebody reads an object that it holds.
+    pub(crate) fn read(&mut self, by: Pid, object: ObjectId, value: &Value) {
+        if matches!(value, Value::Failed(failure) if **failure == Failure::Freed) && !self.is_excused(&object) {
+            self.fail(format!("SIM-8: {by:?} holds {object}, and reads that it was freed"));
+        }
+    }
+
+    pub(crate) fn answered(&mut self, task: Task, answer: &Result<Number, Failure>) {
         let history = self.history(task);
         match answer {
             Ok(_) => history.has_sent_value = true,
@@ -126,7 +152,7 @@ impl Oracle {
         let (outcome, is_explained) = match value {
             None => (Outcome::Unseen, true),
             Some(Value::Inline(bytes)) => {
-                (Outcome::Value, **bytes == history.expected.to_le_bytes() && history.has_sent_value)
+                (Outcome::Value, bytes[..8] == history.expected.to_le_bytes() && history.has_sent_value)
             }
             Some(Value::Stored { .. }) => (Outcome::Value, false),
             Some(Value::Failed(failure)) => {

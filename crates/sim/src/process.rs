@@ -1,10 +1,11 @@
 //! The body of a simulated process: messages become the owner's events, its effects become messages.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use control::{Creation, Registered};
 use model::{ActorId, Failure, JobId, ObjectId, ProcId, TaskId, TaskKey, WorkerExit};
-use owner::{ActorNews, Effect, Owner, Slot, Spec, Stage, Target, Value};
+use owner::{ActorNews, Effect, Kept, Owner, Slot, Spec, Stage, Target, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -12,6 +13,7 @@ use crate::driver::Driver;
 use crate::env::{Claim, Env};
 use crate::network::{Item, Pid};
 use crate::oracle::Submission;
+use crate::refs::{Number, Peer, Ref};
 use crate::work::{PlanId, Plans, value_of};
 use crate::worker::Worker;
 
@@ -26,6 +28,7 @@ pub(crate) enum ToNode {
     CreateActor(Box<Creation>),
     KillActor { actor: ActorId, no_restart: bool },
     OutOfScope(ActorId),
+    Relay { to: ProcId, message: Peer },
     Built(ActorId),
     BuildFailed(ActorId),
     Leaving,
@@ -41,6 +44,8 @@ pub(crate) enum FromNode {
     Actor { actor: ActorId, news: ActorNews, incarnation: u32 },
     BuildActor { actor: ActorId },
     Interrupt { caller: ProcId, key: TaskKey },
+    Relay { from: ProcId, message: Peer },
+    Undeliverable { to: ProcId, message: Peer },
     Exit,
 }
 
@@ -48,8 +53,15 @@ pub(crate) enum FromNode {
 #[derive(Clone, Debug)]
 pub(crate) enum Frame {
     Call(Call),
-    Reply { key: TaskKey, answer: Result<u64, Failure> },
-    GivenBack { key: TaskKey },
+    /// `kept`: references of the call that the worker keeps beyond it.
+    Reply {
+        key: TaskKey,
+        answer: Result<Number, Failure>,
+        kept: Vec<Kept>,
+    },
+    GivenBack {
+        key: TaskKey,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +73,15 @@ pub(crate) struct Call {
     pub(crate) ticket: u64,
     pub(crate) is_on_actor: bool,
     pub(crate) args: Vec<u64>,
+    /// References inside the arguments.
+    pub(crate) refs: Vec<Ref>,
+}
+
+/// What a call is given: values of these, and references to those.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Inputs<'a> {
+    pub(crate) deps: &'a [Slot],
+    pub(crate) names: &'a [Slot],
 }
 
 /// What a process is for.
@@ -79,6 +100,8 @@ pub(crate) struct Process {
     pub(crate) maker: FxHashMap<Slot, TaskKey>,
     submissions: u64,
     is_tick_planned: bool,
+    /// Processes that it was told are gone.
+    pub(crate) dead: BTreeSet<ProcId>,
     /// What came while it was stopped.
     pub(crate) stopped: Option<Vec<Item>>,
 }
@@ -94,6 +117,7 @@ impl Process {
             maker: FxHashMap::default(),
             submissions: 0,
             is_tick_planned: false,
+            dead: BTreeSet::new(),
             stopped: None,
         }
     }
@@ -111,6 +135,8 @@ impl Process {
             }
             FromNode::BuildActor { actor } => self.on_build(env, actor),
             FromNode::Interrupt { caller, key } => self.on_interrupt(env, caller, key),
+            FromNode::Relay { from, message } => self.on_peer(env, from, message),
+            FromNode::Undeliverable { to, message } => self.on_undeliverable(to, &message),
             FromNode::Exit => self.on_exit(env),
         }
         self.apply(env);
@@ -119,13 +145,14 @@ impl Process {
     pub(crate) fn on_frame(&mut self, env: &mut Env, from: ProcId, frame: Frame) {
         match frame {
             Frame::Call(call) => self.on_call(env, call),
-            Frame::Reply { key, answer } => {
-                let value = match answer {
-                    Ok(value) => Value::Inline(Arc::from(value.to_le_bytes().as_slice())),
-                    Err(failure) => Value::Failed(Arc::new(failure)),
+            Frame::Reply { key, answer, kept } => {
+                let reply = match answer {
+                    Ok(number) => (number.to_value(), self.take_contained(env, &number.refs)),
+                    Err(failure) => (Value::Failed(Arc::new(failure)), SmallVec::new()),
                 };
-                let mut reply = SmallVec::new();
-                reply.push((value, SmallVec::new()));
+                // Before our own hold on them ends.
+                self.on_kept(&kept);
+                let reply = SmallVec::from_iter([reply]);
                 self.owner.on_replied(env.now, key, from, reply, &mut self.effects);
             }
             Frame::GivenBack { key } => self.owner.on_given_back(env.now, key, from, &mut self.effects),
@@ -141,6 +168,7 @@ impl Process {
         if let Role::Worker(worker) = &mut self.role {
             worker.incoming.retain(|call| call.caller != peer);
         }
+        self.dead.insert(peer);
         self.owner.on_worker_died(peer, exit, |ticket| env.has_started(ticket), &mut self.effects);
         self.owner.on_process_gone(peer, &mut self.effects);
     }
@@ -152,14 +180,17 @@ impl Process {
     }
 
     /// Submits a task and keeps one handle on its value.
-    pub(crate) fn submit(&mut self, env: &mut Env, id: TaskId, plan: PlanId, call: Target, deps: &[Slot]) -> Slot {
+    pub(crate) fn submit(&mut self, env: &mut Env, id: TaskId, plan: PlanId, call: Target, inputs: Inputs<'_>) -> Slot {
+        let Inputs { deps, names } = inputs;
         let template = env.plans.get(plan).template.clone();
         let retries_max = template.retries_max;
         let dep_tasks = deps.iter().map(|dep| (self.pid, self.maker[dep])).collect();
-        let contains = self.actor_slot(call).into_iter().collect();
         let payload = plan.to_le_bytes().to_vec();
-        let spec = Spec { id, template, target: call, payload, deps: deps.into(), contains };
+        let spec = Spec { id, template, target: call, payload, deps: deps.into(), contains: names.into() };
         let (key, returns) = self.owner.on_submitted(env.now, spec, &mut self.effects);
+        if let Some(life) = self.actor_slot(call) {
+            self.owner.on_call_holds(key, life);
+        }
         self.maker.insert(returns[0], key);
         self.submissions += 1;
         let submission = Submission {
@@ -228,8 +259,11 @@ impl Process {
                 }
             }
             Effect::ActorUnreachable(actor) => env.tell_node(self.pid, ToNode::OutOfScope(actor)),
-            Effect::Want { .. } | Effect::Have { .. } | Effect::Borrowed { .. } => {
-                env.oracle.fail(format!("{effect:?}: no reference crosses processes here yet"));
+            Effect::Want { owner, object } => self.relay(env, owner, Peer::Want { object }),
+            Effect::Have { to, object, value } => self.answer_want(env, to, object, &value),
+            Effect::Borrowed { owner, object, borrower, count } => {
+                let borrower = if count < 0 { self.pid.1 } else { borrower };
+                self.lend(env, owner, object, borrower, count);
             }
         }
     }
@@ -237,14 +271,19 @@ impl Process {
     fn push(&mut self, env: &mut Env, key: TaskKey, worker: ProcId) {
         let Some(task) = self.owner.task(key) else { return };
         let value = |dep: &Slot| match self.owner.object(*dep).and_then(|object| object.value.as_ref()) {
-            Some(Value::Inline(bytes)) => u64::from_le_bytes((**bytes).try_into().expect("eight bytes")),
-            Some(Value::Stored { .. } | Value::Failed(_)) | None => u64::MAX,
+            Some(Value::Inline(bytes)) => Number::from_bytes(bytes),
+            Some(Value::Stored { .. } | Value::Failed(_)) | None => Number { number: u64::MAX, refs: Vec::new() },
         };
-        let args = task.spec.deps.iter().map(value).collect();
+        let values: Vec<Number> = task.spec.deps.iter().map(value).collect();
+        let args = values.iter().map(|value| value.number).collect();
+        let names = task.spec.contains.clone();
         let plan = PlanId::from_le_bytes(task.spec.payload[..].try_into().expect("a plan's number"));
         let ticket = env.new_claim();
         let is_on_actor = task.spec.target != Target::Pool;
-        let call = Call { caller: self.pid.1, key, id: task.spec.id, plan, ticket, is_on_actor, args };
+        let id = task.spec.id;
+        let mut refs: Vec<Ref> = names.into_iter().filter_map(|slot| self.escape(env, slot)).collect();
+        refs.extend(values.into_iter().flat_map(|value| value.refs));
+        let call = Call { caller: self.pid.1, key, id, plan, ticket, is_on_actor, args, refs };
         self.owner.on_pushed(key, ticket);
         env.frame(self.pid, (self.pid.0, worker), Frame::Call(call));
     }

@@ -17,6 +17,21 @@ pub(crate) struct Plan {
     pub(crate) children: Vec<PlanId>,
     pub(crate) ending: Ending,
     pub(crate) template: Arc<Template>,
+    /// What it does with the references it is given.
+    pub(crate) with_refs: RefUse,
+}
+
+/// What a task does with the references in its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RefUse {
+    /// Waits for their values.
+    pub(crate) reads: bool,
+    /// Passes them on to the tasks that it submits.
+    pub(crate) forwards: bool,
+    /// Keeps them for so long after its end; zero: not at all.
+    pub(crate) keeps_us: u64,
+    /// Its value names them.
+    pub(crate) returns: bool,
 }
 
 /// How a task ends.
@@ -84,7 +99,12 @@ impl Plans {
             calls_max: 0,
         };
         let us = if rng.chance(50) { rng.between(1_000, 100_000) } else { rng.between(1, 1_000) };
-        self.0.push(Plan { us, children, ending, template: Arc::new(template) });
+        // What waits must hold nothing but cores: see above.
+        let may_wait = template.need.to_hold.amount("licence") == Quantity::ZERO;
+        let (reads, forwards) = (rng.chance(300) && may_wait, rng.chance(700) && may_wait);
+        let keeps_us = if rng.chance(300) { rng.between(1, 100_000) } else { 0 };
+        let with_refs = RefUse { reads, forwards, keeps_us, returns: rng.chance(300) };
+        self.0.push(Plan { us, children, ending, template: Arc::new(template), with_refs });
         PlanId::try_from(self.0.len() - 1).expect("few plans")
     }
 }

@@ -8,7 +8,8 @@ use owner::{Slot, Target, Value};
 use crate::env::{Claim, Env};
 use crate::network::{Item, Pid};
 use crate::oracle::Task;
-use crate::process::{Call, Frame, Process, Role, ToNode};
+use crate::process::{Call, Frame, Inputs, Process, Role, ToNode};
+use crate::refs::Number;
 use crate::work::{Ending, value_of};
 
 #[derive(Default)]
@@ -25,7 +26,7 @@ enum Duty {
     #[default]
     Nothing,
     Builds(ActorId),
-    /// Waits for the tasks that the call submitted.
+    /// Waits for the tasks that the call submitted, and for what it reads.
     Waits(Run, Vec<Slot>),
     Computes(Run),
 }
@@ -36,6 +37,8 @@ struct Run {
     attempt: u32,
     /// Values of its children, or that one of them has none.
     children: Result<Vec<u64>, Failure>,
+    /// The references that came with it.
+    refs: Vec<Slot>,
 }
 
 impl Worker {
@@ -92,9 +95,8 @@ impl Process {
         let Some(worker) = self.worker() else { return };
         match &worker.duty {
             Duty::Computes(run) if run.call.caller == caller && run.call.key == key => {
-                let call = run.call.clone();
-                worker.duty = Duty::Nothing;
-                self.answer(env, &call, Err(Failure::Cancelled));
+                let Duty::Computes(run) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
+                self.answer(env, &run.call, run.refs, Err(Failure::Cancelled));
             }
             // What waits is interrupted too in the real world; here it runs on, which is allowed.
             _ => {}
@@ -121,20 +123,28 @@ impl Process {
                 continue;
             }
             let attempt = env.oracle.started(task_of(pid.0, &call), pid);
-            return self.start(env, Run { call, attempt, children: Ok(Vec::new()) });
+            let refs = call.refs.iter().map(|reference| self.borrow_for_call(env, reference)).collect();
+            return self.start(env, Run { call, attempt, children: Ok(Vec::new()), refs });
         }
     }
 
     fn start(&mut self, env: &mut Env, run: Run) {
-        let plans = env.plans.get(run.call.plan).children.clone();
-        let us = env.plans.get(run.call.plan).us;
-        if plans.is_empty() {
+        let plan = env.plans.get(run.call.plan);
+        let (plans, us, with_refs) = (plan.children.clone(), plan.us, plan.with_refs);
+        let is_reading = with_refs.reads && !run.refs.is_empty();
+        if plans.is_empty() && !is_reading {
             self.worker().expect("only workers run").duty = Duty::Computes(run);
             return self.compute(env, us);
         }
         let id = run.call.id;
-        let children = (0..).zip(plans).map(|(index, plan)| self.submit(env, id.child(index), plan, Target::Pool, &[]));
+        let names: &[Slot] = if with_refs.forwards { &run.refs } else { &[] };
+        let inputs = Inputs { deps: &[], names };
+        let children =
+            (0..).zip(plans).map(|(index, plan)| self.submit(env, id.child(index), plan, Target::Pool, inputs));
         let children = children.collect();
+        if is_reading {
+            run.refs.iter().for_each(|slot| self.owner.on_needed(*slot, &mut self.effects));
+        }
         let pid = self.pid;
         let worker = self.worker().expect("only workers run");
         worker.duty = Duty::Waits(run, children);
@@ -149,13 +159,17 @@ impl Process {
     /// Runs on once all children have ended.
     pub(crate) fn look_at_children(&mut self, env: &mut Env) {
         let Role::Worker(worker) = &mut self.role else { return };
-        let Duty::Waits(_, children) = &worker.duty else { return };
+        let Duty::Waits(run, children) = &worker.duty else { return };
         let value = |slot: &Slot| self.owner.object(*slot).and_then(|object| object.value.as_ref());
-        if children.iter().any(|child| value(child).is_none()) {
+        let reads: &[Slot] = if env.plans.get(run.call.plan).with_refs.reads { &run.refs } else { &[] };
+        if children.iter().chain(reads).any(|slot| value(slot).is_none()) {
             return;
         }
+        for (slot, reference) in reads.iter().zip(&run.call.refs) {
+            env.oracle.read(self.pid, reference.id, value(slot).expect("seen above"));
+        }
         let values = children.iter().map(|child| match value(child) {
-            Some(Value::Inline(bytes)) => Ok(u64::from_le_bytes((**bytes).try_into().expect("eight bytes"))),
+            Some(Value::Inline(bytes)) => Ok(Number::from_bytes(bytes).number),
             _ => Err(Failure::Raised([2].into())),
         });
         let values = values.collect();
@@ -196,34 +210,59 @@ impl Process {
     }
 
     fn finish_run(&mut self, env: &mut Env, run: Run) {
-        let Run { call, attempt, children } = run;
+        let Run { call, attempt, children, refs } = run;
         let answer = match (env.plans.get(call.plan).ending, children) {
-            (Ending::CrashesFirst(count), _) if attempt <= count => return self.crash(env, call, attempt),
+            (Ending::CrashesFirst(count), _) if attempt <= count => return self.crash(env, call, attempt, refs),
             (Ending::Leaves, _) => {
                 env.tell_node(self.pid, ToNode::Leaving);
-                return self.crash(env, call, attempt);
+                return self.crash(env, call, attempt, refs);
             }
             (Ending::Raises, _) => Err(Failure::Raised([1].into())),
             (Ending::RaisesFirst(count), _) if attempt <= count => Err(Failure::Retryable([attempt as u8].into())),
             (_, Err(failure)) => Err(failure),
             (_, Ok(children)) => {
                 let inputs: Vec<u64> = call.args.iter().copied().chain(children).collect();
-                Ok(value_of(call.plan, &inputs))
+                let returned = if env.plans.get(call.plan).with_refs.returns { call.refs.clone() } else { Vec::new() };
+                Ok(Number { number: value_of(call.plan, &inputs), refs: returned })
             }
         };
-        self.answer(env, &call, answer);
+        self.answer(env, &call, refs, answer);
     }
 
     /// The process ends in the middle of the call.
-    fn crash(&mut self, env: &mut Env, call: Call, attempt: u32) {
-        self.worker().expect("only workers run").duty = Duty::Computes(Run { call, attempt, children: Ok(Vec::new()) });
+    fn crash(&mut self, env: &mut Env, call: Call, attempt: u32, refs: Vec<Slot>) {
+        let run = Run { call, attempt, children: Ok(Vec::new()), refs };
+        self.worker().expect("only workers run").duty = Duty::Computes(run);
         self.end(env, WorkerExit::Code(1));
     }
 
-    fn answer(&mut self, env: &mut Env, call: &Call, answer: Result<u64, Failure>) {
+    /// As the real body: shares for what the value names, then what is kept, then the reply.
+    fn answer(&mut self, env: &mut Env, call: &Call, refs: Vec<Slot>, answer: Result<Number, Failure>) {
         env.oracle.answered(task_of(self.pid.0, call), &answer);
-        env.frame(self.pid, (self.pid.0, call.caller), Frame::Reply { key: call.key, answer });
+        if let Ok(number) = &answer {
+            self.register_shares(env, &number.refs, call.caller);
+        }
+        let keeps_us = env.plans.get(call.plan).with_refs.keeps_us;
+        for slot in &refs {
+            if keeps_us > 0 {
+                env.later(keeps_us, Item::LetGo { process: self.pid, slot: *slot });
+            } else {
+                self.owner.on_handle_dropped(*slot, &mut self.effects);
+            }
+        }
+        let mut kept = Vec::new();
+        for slot in refs {
+            kept.extend(self.owner.on_call_ends(slot, self.pid.1, &mut self.effects));
+        }
+        env.frame(self.pid, (self.pid.0, call.caller), Frame::Reply { key: call.key, answer, kept });
+        // What was let go is gone before its place is given to another.
+        self.apply(env);
         self.start_next(env);
+    }
+
+    pub(crate) fn on_let_go(&mut self, env: &mut Env, slot: Slot) {
+        self.owner.on_handle_dropped(slot, &mut self.effects);
+        self.apply(env);
     }
 }
 

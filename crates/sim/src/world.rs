@@ -126,6 +126,7 @@ impl World {
             }
             if self.events.is_multiple_of(CHECK_EVERY) {
                 self.check_brains();
+                self.check_borrowed()?;
             }
             if self.events > EVENTS_MAX {
                 return Err(format!("SIM-5: {EVENTS_MAX} events without an end"));
@@ -178,6 +179,11 @@ impl World {
                     process.on_computed(env, serial);
                 }
             }
+            Item::LetGo { process, slot } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_let_go(env, slot);
+                }
+            }
             Item::Step { process } => {
                 if let Some(process) = self.procs.get_mut(&process) {
                     process.on_step(env);
@@ -222,6 +228,23 @@ impl World {
         }
     }
 
+    /// SIM-8: what somebody holds is there.
+    fn check_borrowed(&self) -> Result<(), String> {
+        for process in self.procs.values() {
+            for (_, object) in process.owner.objects() {
+                let Some(owner) = object.owner.and_then(|owner| self.procs.get(&(process.pid.0, owner))) else {
+                    continue;
+                };
+                let is_gone = owner.owner.slot_of(&object.id).is_none();
+                if is_gone && object.value.is_none() && !self.env.oracle.is_excused(&object.id) {
+                    let (holder, owner) = (process.pid.1, owner.pid.1);
+                    return Err(format!("SIM-8: {holder} holds {}, which {owner} has freed: {object:?}", object.id));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// SIM-6: nobody holds anything, except for detached actors.
     fn check_rest(&self) -> Result<(), String> {
         let unended = self.env.oracle.unended(|pid| self.procs.contains_key(&pid));
@@ -231,7 +254,8 @@ impl World {
         for process in self.procs.values() {
             let (tasks, objects) = (process.owner.tasks_pending(), process.owner.objects_kept());
             if (tasks, objects) != (0, 0) {
-                return Err(format!("SIM-6: {:?} keeps {tasks} tasks and {objects} objects", process.pid));
+                let kept: Vec<_> = process.owner.objects().collect();
+                return Err(format!("SIM-6: {:?} keeps {tasks} tasks and {objects} objects: {kept:?}", process.pid));
             }
         }
         self.check_brains();

@@ -161,6 +161,10 @@ def test_A8d_exit_actor_works_in_a_constructor(kind, is_caught, tmp_path, ends):
             return "answer"
 
     class LeavesAsync(Leaves):
+        async def __init__(self, file):
+            super().__init__(file)
+            await asyncio.sleep(0.05)
+
         async def method(self):
             return "answer"
 

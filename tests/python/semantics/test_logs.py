@@ -1,7 +1,7 @@
 """What workers print appears on the driver's terminal (L4)."""
 
+import os
 import re
-import subprocess
 
 import pytest
 
@@ -246,8 +246,8 @@ for number in range(50):
     ray.get(speak.remote("x" * 1000))
 sys.stderr.write("went on\\n")
 """
-    driver = drivers.start(code, stdout=subprocess.PIPE)
-    driver.process.stdout.close()
-    driver.process.stdout = None
-    _, err = driver.process.communicate(timeout=40)
-    assert "went on" in err
+    read, write = os.pipe()
+    driver = drivers.start(code, stdout=write)
+    os.close(write)
+    os.close(read)
+    assert "went on" in driver.end()[2]

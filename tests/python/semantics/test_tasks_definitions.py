@@ -219,3 +219,19 @@ def test_decoration_needs_something_to_decorate():
         ray.remote(num_cpus=1)(3)
     with pytest.raises(ValueError, match="num_cpu"):
         ray.remote(num_cpu=1)(lambda: None)
+
+
+def test_decoration_twice_is_refused():
+    @ray.remote
+    def function():
+        return None
+
+    @ray.remote
+    class Actor:
+        pass
+
+    for decorated in (function, Actor):
+        with pytest.raises(TypeError, match="either a function or to a class"):
+            ray.remote(decorated)
+        with pytest.raises(TypeError, match="either a function or to a class"):
+            ray.remote(num_cpus=1)(decorated)

@@ -73,6 +73,13 @@ class TestThreads:
                 break
         assert {"1", "2"} in seen.values(), "one worker served both"
 
+    def test_T11b_the_first_call_of_a_lease_finds_what_the_lease_gives(self, here):
+        # What a lease gives comes through the node, its first call straight from the driver: the call came first at times.
+        here(num_cpus=4)
+        task = ray.remote(lambda: os.environ["OMP_NUM_THREADS"])
+        one, four = task.options(num_cpus=1), task.options(num_cpus=4)
+        assert [ray.get([one.remote(), four.remote()]) for _ in range(500)] == [["1", "4"]] * 500
+
     def test_T11c_a_value_from_the_environment_is_kept(self, plain_environ, no_session):
         plain_environ.setenv("OMP_NUM_THREADS", "7")
         ray.init(num_cpus=2)

@@ -47,6 +47,20 @@ fn calls_on_an_unordered_actor_overtake_one_that_waits() {
 }
 
 #[test]
+fn as_many_calls_are_sent_as_the_actor_runs_at_once_and_some_ahead() {
+    let sent = |concurrency: usize| {
+        let mut process = Process::new();
+        process.owner.on_handle_made(ACTOR, concurrency == 1);
+        process.owner.on_concurrency_known(ACTOR, concurrency);
+        process.news(0, ActorNews::Alive(W1));
+        (0..600).filter(|_| !process.submit(call()).effects.is_empty()).count()
+    };
+    let ahead = sent(1) - 1;
+    assert!(ahead < 500, "the rest is kept here, where it can be taken back");
+    assert_eq!(sent(300), 300 + ahead);
+}
+
+#[test]
 fn a_call_whose_argument_fails_ends_and_lets_the_next_pass() {
     let mut process = Process::calling();
     let made = process.submit(task());

@@ -4,7 +4,7 @@ use model::{Failure, ObjectId, ProcId};
 use smallvec::{SmallVec, smallvec};
 
 use super::story::{Process, W1, W2, failed, freed, give_lease_back, push, request, resolved, task, value, worker};
-use crate::{Effect, Slot, Value};
+use crate::{Effect, Kept, Slot, Value};
 
 const OTHER: ProcId = worker(9);
 
@@ -64,14 +64,15 @@ fn own_2_a_share_given_back_before_it_was_counted_frees_nothing_early() {
     assert_eq!(shares(&mut process, id, W1, -1), [freed(slot)]);
 }
 
+/// They were waited for, in vain if whoever was to tell of them had died: the object was kept as long as its borrower lived.
 #[test]
-fn shares_below_zero_are_waited_for() {
+fn shares_below_zero_hold_nothing() {
     let mut process = Process::new();
     let (slot, id) = escaped(&mut process);
     shares(&mut process, id, W1, -1);
-    assert_eq!(process.dropped(slot), []);
-    assert_eq!(shares(&mut process, id, W1, 1), [freed(slot)]);
+    assert_eq!(process.dropped(slot), [freed(slot)]);
     assert_eq!(shares(&mut process, id, W1, 1), [], "of what is gone");
+    assert_eq!(process.owner.objects_kept(), 0);
 }
 
 #[test]
@@ -101,6 +102,39 @@ fn the_owner_is_told_of_a_worker_that_keeps_what_we_borrowed() {
     let (_, id) = borrowed(&mut process, 1);
     let effects = process.when(|owner, _, out| owner.on_kept_by(&id, Some(OTHER), W1, out));
     assert_eq!(effects, [Effect::Borrowed { owner: OTHER, object: id, borrower: W1, count: 1 }]);
+}
+
+/// The caller lets go when it has the reply, which is quicker than word to the owner by way of the node: the object was gone.
+#[test]
+fn own_2_who_keeps_what_a_running_call_passed_on_is_told_of_by_its_reply() {
+    let mut process = Process::new();
+    let (slot, id) = borrowed(&mut process, 0);
+    process.owner.on_call_begins(slot);
+    let passed_on = process.submit(task().names(slot));
+    process.granted(0, W1);
+    assert_eq!(process.when(|owner, _, out| owner.on_kept_by(&id, Some(OTHER), W1, out)), [], "not now");
+    process.replied(&passed_on, W1, value(1));
+    assert_eq!(process.dropped(slot), [], "the call still runs");
+    let mut kept = SmallVec::new();
+    let effects = process.when(|owner, _, out| kept = owner.on_call_ends(slot, W2, out));
+    assert_eq!(kept[..], [Kept { id, owner: OTHER, borrower: W1 }]);
+    assert_eq!(effects, [freed(slot)], "we do not keep it");
+}
+
+#[test]
+fn what_is_used_beyond_its_call_is_kept() {
+    let mut process = Process::new();
+    let (slot, id) = borrowed(&mut process, 0);
+    process.owner.on_call_begins(slot);
+    let passed_on = process.submit(task().names(slot));
+    process.dropped(slot);
+    let mut kept = SmallVec::new();
+    process.when(|owner, _, out| kept = owner.on_call_ends(slot, W2, out));
+    assert_eq!(kept[..], [Kept { id, owner: OTHER, borrower: W2 }], "a task of ours uses it");
+    process.granted(0, W1);
+    let told = process.when(|owner, _, out| owner.on_kept_by(&id, Some(OTHER), W1, out));
+    assert_eq!(told, [Effect::Borrowed { owner: OTHER, object: id, borrower: W1, count: 1 }], "before we let go");
+    assert_eq!(process.replied(&passed_on, W1, value(1)), [resolved(&passed_on), let_go(id, -1), freed(slot)]);
 }
 
 #[test]

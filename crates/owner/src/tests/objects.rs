@@ -130,6 +130,21 @@ fn an_actor_lives_as_long_as_a_handle_or_a_call_on_it() {
 }
 
 #[test]
+fn a_call_through_a_counted_handle_keeps_its_actor_until_it_ends() {
+    let mut process = Process::new();
+    let id = ObjectId::of(process.next_id(), 0);
+    let life = process.owner.on_actor_made(id, ACTOR);
+    let a = process.submit(call());
+    process.owner.on_call_holds(a.key, life);
+    assert_eq!(process.dropped(life), [], "the handle is gone before the actor is there");
+    assert_eq!(process.news(0, ActorNews::Alive(W1)), [push(&a, W1)]);
+    let effects = process.replied(&a, W1, value(1));
+    assert_eq!(effects, [resolved(&a), Effect::ActorUnreachable(ACTOR), freed(life)]);
+    process.owner.on_call_holds(a.key, life);
+    process.owner.check_invariants();
+}
+
+#[test]
 fn an_actor_keeps_what_its_constructor_was_given() {
     let mut process = Process::new();
     let (id, argument) = (ObjectId::of(process.next_id(), 0), process.put(&[]));

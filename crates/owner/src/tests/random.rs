@@ -60,6 +60,12 @@ pub(super) enum Move {
     },
     BorrowAgain(usize),
     Keep(usize),
+    CallBegins(usize),
+    CallEnds(usize),
+    KeptBy {
+        object: usize,
+        by: usize,
+    },
     Need(usize),
     Have {
         object: usize,
@@ -115,6 +121,9 @@ fn moves() -> impl Strategy<Value = Move> {
         3 => (PICK, 0..2_i32).prop_map(|(owner, shares)| Move::Borrow { owner, shares }),
         1 => PICK.prop_map(Move::BorrowAgain),
         1 => PICK.prop_map(Move::Keep),
+        3 => PICK.prop_map(Move::CallBegins),
+        3 => PICK.prop_map(Move::CallEnds),
+        2 => (PICK, PICK).prop_map(|(object, by)| Move::KeptBy { object, by }),
         2 => PICK.prop_map(Move::Need),
         4 => (PICK, picks()).prop_map(|(object, names)| Move::Have { object, names }),
         1 => PICK.prop_map(Move::OwnerGone),
@@ -140,7 +149,7 @@ fn moves() -> impl Strategy<Value = Move> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn own_1_to_5_hold_and_nothing_is_left(plays in prop::collection::vec(moves(), 1..250)) {

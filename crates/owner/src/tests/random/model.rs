@@ -16,6 +16,8 @@ pub(super) struct Held {
     pub(super) handles: u32,
     pub(super) borrowers: BTreeMap<ProcId, i32>,
     pub(super) shares: i32,
+    pub(super) guests: u32,
+    pub(super) lent: Vec<ProcId>,
     pub(super) names: Vec<Slot>,
     pub(super) maker: Option<TaskKey>,
     pub(super) is_there: bool,
@@ -99,9 +101,14 @@ impl Model {
 
     fn is_held(&self, slot: Slot) -> bool {
         let object = &self.objects[&slot];
-        object.handles > 0
+        self.is_used(slot)
             || object.maker.is_some()
-            || object.borrowers.values().any(|count| *count != 0)
+            || object.guests > 0
+            || object.borrowers.values().any(|count| *count > 0)
+    }
+
+    pub(super) fn is_used(&self, slot: Slot) -> bool {
+        self.objects[&slot].handles > 0
             || self.tasks.values().any(|task| task.uses.contains(&slot))
             || self.objects.values().any(|other| other.names.contains(&slot))
     }

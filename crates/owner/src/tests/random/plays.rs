@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{FunctionId, Need, ObjectId, Resources, TaskKey, Template, WorkerExit};
+use model::{FunctionId, Need, ObjectId, ProcId, Resources, TaskKey, Template, WorkerExit};
 use smallvec::SmallVec;
 
 use super::Move;
@@ -152,8 +152,29 @@ impl World {
             }
             Move::Keep(number) => {
                 if let Some(slot) = self.foreign(number) {
-                    self.model.objects.get_mut(&slot).expect("picked").shares += 1;
-                    assert!(self.owner.on_keep(slot).is_some());
+                    let is_used = self.model.is_used(slot);
+                    self.model.objects.get_mut(&slot).expect("picked").shares += i32::from(is_used);
+                    assert_eq!(self.owner.on_keep(slot).is_some(), is_used);
+                }
+            }
+            Move::CallBegins(number) => {
+                if let Some(slot) = self.foreign(number) {
+                    let held = self.model.objects.get_mut(&slot).expect("picked");
+                    (held.handles, held.guests) = (held.handles + 1, held.guests + 1);
+                    let (id, owner) = (held.id.expect("every object has one"), held.owner);
+                    assert_eq!(self.owner.on_borrowed(id, owner, 0), slot);
+                    self.owner.on_call_begins(slot);
+                }
+            }
+            Move::CallEnds(number) => self.call_ends(number),
+            Move::KeptBy { object, by } => {
+                if let Some(slot) = self.foreign(object) {
+                    let held = self.model.objects.get_mut(&slot).expect("picked");
+                    if held.guests > 0 {
+                        held.lent.push(stranger(by));
+                    }
+                    let (id, owner) = (held.id.expect("every object has one"), held.owner);
+                    self.step(|owners, _, out| owners.on_kept_by(&id, owner, stranger(by), out));
                 }
             }
             Move::Need(number) => {
@@ -171,6 +192,20 @@ impl World {
                 self.step(|owner, now, out| owner.on_tick(now, out));
             }
         }
+    }
+
+    /// OWN-2: whoever called is told of everyone who keeps what came with the call.
+    pub(super) fn call_ends(&mut self, number: usize) {
+        let guests = self.model.objects.iter().filter(|(_, held)| held.guests > 0);
+        let Some(slot) = pick(guests.map(|(slot, _)| *slot), number) else { return };
+        let (is_used, me) = (self.model.is_used(slot), ProcId { slot: 800, epoch: 0 });
+        let held = self.model.objects.get_mut(&slot).expect("picked");
+        held.guests -= 1;
+        held.shares += i32::from(is_used);
+        let told: Vec<ProcId> = is_used.then_some(me).into_iter().chain(std::mem::take(&mut held.lent)).collect();
+        let mut kept = Vec::new();
+        self.step(|owner, _, out| kept.extend(owner.on_call_ends(slot, me, out).into_iter().map(|kept| kept.borrower)));
+        assert_eq!(kept, told);
     }
 
     fn submit(

@@ -334,7 +334,9 @@ impl World {
                 }
                 Effect::Borrowed { owner, object, count, .. } => {
                     let held = self.by_id(object);
-                    assert_eq!((held.owner, held.shares), (Some(owner), -count), "shares are lost");
+                    let (is_lent, shares) = (count > 0, held.shares);
+                    assert_eq!(held.owner, Some(owner));
+                    assert!(if is_lent { held.guests == 0 } else { shares == -count }, "{shares} shares, {count}");
                 }
                 Effect::ActorUnreachable(actor) => {
                     assert!(self.model.objects.values().any(|held| held.actor == Some(actor)));
@@ -389,6 +391,9 @@ impl World {
         assert_eq!(self.owner.tasks_pending(), 0, "OWN-1: something never ends");
         while let Some(slot) = self.model.objects.iter().find(|(_, held)| held.handles > 0).map(|(slot, _)| *slot) {
             self.drop_handle(slot);
+        }
+        while self.model.objects.values().any(|held| held.guests > 0) {
+            self.call_ends(0);
         }
         (0..3).for_each(|number| self.process_gone(stranger(number)));
         self.play(Move::Wait(1_000));

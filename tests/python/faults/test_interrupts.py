@@ -1,0 +1,208 @@
+"""Ctrl-C, and what a notebook does: an event loop that runs already, cells that are interrupted, classes that are defined again."""
+
+import asyncio
+import os
+import re
+import signal
+import threading
+import time
+
+import pytest
+
+import eagleray as ray
+
+BLOCKING = {
+    "get": "ray.get(ref)",
+    "get a list": "ray.get([ref, ref])",
+    "wait": "ray.wait([ref])",
+    "get with a timeout": "ray.get(ref, timeout=500)",
+    "get of an actor that never comes": "ray.get(Actor.options(num_gpus=99).remote().pid.remote())",
+}
+
+
+@pytest.mark.parametrize("call", BLOCKING.values(), ids=BLOCKING.keys())
+def test_ctrl_c_ends_a_blocked_call_at_once(drivers, call):
+    code = f"""
+    ray.init(num_cpus=1)
+    @ray.remote
+    def sleep():
+        time.sleep(600)
+    @ray.remote
+    def works():
+        return 1
+    @ray.remote(num_cpus=0)
+    class Actor:
+        def pid(self):
+            return os.getpid()
+    actor = Actor.remote()
+    ray.get(actor.pid.remote())
+    ref = sleep.remote()
+    print("ready")
+    try:
+        {call}
+    except KeyboardInterrupt:
+        print("interrupted", time.monotonic())
+    # The session lives on.
+    print("pid", ray.get(actor.pid.remote()))
+    ray.cancel(ref)
+    print("works", ray.get(works.remote()))
+    """
+    driver = drivers.start(code)
+    driver.hear_until("ready")
+    time.sleep(0.5)
+    sent = time.monotonic()
+    driver.kill(signal.SIGINT)
+    interrupted = float(driver.hear_until("interrupted"))
+    # A tenth of a second is the promise.
+    assert interrupted - sent < 1.0
+    code, out, err = driver.end()
+    assert code == 0, err
+    assert "works 1" in out
+
+
+def test_ctrl_c_that_nobody_catches_ends_the_driver_and_all_it_started(drivers, leaks):
+    code = """
+    ray.init(num_cpus=2)
+    @ray.remote
+    def sleep():
+        time.sleep(600)
+    refs = [sleep.remote() for _ in range(2)]
+    print("session", ray.get_runtime_context().get_session_name())
+    ray.get(refs)
+    """
+    driver = drivers.start(code)
+    session = drivers.folder / driver.hear_until("session")
+    time.sleep(0.3)
+    everyone = [process.pid for process in leaks.descendants(driver.pid)]
+    assert everyone
+    driver.kill(signal.SIGINT)
+    code, _, err = driver.end()
+    assert code == -signal.SIGINT
+    assert "KeyboardInterrupt" in err
+    leaks.check(everyone, session)
+
+
+def test_ctrl_c_on_the_terminal_does_not_reach_the_workers(drivers):
+    # A terminal sends it to everyone in the foreground group.
+    code = """
+    ray.init(num_cpus=1)
+    @ray.remote(num_cpus=0)
+    class Actor:
+        def pid(self):
+            return os.getpid()
+    actor = Actor.remote()
+    pid = ray.get(actor.pid.remote())
+    try:
+        print("ready")
+        time.sleep(600)
+    except KeyboardInterrupt:
+        pass
+    print("same", ray.get(actor.pid.remote()) == pid)
+    """
+    driver = drivers.start(code, start_new_session=True)
+    driver.hear_until("ready")
+    time.sleep(0.2)
+    os.killpg(driver.pid, signal.SIGINT)
+    code, out, err = driver.end()
+    assert code == 0, err
+    assert "same True" in out
+
+
+def test_signal_handler_of_the_users_own_runs_while_get_blocks(ray_session, tmp_path):
+    gate = tmp_path / "gate"
+
+    @ray.remote
+    def hold():
+        while not gate.exists():
+            time.sleep(0.01)
+        return "done"
+
+    seen = []
+
+    def handler(number, _frame):
+        seen.append(number)
+        gate.touch()
+
+    old = signal.signal(signal.SIGUSR1, handler)
+    try:
+        ref = hold.remote()
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        assert ray.get(ref, timeout=40) == "done"
+        assert seen == [signal.SIGUSR1]
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+
+
+@ray.remote
+def double(value):
+    time.sleep(0.05)
+    return 2 * value
+
+
+async def test_get_and_wait_work_inside_a_running_loop(ray_session):
+    # What a notebook's cell is: code on a thread whose loop already runs.
+    assert ray.get(double.remote(4)) == 8
+    refs = [double.remote(number) for number in range(4)]
+    ready, waiting = ray.wait(refs, num_returns=4)
+    assert len(ready) == 4
+    assert not waiting
+    assert await refs[0] == 0
+    assert await asyncio.gather(*refs) == [0, 2, 4, 6]
+
+
+async def test_loop_goes_on_while_a_ref_is_awaited(ray_session):
+    ticks = 0
+
+    async def tick():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.005)
+
+    ticking = asyncio.ensure_future(tick())
+    assert await double.remote(5) == 10
+    ticking.cancel()
+    assert ticks >= 2
+
+
+async def test_get_in_a_thread_of_the_loop_leaves_the_loop_free(ray_session):
+    loop = asyncio.get_running_loop()
+    value, _ = await asyncio.gather(loop.run_in_executor(None, ray.get, double.remote(6)), asyncio.sleep(0.01))
+    assert value == 12
+
+
+def test_interrupted_cell_leaves_a_session_that_works(drivers):
+    # A kernel runs cell after cell; the interrupt of one ends that cell only.
+    code = r"""
+    import asyncio, traceback
+    cells = [
+        "ray.init(num_cpus=2)\n@ray.remote\ndef slow(seconds):\n    time.sleep(seconds)\n    return seconds",
+        "@ray.remote\nclass Counter:\n    def __init__(self):\n        self.count = 0\n"
+        "    def add(self):\n        self.count += 1\n        return self.count\ncounter = Counter.remote()",
+        "print('count', ray.get(counter.add.remote()))",
+        "print('blocked')\nray.get(slow.remote(600))",
+        "print('count', ray.get(counter.add.remote()))",
+        # Defined again, with another body: new actors have it, the old one keeps what it has.
+        "@ray.remote\nclass Counter:\n    def add(self):\n        return 'new'\nanother = Counter.remote()",
+        "print('counts', ray.get(counter.add.remote()), ray.get(another.add.remote()))",
+        "@ray.remote\ndef slow(seconds):\n    return 'at once'",
+        "print('slow', ray.get(slow.remote(600)))",
+    ]
+    names = {"ray": ray, "time": time, "__name__": "__main__"}
+    async def kernel():
+        for cell in cells:
+            try:
+                exec(compile(cell, "<cell>", "exec"), names)
+            except KeyboardInterrupt:
+                print("interrupted")
+    # Whoever interrupts a kernel does not end its loop.
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(kernel())
+    """
+    driver = drivers.start(code)
+    driver.hear_until("blocked")
+    time.sleep(0.3)
+    driver.kill(signal.SIGINT)
+    code, out, err = driver.end()
+    assert code == 0, out + err
+    assert re.findall(r"interrupted|count.*|slow.*", out) == ["interrupted", "count 2", "counts 3 new", "slow at once"]

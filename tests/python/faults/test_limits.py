@@ -1,0 +1,172 @@
+"""No descriptors, no processes left: a clear error, or patience, and then things go on."""
+
+import os
+import resource
+import sys
+from pathlib import Path
+
+import cloudpickle
+import pytest
+
+import eagleray as ray
+
+WORKS = """
+@ray.remote
+def works(value=1):
+    return value
+@ray.remote(num_cpus=0)
+class Actor:
+    def pid(self):
+        return os.getpid()
+"""
+
+
+def limit(kind, value):
+    """For the child between fork and exec: the hard limit too, so that nobody raises it again."""
+
+    def set_limit():
+        resource.setrlimit(kind, (value, value))
+
+    return set_limit
+
+
+def test_many_actors_under_a_thousand_descriptors(drivers):
+    # Each actor costs the node a descriptor or two, not a handful.
+    code = f"""{WORKS}
+ray.init(num_cpus=2)
+actors = [Actor.remote() for _ in range(100)]
+print("pids", len(set(ray.get([actor.pid.remote() for actor in actors]))))
+"""
+    out, _ = drivers.run(code, preexec=limit(resource.RLIMIT_NOFILE, 256))
+    assert "pids 100" in out
+
+
+def test_full_descriptor_table_at_init_is_a_clear_error(drivers):
+    code = """
+    files = []
+    try:
+        while True:
+            files.append(open("/dev/null"))
+    except OSError:
+        del files[-2:]
+    try:
+        ray.init(num_cpus=1)
+    except (RuntimeError, OSError) as error:
+        told = str(error)
+    else:
+        told = "it worked"
+    files.clear()
+    print("told:", told)
+    # With descriptors free again it starts.
+    ray.init(num_cpus=1)
+    print("sum", ray.get(ray.remote(lambda: 1 + 1).remote()))
+    """
+    out, err = drivers.run(code, preexec=limit(resource.RLIMIT_NOFILE, 64))
+    assert "sum 2" in out, err
+    told = out.partition("told: ")[2].splitlines()[0]
+    assert "open files" in told or "descriptors" in told, out
+
+
+def test_full_descriptor_table_in_the_driver_delays_workers_and_loses_nothing(drivers):
+    # The node lives in the driver: while the driver's table is full no worker can be added. Those that are there go on.
+    code = f"""{WORKS}
+ray.init(num_cpus=1)
+assert ray.get(works.remote(1)) == 1
+files = []
+try:
+    while True:
+        files.append(open("/dev/null"))
+except OSError:
+    pass
+assert ray.get([works.remote(number) for number in range(50)]) == list(range(50))
+actors = [Actor.remote() for _ in range(3)]
+refs = [actor.pid.remote() for actor in actors]
+assert len(ray.wait(refs, num_returns=3, timeout=1.0)[0]) < 3
+files.clear()
+print("pids", len(set(ray.get(refs, timeout=30))))
+"""
+    out, err = drivers.run(code, preexec=limit(resource.RLIMIT_NOFILE, 128))
+    assert "pids 3" in out, err
+
+
+def test_full_descriptor_table_in_a_task_is_that_tasks_error(drivers):
+    code = f"""{WORKS}
+ray.init(num_cpus=1)
+@ray.remote(max_retries=0)
+def fill():
+    files = []
+    while True:
+        files.append(open("/dev/null"))
+try:
+    ray.get(fill.remote())
+except OSError as error:
+    assert isinstance(error, ray.exceptions.RayTaskError)
+    print("told:", error.errno)
+print("works", ray.get(works.remote(5)))
+"""
+    out, err = drivers.run(code, preexec=limit(resource.RLIMIT_NOFILE, 128))
+    assert "told: 24" in out, err
+    assert "works 5" in out
+
+
+def can_be_run_by_others(path):
+    """Whether any user may start this program."""
+    folders = [path, *path.parents]
+    return path.exists() and all(folder.stat().st_mode & 0o001 for folder in folders)
+
+
+@pytest.fixture
+def stranger():
+    """(user, interpreter): a user that has no other processes. Root itself has no limit."""
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    own = Path(sys.executable).resolve()
+    system = Path(f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
+    usable = [path for path in (own, system) if can_be_run_by_others(path)]
+    if not usable:
+        pytest.skip("no interpreter that another user could run")
+    return 54_321, usable[0]
+
+
+def as_user(user, processes):
+    def become():
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+        os.setgid(user)
+        os.setuid(user)
+
+    return become
+
+
+def test_full_process_table_delays_workers_and_says_so(drivers, stranger):
+    # The limit counts threads too: the driver's own, the zygote, and a few workers of three threads each fit.
+    user, python = stranger
+    os.chown(drivers.folder, user, user)
+    packages = [Path(module.__file__).parents[1] for module in (ray, cloudpickle)]
+    env = {"PYTHONPATH": os.pathsep.join(map(str, packages)), "HOME": drivers.folder}
+    code = f"""{WORKS}
+ray.init(num_cpus=1, _prestart=1)
+assert ray.get(works.remote(7)) == 7
+actors = [Actor.remote() for _ in range(40)]
+refs = [actor.pid.remote() for actor in actors]
+ready, waiting = ray.wait(refs, num_returns=40, timeout=4.0)
+print("waiting", 0 < len(waiting) < 40)
+# Those that are there work on.
+there = [actor for actor, ref in zip(actors, refs) if ref in ready]
+print("works", len(set(ray.get([actor.pid.remote() for actor in there]))) == len(there))
+# As some end, others take their place.
+for _ in range(60):
+    alive = [(actor, ref) for actor, ref in zip(actors, refs) if ray.wait([ref], timeout=0)[0]]
+    for actor, ref in alive:
+        ray.kill(actor)
+        actors.remove(actor)
+        refs.remove(ref)
+    if not refs:
+        break
+    ray.wait(refs, timeout=5.0)
+print("left", len(refs))
+"""
+    out, err = drivers.run(code, preexec=as_user(user, 30), env=env, python=python, timeout=55, cwd="/")
+    assert "waiting True" in out, out + err
+    assert "works True" in out
+    assert "left 0" in out, out + err
+    assert "could not be started" in err

@@ -1,0 +1,305 @@
+"""Sessions used wrongly: twice, too late, from inside, with another interpreter, or after the node is gone."""
+
+import os
+import socket
+import struct
+import threading
+import time
+
+import pytest
+
+import eagleray as ray
+from eagleray import _native
+from eagleray.exceptions import RayActorError, RayError, RaySystemError
+
+
+@ray.remote
+def works(value=1):
+    return value
+
+
+@ray.remote
+class Actor:
+    def works(self):
+        return 1
+
+
+def test_init_twice_says_what_to_do(ray_session):
+    with pytest.raises(RuntimeError, match=r"ignore_reinit_error=True.*ray\.shutdown\(\)"):
+        ray.init(num_cpus=1)
+    assert ray.init(ignore_reinit_error=True)["session_dir"] == ray_session["session_dir"]
+    assert ray.get(works.remote()) == 1
+
+
+def test_init_with_an_unknown_keyword_names_it(no_session):
+    with pytest.raises(RuntimeError, match="no_such_thing"):
+        ray.init(no_such_thing=1)
+    assert not ray.is_initialized()
+
+
+def test_failed_init_leaves_nothing_behind(no_session, leaks):
+    before = {process.pid for process in leaks.descendants(os.getpid())}
+    folder = os.environ["EAGLERAY_TMPDIR"]
+    folders = set(os.listdir(folder))
+    for wrong in ({"num_cpus": -1}, {"num_cpus": float("nan")}, {"resources": {"CPU": 1}}, {"object_store_memory": 5}):
+        with pytest.raises((ValueError, AssertionError, TypeError)):
+            ray.init(**wrong)
+        assert not ray.is_initialized()
+    assert {process.pid for process in leaks.descendants(os.getpid())} == before
+    assert set(os.listdir(folder)) == folders
+
+
+def test_shutdown_in_a_task_is_an_error_of_that_task(ray_session):
+    @ray.remote
+    def end():
+        ray.shutdown()
+
+    with pytest.raises(RuntimeError, match="only the driver"):
+        ray.get(end.remote())
+    assert ray.get(works.remote()) == 1
+
+
+def test_init_in_a_task_is_an_error_unless_it_may_be_ignored(ray_session):
+    @ray.remote
+    def start():
+        with pytest.raises(RuntimeError, match="ignore_reinit_error"):
+            ray.init(num_cpus=1)
+        return ray.init(ignore_reinit_error=True)["session_dir"]
+
+    assert ray.get(start.remote()) == ray_session["session_dir"]
+    assert ray.get(works.remote()) == 1
+
+
+def test_use_after_shutdown_says_so_where_nothing_starts_by_itself(drivers):
+    code = """
+    @ray.remote
+    def works():
+        return 1
+    @ray.remote
+    class Actor:
+        def works(self):
+            return 1
+    ray.init(num_cpus=1)
+    ref, actor = works.remote(), Actor.remote()
+    assert ray.get([ref, actor.works.remote()]) == [1, 1]
+    ray.shutdown()
+    calls = {
+        "get": lambda: ray.get(ref), "put": lambda: ray.put(1), "wait": lambda: ray.wait([ref]),
+        "task": lambda: works.remote(), "actor": lambda: Actor.remote(), "method": lambda: actor.works.remote(),
+        "kill": lambda: ray.kill(actor), "cancel": lambda: ray.cancel(ref), "resources": ray.cluster_resources,
+        "nodes": ray.nodes, "context": ray.get_runtime_context, "find": lambda: ray.get_actor("x"),
+    }
+    for name, call in calls.items():
+        try:
+            call()
+            print("worked", name)
+        except (ray.exceptions.RayError, ValueError) as error:
+            print("told", name, type(error).__name__, error)
+    assert not ray.is_initialized()
+    """
+    out, err = drivers.run(code, env={"RAY_ENABLE_AUTO_CONNECT": 0})
+    told = dict(line.split()[1:3] for line in out.splitlines() if line.startswith("told"))
+    assert "worked" not in out, out + err
+    assert len(told) == 12
+    assert out.count("Ray has not been started yet.") >= 8
+
+
+def test_use_after_shutdown_starts_a_new_session_by_default(no_session):
+    ray.init(num_cpus=1)
+    first = ray.get_runtime_context().get_node_id()
+    actor = Actor.remote()
+    ray.get(actor.works.remote())
+    ray.shutdown()
+    assert ray.get(works.remote()) == 1
+    assert ray.get_runtime_context().get_node_id() != first
+    with pytest.raises(RayActorError, match="different cluster"):
+        actor.works.remote()
+
+
+def test_shutdown_while_threads_wait_fails_their_waits(no_session):
+    ray.init(num_cpus=1)
+
+    @ray.remote
+    def sleep():
+        time.sleep(600)
+
+    ref = sleep.remote()
+    errors = []
+
+    def wait():
+        try:
+            ray.get(ref)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=wait) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    ray.shutdown()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    assert len(errors) == 3
+    assert all(isinstance(error, RayError) for error in errors), errors
+
+
+def test_shutdown_while_other_threads_submit_ends(no_session):
+    ray.init(num_cpus=2)
+    stop = threading.Event()
+    unexpected = []
+
+    def submit():
+        while not stop.is_set():
+            try:
+                ray.get(works.remote())
+            except (RayError, ValueError):
+                if not ray.is_initialized():
+                    return
+            except BaseException as error:
+                unexpected.append(error)
+                return
+
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
+    from eagleray._session import SESSION
+
+    SESSION.auto_init_off = True
+    try:
+        threads = [threading.Thread(target=submit) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        ray.shutdown()
+        stop.set()
+        for thread in threads:
+            thread.join(20)
+            assert not thread.is_alive()
+    finally:
+        os.environ.pop("RAY_ENABLE_AUTO_CONNECT")
+        SESSION.auto_init_off = False
+    assert not unexpected
+
+
+def framed(message):
+    return struct.pack("<I", len(message)) + message
+
+
+def number(value):
+    """As postcard writes it: seven bits a byte, the lowest first; signed ones zigzag."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def text(value):
+    return number(len(value.encode())) + value.encode()
+
+
+def hello(*, protocol=1, python="3.11", pid=None):
+    """What a driver says first: variant 0 of the messages, then version, interpreter, pid and role."""
+    pid = os.getpid() if pid is None else pid
+    role = number(0) + text("") + number(0) + b"\x01"
+    return framed(number(0) + number(protocol) + text(python) + number(pid << 1) + role)
+
+
+def answer(path, message):
+    """What the node at `path` says to it; empty if it hangs up."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.settimeout(20)
+        link.connect(path)
+        link.sendall(message)
+        try:
+            return link.recv(65536)
+        except ConnectionError:
+            return b""
+
+
+@pytest.fixture
+def node_path(drivers):
+    assert drivers.command("start", "--head", "--num-cpus", "1").returncode == 0
+    yield str(drivers.folder / "node.sock")
+    # Whatever was said to it, it is still there.
+    assert drivers.command("status").returncode == 0
+
+
+def test_driver_of_another_python_version_is_refused_with_both_versions(node_path):
+    own = "{}.{}".format(*__import__("sys").version_info[:2])
+    said = answer(node_path, hello(python="3.7"))
+    assert b"Version mismatch" in said
+    assert f"Python {own}".encode() in said
+    assert b"Python 3.7" in said
+    # The same hello with the right version comes in.
+    assert b"mismatch" not in answer(node_path, hello(python=own))
+
+
+def test_driver_of_another_protocol_version_is_refused(node_path):
+    said = answer(node_path, hello(protocol=99))
+    assert b"protocol 99" in said
+    assert b"same version of eagleray" in said
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\xff" * 4,
+        framed(b"\xff" * 50),
+        framed(b""),
+        hello()[:9],
+        hello() + b"\xff" * 99,
+    ],
+    ids=["nothing", "http", "endless", "nonsense", "empty", "half", "then noise"],
+)
+def test_stranger_who_knocks_does_the_node_no_harm(node_path, noise):
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(node_path)
+        if noise:
+            link.sendall(noise)
+        time.sleep(0.05)
+
+
+def test_driver_of_a_node_that_is_killed_gets_an_error_and_can_start_again(drivers):
+    assert drivers.command("start", "--head", "--num-cpus", "1").returncode == 0
+    code = """
+    ray.init(address="auto")
+    @ray.remote
+    def sleep():
+        time.sleep(600)
+    @ray.remote
+    def works():
+        return 1
+    assert ray.get(works.remote()) == 1
+    refs = [sleep.remote() for _ in range(3)]
+    print("ready")
+    for ref in refs:
+        try:
+            ray.get(ref)
+        except ray.exceptions.RayError as error:
+            print("told", type(error).__name__)
+    try:
+        works.remote()
+    except ray.exceptions.RayError as error:
+        print("told", type(error).__name__)
+    print("initialized", ray.is_initialized())
+    ray.shutdown()
+    ray.init("local", num_cpus=1)
+    print("works", ray.get(works.remote()))
+    """
+    driver = drivers.start(code)
+    driver.hear_until("ready")
+    node = _native.ask_daemon(str(drivers.folder / "node.sock"), "status")["pid"]
+    os.kill(node, 9)
+    code, out, err = driver.end()
+    assert code == 0, out + err
+    assert out.count("told LocalRayletDiedError") == 3, out
+    assert "initialized False" in out
+    assert "works 1" in out
+
+
+def test_runtime_errors_of_a_closed_session_are_typed():
+    ray.shutdown()
+    with pytest.raises(RaySystemError, match="has not been started"):
+        _native.identity()
