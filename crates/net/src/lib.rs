@@ -5,12 +5,14 @@
 //! - `claim`: who may run a queued call: the worker that starts it or the caller that takes it back.
 //! - `bell`: how a process sleeps and is woken, one doorbell for all its rings.
 //! - `spin`: whether a waiter may spin instead of sleeping.
+//! - `berth`: on which core a worker sleeps.
 //! - `cells`: which objects are ready, for readers without a lock.
 //! - `unix`: length-prefixed messages and descriptors over a Unix socket.
 //!
 //! Nothing above this crate knows that a peer is on the same machine.
 
 pub mod bell;
+mod berth;
 mod cells;
 pub mod claim;
 pub mod clock;
@@ -26,6 +28,7 @@ mod loom_futex;
 mod loom_tests;
 
 pub use bell::Bell;
+pub use berth::Berth;
 pub use cells::{Cells, Readiness};
 pub use claim::{Claims, TheirClaims, Word};
 pub use ring::{Broken, Full, RingReader, RingWriter};

@@ -49,11 +49,14 @@ pub struct ProcEntry {
     /// Counts the leases that its node gave to this worker; written by the node before the lease's owner hears of it. What a lease
     /// gives comes by the socket, and the first call through a ring may overtake it.
     pub assignments: AtomicU64,
+    /// The core, counted from one, on which a thread of the process waits for its only call under way; else zero.
+    pub waits_on: AtomicU32,
+    _free: AtomicU32,
     /// What the process runs, for people; written by the process.
     label: [AtomicU64; LABEL_WORDS],
 }
 
-const LABEL_WORDS: usize = 13;
+const LABEL_WORDS: usize = 12;
 
 impl ProcEntry {
     /// A fresh entry, for tests that sleep and ring in private memory.
@@ -66,6 +69,8 @@ impl ProcEntry {
             state: AtomicU32::new(1),
             pid: AtomicI32::new(0),
             assignments: AtomicU64::new(0),
+            waits_on: AtomicU32::new(0),
+            _free: AtomicU32::new(0),
             label: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -228,6 +233,7 @@ impl Segment {
         entry.asleep.store(0, Ordering::Relaxed);
         entry.pid.store(0, Ordering::Relaxed);
         entry.assignments.store(0, Ordering::Relaxed);
+        entry.waits_on.store(0, Ordering::Relaxed);
         entry.set_label("");
         entry.state.store(1, Ordering::Release);
     }

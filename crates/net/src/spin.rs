@@ -35,6 +35,12 @@ pub struct SpinPage {
 }
 
 impl SpinPage {
+    /// Whether more threads wanted to run than there are cores when a waiter last looked.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.runnable_x16.load(Ordering::Relaxed) > self.cores.load(Ordering::Relaxed) * 16 + 6
+    }
+
     /// Frees the tokens of a dead process.
     pub fn clear(&self, slot: u16) {
         for token in &self.tokens {
@@ -128,7 +134,7 @@ impl Spinner {
             }
             self.involuntary = involuntary;
         }
-        page.runnable_x16.load(Ordering::Relaxed) <= self.cores as u32 * 16 + 6
+        !page.is_crowded()
     }
 
     fn runnable(&self) -> Option<u32> {

@@ -133,7 +133,8 @@ impl Owner {
             for lease in &pool.leases {
                 let number = self.lease_of_worker.get(&lease.worker);
                 assert_eq!(number, Some(&lease.number), "{} is not known", lease.worker);
-                assert!(!lease.revoked || !lease.under.is_empty(), "OWN-1: a revoked lease is kept");
+                let is_wanted_back = lease.revoked || lease.asked;
+                assert!(!is_wanted_back || !lease.under.is_empty(), "OWN-1: a revoked lease is kept");
                 assert!(lease.under.len() <= PIPELINE_MAX, "too much is pushed ahead");
             }
             let waits = pool.queue.iter().any(|key| self.task(*key).is_some());

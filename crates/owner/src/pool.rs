@@ -14,6 +14,8 @@ pub const PIPELINE_MAX: usize = 64;
 const REQUESTS_MAX: usize = 2;
 /// A lease that had nothing to do for this long is given back.
 pub const LEASE_IDLE_MS: u64 = 500;
+/// How long a lease that is wanted back may still be used, counted from its grant: handing it over costs as much as dozens of short calls.
+pub(crate) const TURN_MS: u64 = 2;
 
 pub(crate) struct Pool {
     need: Need,
@@ -29,7 +31,10 @@ pub(crate) struct Lease {
     pub(crate) under: VecDeque<TaskKey>,
     /// Its running call waits for something: nothing is pushed behind it.
     blocked: bool,
-    /// The node wants it back.
+    /// The node wants it back, when its turn is over or it has nothing to do.
+    pub(crate) asked: bool,
+    turn_until: Tick,
+    /// It goes back as soon as it is empty.
     pub(crate) revoked: bool,
     idle_since: Tick,
 }
@@ -137,6 +142,8 @@ impl Owner {
             worker,
             under: VecDeque::new(),
             blocked: false,
+            asked: false,
+            turn_until: now.plus_ms(TURN_MS),
             revoked: false,
             idle_since: now,
         });
@@ -145,8 +152,8 @@ impl Owner {
         self.steal(index, out);
     }
 
-    /// The node wants a lease back: nothing new goes there, what has not started is taken back, and it is returned once it is empty.
-    pub fn on_lease_revoked(&mut self, number: u64, out: &mut Vec<Effect>) {
+    /// The node wants a lease back: it is returned once it has nothing to do, or after its turn.
+    pub fn on_lease_revoked(&mut self, now: Tick, number: u64, out: &mut Vec<Effect>) {
         let Some(index) = self.leases.get(&number).copied() else { return };
         let Some(lease) = self.pools[index].leases.iter_mut().find(|lease| lease.number == number) else {
             // Never granted, as far as we know: the node has no rings for it. The next tick asks again if there is need.
@@ -154,17 +161,15 @@ impl Owner {
             self.leases.remove(&number);
             return;
         };
-        lease.revoked = true;
-        let worker = lease.worker;
-        out.extend(lease.under.iter().skip(1).map(|task| Effect::TakeBack { task: *task, worker }));
+        lease.asked = true;
+        lease.end_turn(now, out);
         self.return_if_done(index, number, out);
     }
 
     fn return_if_done(&mut self, index: usize, number: u64, out: &mut Vec<Effect>) {
         let pool = &mut self.pools[index];
-        if let Some(at) =
-            pool.leases.iter().position(|lease| lease.number == number && lease.revoked && lease.under.is_empty())
-        {
+        let is_done = |lease: &Lease| lease.under.is_empty() && (lease.revoked || lease.asked && pool.queue.is_empty());
+        if let Some(at) = pool.leases.iter().position(|lease| lease.number == number && is_done(lease)) {
             let lease = pool.leases.swap_remove(at);
             self.forget_lease(&lease);
             out.push(Effect::ReturnLease { number });
@@ -200,12 +205,15 @@ impl Owner {
         if is_empty {
             lease.idle_since = now;
         }
-        if lease.revoked {
-            self.return_if_done(index, number, out);
-        } else if !self.pools[index].queue.is_empty() {
+        lease.end_turn(now, out);
+        let (is_asked, is_revoked) = (lease.asked, lease.revoked);
+        if !is_revoked && !self.pools[index].queue.is_empty() {
             self.dispatch(index, out);
-        } else if is_empty {
+        } else if !is_asked && is_empty {
             self.steal(index, out);
+        }
+        if is_asked {
+            self.return_if_done(index, number, out);
         }
     }
 
@@ -219,6 +227,7 @@ impl Owner {
         if lease.under.is_empty() {
             lease.idle_since = now;
         }
+        lease.end_turn(now, out);
         let number = lease.number;
         self.return_if_done(index, number, out);
     }
@@ -293,6 +302,7 @@ impl Owner {
             let pool = &mut self.pools[index];
             let mut idle = Vec::new();
             pool.leases.retain_mut(|lease| {
+                lease.end_turn(now, out);
                 let keep = !lease.under.is_empty() || now.ms_since(lease.idle_since) < LEASE_IDLE_MS;
                 if !keep {
                     idle.push((lease.number, lease.worker));
@@ -324,6 +334,15 @@ impl Owner {
 }
 
 impl Lease {
+    /// If it was asked for and its turn is over: nothing new goes there, and what has not started is taken back.
+    fn end_turn(&mut self, now: Tick, out: &mut Vec<Effect>) {
+        if self.asked && !self.revoked && (now >= self.turn_until || self.blocked) {
+            self.revoked = true;
+            let worker = self.worker;
+            out.extend(self.under.iter().skip(1).map(|task| Effect::TakeBack { task: *task, worker }));
+        }
+    }
+
     fn is_usable(&self) -> bool {
         !self.blocked && !self.revoked
     }

@@ -201,7 +201,7 @@ impl Runtime {
                 state.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.effects);
             }),
             FromNode::Revoke { number } => {
-                self.with_state(|state| state.owner.on_lease_revoked(number, &mut state.effects))
+                self.with_state(|state| state.owner.on_lease_revoked(net::clock::now(), number, &mut state.effects))
             }
             FromNode::Linked { peer, rings, job: _ } => {
                 self.with_state(|state| self.add_rings(state, peer, Some(rings)))

@@ -151,6 +151,7 @@ impl Runtime {
             }
             Stage::Wake.add(incoming.arrived);
             state.running.push(incoming.task);
+            state.last_caller = Some(incoming.peer);
             let handle = CallHandle {
                 peer: incoming.peer,
                 request: incoming.request,

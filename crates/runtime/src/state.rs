@@ -41,6 +41,9 @@ pub(crate) struct State {
     pub(crate) given: FxHashMap<u64, (ProcId, u64)>,
     /// Tasks that others asked us to interrupt.
     pub(crate) interrupted: FxHashSet<model::TaskId>,
+    /// Whose call was taken last.
+    pub(crate) last_caller: Option<ProcId>,
+    pub(crate) berth: net::Berth,
     /// Tasks that run here now.
     pub(crate) running: Vec<model::TaskId>,
     /// Of each running task: what it submitted, for recursive cancelling.
@@ -85,6 +88,8 @@ impl State {
             stored_elsewhere: FxHashMap::default(),
             given: FxHashMap::default(),
             interrupted: FxHashSet::default(),
+            last_caller: None,
+            berth: net::Berth::default(),
             running: Vec::new(),
             children: FxHashMap::default(),
             need_room: Vec::new(),

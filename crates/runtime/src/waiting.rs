@@ -162,6 +162,9 @@ impl Runtime {
             {
                 noted = Some(self.note_wait(model::Tick(start / 1_000), who, what()));
             }
+            if self.segment.spin().is_crowded() {
+                self.choose_core(in_task);
+            }
             self.sleep(limit, &is_done);
             if interrupts.is_interrupted() {
                 break Err(Error::Interrupted);
@@ -177,6 +180,17 @@ impl Runtime {
             self.state.lock().expect("never poisoned").blocked -= 1;
         }
         result
+    }
+
+    /// This thread is about to sleep, and no core is idle: a caller says where, a worker with nothing to do goes to who called it last.
+    #[cold]
+    fn choose_core(&self, in_task: bool) {
+        let mut state = self.state.lock().expect("never poisoned");
+        if in_task || !self.is_worker {
+            self.segment.proc(self.me.slot).say_where(state.owner.tasks_pending() == 1);
+        } else if let Some(caller) = state.last_caller {
+            state.berth.settle(self.segment.proc(caller.slot));
+        }
     }
 
     /// This worker is about to wait: what it has not started goes back to who sent it, now and while it waits.

@@ -127,7 +127,7 @@ impl Process {
             FromNode::Granted { number, worker } => {
                 self.owner.on_lease_granted(env.now, number, worker, &mut self.effects);
             }
-            FromNode::Revoke { number } => self.owner.on_lease_revoked(number, &mut self.effects),
+            FromNode::Revoke { number } => self.owner.on_lease_revoked(env.now, number, &mut self.effects),
             FromNode::PeerDied { peer, exit } => self.on_peer_died(env, peer, &exit),
             FromNode::ActorAnswer { request, answer } => self.on_actor_answer(request, &answer),
             FromNode::Actor { actor, news, incarnation } => {

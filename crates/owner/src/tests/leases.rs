@@ -2,6 +2,7 @@
 
 use super::story::{Made, Process, W1, W2, W3, failed, give_lease_back, push, raised, request, resolved, take_back};
 use super::story::{task, value};
+use crate::pool::TURN_MS;
 use crate::{Effect, LEASE_IDLE_MS, PIPELINE_MAX};
 
 #[test]
@@ -101,12 +102,45 @@ fn own_4_a_call_given_back_costs_no_retry() {
 fn a_revoked_lease_takes_nothing_new_and_goes_back_once_it_is_empty() {
     let mut process = Process::leased();
     let (a, b) = (process.submit(task()), process.submit(task()));
+    process.after_ms(TURN_MS);
     assert_eq!(process.revoked(0), [take_back(&b, W1)]);
     assert_eq!(process.took_back(&b, W1), []);
     let c = process.submit(task());
     assert_eq!(c.effects, [request(2)]);
     assert_eq!(process.replied(&a, W1, value(1)), [give_lease_back(0), resolved(&a)]);
     assert_eq!(process.granted(1, W2), [push(&b, W2), push(&c, W2)]);
+}
+
+/// More owners than workers took turns call by call: each hand-over cost as much as the calls of a whole batch.
+#[test]
+fn a_lease_asked_back_soon_after_its_grant_is_used_until_its_turn_is_over() {
+    let mut process = Process::leased();
+    let (a, b) = (process.submit(task()), process.submit(task()));
+    assert_eq!(process.revoked(0), []);
+    assert_eq!(process.replied(&a, W1, value(1)), [resolved(&a)]);
+    let (c, d) = (process.submit(task()), process.submit(task()));
+    assert_eq!(c.effects, [push(&c, W1)]);
+    process.now = process.now.plus_ms(TURN_MS);
+    assert_eq!(process.replied(&b, W1, value(1)), [take_back(&d, W1), resolved(&b)]);
+    assert_eq!(process.replied(&c, W1, value(1)), [resolved(&c)]);
+}
+
+#[test]
+fn a_lease_asked_back_during_its_turn_goes_back_with_its_last_call() {
+    let mut process = Process::leased();
+    let a = process.submit(task());
+    assert_eq!(process.revoked(0), []);
+    assert_eq!(process.replied(&a, W1, value(1)), [give_lease_back(0), resolved(&a)]);
+}
+
+#[test]
+fn a_lease_asked_back_goes_back_after_a_long_call_and_takes_no_second_one_along() {
+    let mut process = Process::leased();
+    let (a, b) = (process.submit(task()), process.submit(task()));
+    assert_eq!(process.revoked(0), []);
+    assert_eq!(process.after_ms(100), [take_back(&b, W1)]);
+    assert_eq!(process.took_back(&b, W1), []);
+    assert_eq!(process.replied(&a, W1, value(1)), [give_lease_back(0), resolved(&a)]);
 }
 
 #[test]

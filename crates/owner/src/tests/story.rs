@@ -185,7 +185,7 @@ impl Process {
     }
 
     pub(crate) fn revoked(&mut self, number: u64) -> Vec<Effect> {
-        self.when(|owner, _, out| owner.on_lease_revoked(number, out))
+        self.when(|owner, now, out| owner.on_lease_revoked(now, number, out))
     }
 
     pub(crate) fn replied(&mut self, task: impl Into<TaskKey>, from: ProcId, value: Value) -> Vec<Effect> {

@@ -54,7 +54,7 @@ impl World {
             Move::Revoke(number) => {
                 let number = pick(self.leases.keys().chain(self.open.keys()).copied(), number).unwrap_or(77_777);
                 self.open.remove(&number);
-                self.step(|owner, _, out| owner.on_lease_revoked(number, out));
+                self.step(|owner, now, out| owner.on_lease_revoked(now, number, out));
             }
             Move::CannotSendNext => self.cannot_send = true,
             Move::Start(number) => {
