@@ -40,6 +40,10 @@ bench: build ## calls per second by case, on this machine
 bench-peers: build ## the same cases on Ray, dask, Monarch and multiprocessing, each in its own environment
 	$(BIN)/python benches/peers.py $(ARGS)
 
+.PHONY: bench-spin
+bench-spin: build ## whether the decision who may spin holds on an idle and on a busy machine
+	$(BIN)/python benches/spinning.py $(ARGS)
+
 .PHONY: sim
 sim: ## replay one simulated cluster: make sim SEED=7
 	cargo run $(LOCKED) --release --package eagleray-sim -- --seed $(SEED) $(ARGS)

@@ -27,7 +27,7 @@ class Server:
     def __init__(self, worker: Any) -> None:
         self.worker = worker
         self.limit = max(1, int(worker.about["concurrency"]))
-        self.running: dict[str, tuple[Any, asyncio.Task[None]]] = {}
+        self.running: dict[Any, asyncio.Task[None]] = {}
         #: Calls that asked the actor to end: they get no answer.
         self.exiting: set[str] = set()
         self.is_taking = False
@@ -80,11 +80,18 @@ class Server:
         if call.is_cancelled():
             call.cancelled()
             return
-        task_id = call.task_id
-        self.running[task_id] = (call, self.loop.create_task(self.run(call, task_id)))
+        loop = self.loop
+        coroutine = self.run(call)
+        if loop._task_factory is None:
+            # What `create_task` does; with a name, since to think one up takes longer than the rest.
+            task = asyncio.Task(coroutine, loop=loop, name=call.name)
+        else:
+            task = loop.create_task(coroutine)
+        self.running[call] = task
 
-    async def run(self, call: Any, task_id: str) -> None:
+    async def run(self, call: Any) -> None:
         """Run one call to its end, and answer."""
+        task_id = call.task_id
         TASK.set(task_id)
         try:
             result = call.invoke()
@@ -109,9 +116,10 @@ class Server:
             if task_id not in self.exiting:
                 self.answer(call, result)
         finally:
-            self.running.pop(task_id, None)
-            self.exiting.discard(task_id)
-            self.end_if_done()
+            self.running.pop(call, None)
+            if self.how:
+                self.exiting.discard(task_id)
+                self.end_if_done()
 
     def answer(self, call: Any, result: Any) -> None:
         """Send a result; what cannot be sent is an error of the call."""
@@ -124,13 +132,13 @@ class Server:
 
     def interrupt(self) -> None:
         """Cancel the coroutines whose calls were cancelled."""
-        for call, task in list(self.running.values()):
+        for call, task in list(self.running.items()):
             if not call.is_cancelled():
                 continue
             coroutine = task.get_coro()
             if isinstance(coroutine, CoroutineType) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
                 # Cancelled before its first step, `run` would not even reach its `try`: nobody would answer.
-                self.running.pop(call.task_id)
+                self.running.pop(call)
                 call.cancelled()
             task.cancel()
 
@@ -224,6 +232,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
     _ready: deque[Any]
     _stopping: bool
+    _task_factory: Any
 
     def _write_to_self(self) -> None:
         super()._write_to_self()  # type: ignore[misc]

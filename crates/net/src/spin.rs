@@ -49,6 +49,27 @@ impl SpinPage {
     }
 }
 
+/// What waiters do, for benchmarks that compare: `EAGLERAY_SPIN`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    /// As this module says.
+    Auto,
+    /// Sleep at once.
+    Never,
+    /// Spin as long as one may, whoever else wants to run.
+    Always,
+}
+
+impl Policy {
+    fn from_env() -> Self {
+        match std::env::var("EAGLERAY_SPIN").as_deref() {
+            Ok("never") => Self::Never,
+            Ok("always") => Self::Always,
+            _ => Self::Auto,
+        }
+    }
+}
+
 /// One waiter's judgement. Kept per thread that waits.
 pub struct Spinner {
     loadavg: Option<File>,
@@ -56,6 +77,7 @@ pub struct Spinner {
     budget_ns: u64,
     involuntary: i64,
     cores: usize,
+    policy: Policy,
 }
 
 impl Spinner {
@@ -63,7 +85,8 @@ impl Spinner {
     #[must_use]
     pub fn new(segment: &Segment, slot: u16) -> Self {
         let cores = segment.spin().cores.load(Ordering::Relaxed).max(1) as usize;
-        Self { loadavg: File::open("/proc/loadavg").ok(), slot, budget_ns: SPIN_NS_MAX / 2, involuntary: 0, cores }
+        let loadavg = File::open("/proc/loadavg").ok();
+        Self { loadavg, slot, budget_ns: SPIN_NS_MAX / 2, involuntary: 0, cores, policy: Policy::from_env() }
     }
 
     /// Spins until `done` says so, `limit_ns` is over or spinning is no longer worth it. Returns whether it is done.
@@ -71,7 +94,17 @@ impl Spinner {
         if done() {
             return true;
         }
-        if self.cores < 2 || !self.machine_has_room(page) {
+        if self.policy == Policy::Always {
+            let start = now_ns();
+            while now_ns() - start < SPIN_NS_MAX.min(limit_ns) {
+                if done() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            return false;
+        }
+        if self.cores < 2 || !self.machine_has_room(page) || self.policy == Policy::Never {
             return false;
         }
         let Some(token) = self.take_token(page) else { return false };

@@ -150,7 +150,7 @@ impl Runtime {
                 continue;
             }
             Stage::Wake.add(incoming.arrived);
-            state.running.push(incoming.task);
+            state.running.insert(incoming.task);
             state.last_caller = Some(incoming.peer);
             let handle = CallHandle {
                 peer: incoming.peer,
@@ -325,7 +325,7 @@ impl Runtime {
     }
 
     fn ended(&self, state: &mut State, task: TaskId) {
-        state.running.retain(|running| *running != task);
+        state.running.remove(&task);
         state.interrupted.remove(&task);
         state.children.remove(&task);
     }

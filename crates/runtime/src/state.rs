@@ -45,7 +45,7 @@ pub(crate) struct State {
     pub(crate) last_caller: Option<ProcId>,
     pub(crate) berth: net::Berth,
     /// Tasks that run here now.
-    pub(crate) running: Vec<model::TaskId>,
+    pub(crate) running: FxHashSet<model::TaskId>,
     /// Of each running task: what it submitted, for recursive cancelling.
     pub(crate) children: FxHashMap<model::TaskId, Vec<owner::Slot>>,
     /// Tasks that wait for room in the arena before they can be sent.
@@ -90,7 +90,7 @@ impl State {
             interrupted: FxHashSet::default(),
             last_caller: None,
             berth: net::Berth::default(),
-            running: Vec::new(),
+            running: FxHashSet::default(),
             children: FxHashMap::default(),
             need_room: Vec::new(),
             bodies: Vec::new(),
