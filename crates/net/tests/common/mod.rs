@@ -1,7 +1,8 @@
 //! Children that are killed, stopped and stepped through, and looks at what they leave.
+#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use net::ring::{RING_BYTES, RingHead};
@@ -26,7 +27,10 @@ pub(crate) fn header(request: u64, body: &[u8]) -> Header {
 
 /// A body that says its number with every byte.
 pub(crate) fn body_of(request: u64, length: usize) -> Vec<u8> {
-    request.to_le_bytes().iter().copied().cycle().take(length.max(8)).collect()
+    // A few instructions: children make bodies while they are stepped through.
+    let mut body = request.to_le_bytes().repeat(length.max(8).div_ceil(8));
+    body.truncate(length.max(8));
+    body
 }
 
 pub(crate) fn number_of(body: &[u8]) -> u64 {
@@ -155,6 +159,97 @@ impl Steps {
         assert!(is_step || is_stop, "the child failed: {status}");
         is_step && self.request(libc::PTRACE_SINGLESTEP)
     }
+
+    /// Goes on until the child has changed what is watched so many times, and leaves it stopped there. False: it came to its second stop.
+    pub(crate) fn run_to(&mut self, changes: usize, watched: &mut Watched) -> bool {
+        let mut seen = 0;
+        loop {
+            let status = self.0.wait();
+            assert!(libc::WIFSTOPPED(status), "the child failed: {status}");
+            if libc::WSTOPSIG(status) != libc::SIGTRAP {
+                return false;
+            }
+            seen += usize::from(watched.has_changed());
+            if seen >= changes {
+                return true;
+            }
+            assert!(self.request(libc::PTRACE_SINGLESTEP));
+        }
+    }
+
+    /// Goes through so many instructions, and leaves the child stopped there. False: it came to its second stop.
+    pub(crate) fn run_for(&mut self, instructions: usize) -> bool {
+        for done in 0.. {
+            let status = self.0.wait();
+            assert!(libc::WIFSTOPPED(status), "the child failed: {status}");
+            if libc::WSTOPSIG(status) != libc::SIGTRAP {
+                return false;
+            }
+            if done == instructions {
+                break;
+            }
+            assert!(self.request(libc::PTRACE_SINGLESTEP));
+        }
+        true
+    }
+
+    /// Lets it go on after `run_to` or `run_for`, until it ends or reaches its second stop.
+    pub(crate) fn run_on(&mut self) {
+        assert!(self.request(libc::PTRACE_CONT));
+        let status = self.0.wait();
+        assert!(libc::WIFSTOPPED(status) && libc::WSTOPSIG(status) == libc::SIGSTOP, "the child failed: {status}");
+    }
+
+    /// Kills it where it stands.
+    pub(crate) fn kill(self) {
+        self.0.kill();
+    }
+}
+
+/// The words of shared memory that a scenario uses. Between two changes of them a kill leaves the same as at the first of the two.
+pub(crate) struct Watched {
+    spans: Vec<(*const u64, usize)>,
+    last: Vec<u64>,
+}
+
+impl Watched {
+    /// Heads, first claim words, and the bytes at both ends of these rings; the entries of these processes.
+    pub(crate) fn new(segment: &Segment, rings: &[u32], procs: &[u16]) -> Self {
+        let mut spans = Vec::new();
+        for ring in rings {
+            let (head, bytes) = segment.ring(*ring);
+            // SAFETY: all three lie in the ring, whose bytes are aligned as pages are.
+            unsafe {
+                spans.push((head.cast::<u64>(), 56));
+                spans.push((bytes.cast::<u64>(), 64));
+                spans.push((bytes.add(RING_BYTES - 512).cast::<u64>(), 64));
+            }
+        }
+        spans.extend(procs.iter().map(|slot| (std::ptr::from_ref(segment.proc(*slot)).cast::<u64>(), 20)));
+        let mut watched = Self { spans, last: Vec::new() };
+        watched.has_changed();
+        watched
+    }
+
+    /// Whether anything has since it was last asked.
+    pub(crate) fn has_changed(&mut self) -> bool {
+        let mut now = Vec::with_capacity(self.last.len());
+        for (from, count) in &self.spans {
+            // SAFETY: inside the mapping, which every test keeps; whoever writes there is stopped.
+            now.extend_from_slice(unsafe { std::slice::from_raw_parts(*from, *count) });
+        }
+        let has_changed = now != self.last;
+        self.last = now;
+        has_changed
+    }
+}
+
+/// Counters that the dead leave behind, in the bytes of a ring that nobody else uses.
+pub(crate) fn journal(segment: &Segment, line: usize) -> &AtomicU64 {
+    let (_, bytes) = segment.ring(9);
+    assert!(line < 64);
+    // SAFETY: aligned, inside the mapping that the borrow keeps, zero at first.
+    unsafe { &*bytes.cast::<AtomicU64>().add(line) }
 }
 
 /// What lies in a ring at one moment.
