@@ -35,11 +35,18 @@ def _load_custom(deserializer: Any, data: Any) -> Any:
 def register_serializer(cls: type, *, serializer: Any, deserializer: Any) -> None:
     """Use these two functions for objects of exactly this class, in this process."""
     _CUSTOM[cls] = (serializer, deserializer)
+    _choose_for_arrays()
 
 
 def deregister_serializer(cls: type) -> None:
     """Forget the functions for this class, if there are any."""
     _CUSTOM.pop(cls, None)
+    _choose_for_arrays()
+
+
+def _choose_for_arrays() -> None:
+    """Arrays are written without pickle, unless the user has a way of their own for them."""
+    _native.pickle_arrays(any((cls.__module__, cls.__qualname__) == ("numpy", "ndarray") for cls in _CUSTOM))
 
 
 def dumps(obj: Any) -> tuple[bytes, list[Any]]:

@@ -41,6 +41,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<launch::Launcher>()?;
     session::register(module)?;
     getting::register(module)?;
+    plain::register(module)?;
     actor::register(module)?;
     object_ref::register(module)?;
     execute::register(module)?;

@@ -4,6 +4,8 @@
 //! Whatever is not exactly of these types is left to pickle. Lists and dicts are taken at the top only, so that an object that is
 //! reachable twice or contains itself never comes here.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -163,7 +165,19 @@ fn load_numpy(py: Python<'_>) -> PyResult<&'static Numpy> {
     numpy(py).ok_or_else(|| pyo3::exceptions::PyImportError::new_err("numpy cannot be imported"))
 }
 
+/// The user has a serializer of their own for arrays.
+static PICKLES_ARRAYS: AtomicBool = AtomicBool::new(false);
+
+/// Whether arrays go to pickle, whatever they hold.
+#[pyfunction]
+fn pickle_arrays(yes: bool) {
+    PICKLES_ARRAYS.store(yes, Ordering::Relaxed);
+}
+
 fn is_array(value: &Bound<'_, PyAny>) -> bool {
+    if PICKLES_ARRAYS.load(Ordering::Relaxed) {
+        return false;
+    }
     numpy(value.py()).is_some_and(|numpy| value.get_type().as_ptr() == numpy.ndarray.as_ptr())
 }
 
@@ -302,4 +316,8 @@ fn cached_dtype<'py>(py: Python<'py>, numpy: &Numpy, name: &str) -> PyResult<Bou
     let made = numpy.dtype.bind(py).call1((name,))?;
     cache.set_item(name, &made)?;
     Ok(made)
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(pickle_arrays, module)?)
 }

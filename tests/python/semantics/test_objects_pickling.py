@@ -1,5 +1,6 @@
 """Pickling by the user's own rules."""
 
+import numpy as np
 import pytest
 
 import eagleray as ray
@@ -132,6 +133,17 @@ class TestRegistered:
         assert ray.get(ray.put(Plain())) == "REGISTERED"
         deregister_serializer(Plain)
         assert ray.get(ray.put(Plain())) == "its own"
+
+    def test_O8b_arrays_too_may_have_a_serializer(self, ray_session):
+        register_serializer(
+            np.ndarray, serializer=lambda array: array.tolist(), deserializer=lambda items: ("array", items)
+        )
+        try:
+            assert ray.get(ray.put(np.arange(3))) == ("array", [0, 1, 2])
+            assert ray.get(ray.put([np.arange(2)])) == [("array", [0, 1])]
+        finally:
+            deregister_serializer(np.ndarray)
+        assert ray.get(ray.put(np.arange(3))).tolist() == [0, 1, 2]
 
     def test_O8c_deregistering_twice_does_no_harm(self, ray_session):
         cls = make_class()
