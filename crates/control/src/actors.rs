@@ -27,6 +27,9 @@ pub struct Actors {
     pub(crate) dead_max: usize,
     answers: Answers,
     pub(crate) gone: Gone,
+    /// Lives that begin later: when, and which.
+    pub(crate) postponed: BTreeSet<(Tick, ActorId, u32)>,
+    pub(crate) now: Tick,
 }
 
 impl Default for Actors {
@@ -55,11 +58,14 @@ impl Actors {
             dead_max,
             answers: Answers::default(),
             gone: Gone::default(),
+            postponed: BTreeSet::new(),
+            now: Tick::default(),
         }
     }
 
-    /// The only way to change the table. Same events, same effects. Nothing here depends on time so far.
-    pub fn step(&mut self, _now: Tick, event: Event, out: &mut Vec<Effect>) {
+    /// The only way to change the table. Same events, same effects.
+    pub fn step(&mut self, now: Tick, event: Event, out: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
         match event {
             Event::CreateRequested(creation) => self.on_create_requested(creation, out),
             Event::Placed { actor, incarnation, worker } => self.on_placed(actor, incarnation, worker, out),
@@ -70,6 +76,7 @@ impl Actors {
             Event::KillRequested { actor, no_restart } => self.on_kill_requested(actor, no_restart, out),
             Event::OutOfScope(actor) => self.on_out_of_scope(actor, out),
             Event::JobEnded(job) => self.on_job_ended(job, out),
+            Event::Tick => self.on_tick(out),
         }
         // Looking at everything after each step is quadratic; small tables show the same bugs.
         if cfg!(debug_assertions) && self.records.len() <= 64 {
@@ -144,7 +151,7 @@ impl Actors {
 
     fn on_built(&mut self, actor: ActorId, worker: ProcId) {
         if let Some(record) = self.records.get_mut(&actor).filter(|record| record.worker() == Some(worker)) {
-            record.is_built = true;
+            (record.is_built, record.stillborn) = (true, 0);
         }
     }
 
@@ -208,6 +215,13 @@ impl Actors {
                 self.die(actor, ActorDeath::OwnerDied, Parting::Graceful, out);
                 self.disown(actor);
             }
+        }
+    }
+
+    fn on_tick(&mut self, out: &mut Vec<Effect>) {
+        while let Some((_, actor, incarnation)) = self.postponed.first().copied().filter(|(at, ..)| *at <= self.now) {
+            self.postponed.pop_first();
+            out.push(Effect::Place { actor, incarnation });
         }
     }
 }

@@ -111,6 +111,8 @@ pub enum Event {
     OutOfScope(ActorId),
     /// A driver ended: its actors die, detached ones stay.
     JobEnded(JobId),
+    /// Time passed. Needed at `Actors::next_tick`, harmless at any other time.
+    Tick,
 }
 
 /// What shall be done.

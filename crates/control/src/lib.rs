@@ -15,6 +15,8 @@
 //! - **CTL-4** an actor is not started again more often than `restarts_max` allows; lives count upwards.
 //! - **CTL-5** no owned actor lives on after the process that made it.
 //! - **CTL-6** no more than `dead_max` dead actors are remembered.
+//! - **CTL-7** a life is postponed only while its actor waits for it; an actor whose constructors keep failing is
+//!   started again ever more rarely.
 //!
 //! Map: `actors` has the handlers, `life` the changes of state they share; `names` and `memory` are the
 //! tables beside the actors; `view` is for readers.

@@ -4,6 +4,10 @@ use model::{ActorDeath, ActorId, JobId, ProcId};
 
 use crate::{ActorState, Actors, Effect, Record};
 
+const STILLBORN_AT_ONCE: u32 = 2;
+const BACK_OFF_MS_MIN: u64 = 100;
+const BACK_OFF_MS_MAX: u64 = 10_000;
+
 /// What becomes of the process of an actor that ends.
 #[derive(Clone, Copy)]
 pub(crate) enum Parting {
@@ -51,10 +55,15 @@ impl Actors {
         let record = self.records.get_mut(&actor).expect("a known actor");
         record.state = ActorState::Restarting;
         record.incarnation += 1;
+        record.stillborn += u32::from(!record.is_built && !matches!(cause, ActorDeath::Killed));
         (record.is_built, record.is_leaving) = (false, false);
-        let incarnation = record.incarnation;
+        let (incarnation, wait_ms) = (record.incarnation, back_off_ms(record.stillborn));
         self.publish(actor, out);
-        out.push(Effect::Place { actor, incarnation });
+        if wait_ms == 0 {
+            out.push(Effect::Place { actor, incarnation });
+        } else {
+            self.postponed.insert((self.now.plus_ms(wait_ms), actor, incarnation));
+        }
     }
 
     /// It is dead for good. Nothing happens to one that is dead already, or forgotten.
@@ -126,6 +135,11 @@ impl Actors {
     fn end_life(&mut self, actor: ActorId, parting: Parting, out: &mut Vec<Effect>) {
         let record = &self.records[&actor];
         let incarnation = record.incarnation;
+        let before = self.postponed.len();
+        self.postponed.retain(|(_, postponed, _)| *postponed != actor);
+        if self.postponed.len() < before {
+            return; // it had asked for no place yet
+        }
         match (&record.state, parting) {
             (ActorState::Pending | ActorState::Restarting, _) => out.push(Effect::Unplace { actor, incarnation }),
             (ActorState::Alive { .. }, Parting::Gone) | (ActorState::Dead(_), _) => {}
@@ -142,5 +156,14 @@ impl Actors {
             self.disown(oldest);
             self.records.remove(&oldest);
         }
+    }
+}
+
+/// How long the next life of an actor waits whose last ones ended in their constructor. The first two come at once: a worker may be
+/// killed by anyone. After that each would cost a process for nothing.
+fn back_off_ms(stillborn: u32) -> u64 {
+    match stillborn.checked_sub(STILLBORN_AT_ONCE + 1) {
+        None => 0,
+        Some(more) => (BACK_OFF_MS_MIN << more.min(10)).min(BACK_OFF_MS_MAX),
     }
 }

@@ -15,6 +15,8 @@ pub struct Record {
     pub incarnation: u32,
     /// Whether the constructor of this life has returned.
     pub is_built: bool,
+    /// Lives in a row that ended before their constructor returned.
+    pub(crate) stillborn: u32,
     /// It said that it leaves: the end of its process will be no crash.
     pub(crate) is_leaving: bool,
     /// Whether its name, if it has one, still leads to it.
@@ -25,7 +27,7 @@ impl Record {
     pub(crate) fn new(creation: Creation) -> Self {
         let holds_name = !creation.options.name.is_empty();
         let state = ActorState::Pending;
-        Self { creation, state, incarnation: 0, is_built: false, is_leaving: false, holds_name }
+        Self { creation, state, incarnation: 0, is_built: false, stillborn: 0, is_leaving: false, holds_name }
     }
 
     /// Where it runs.

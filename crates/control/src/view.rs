@@ -1,6 +1,6 @@
 //! What others may read of the actors, and what must always hold of them.
 
-use model::{ActorDeath, ActorId};
+use model::{ActorDeath, ActorId, Tick};
 
 use crate::{ActorState, ActorView, Actors, Record};
 
@@ -31,6 +31,12 @@ impl Actors {
         self.names.iter(namespace).filter(|(_, _, actor)| self.records[actor].death().is_none())
     }
 
+    /// When a `Tick` is needed next, if nothing else happens.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Tick> {
+        self.postponed.first().map(|(at, ..)| *at)
+    }
+
     /// Every actor that is known, dead ones too, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Record> {
         self.records.values()
@@ -46,12 +52,22 @@ impl Actors {
             let options = &self.records[&actor].creation.options;
             assert_eq!((&*options.namespace, &*options.name), (namespace, name), "CTL-1: {name} leads to another");
         }
+        self.check_postponed();
         let dead = self.records.values().filter(|record| record.death().is_some()).count();
         assert_eq!(dead, self.dead.len(), "CTL-6: a dead actor is not counted");
         assert!(dead <= self.dead_max, "CTL-6: {dead} dead actors are remembered");
         let owned: std::collections::BTreeSet<_> = self.by_owner.iter().map(|(_, actor)| *actor).collect();
         assert!(self.by_job.iter().all(|(_, actor)| owned.contains(actor)), "CTL-5: indexes differ");
         assert_eq!(self.by_job.len(), self.by_owner.len(), "CTL-5: indexes differ");
+    }
+
+    fn check_postponed(&self) {
+        for (_, actor, incarnation) in &self.postponed {
+            let waits = self.records.get(actor).is_some_and(|record| {
+                record.incarnation == *incarnation && matches!(record.state, ActorState::Restarting)
+            });
+            assert!(waits, "CTL-7: life {incarnation} of {actor} is postponed and does not wait");
+        }
     }
 
     fn check_record(&self, record: &Record) {

@@ -35,8 +35,42 @@ fn an_actor_may_restart_for_ever() {
     let mut table = Table::given([create(&restarting(1, -1))]);
     for life in 0..1_000 {
         table.when(placed(1, life, life as u16 + 1));
+        table.when(built(1, life as u16 + 1));
         assert_eq!(table.when(died(worker(life as u16 + 1), CRASH)), [restarts(1, life + 1), place(1, life + 1)]);
     }
+}
+
+// A class that always crashed in its constructor, with restarts for ever, cost two hundred processes a second.
+#[test]
+fn ctl_7_an_actor_whose_constructors_keep_failing_is_started_ever_more_rarely() {
+    let mut table = Table::given([create(&restarting(1, -1))]);
+    for (life, wait_ms) in [(0, 0), (1, 0), (2, 100), (3, 200), (4, 400)] {
+        table.when(placed(1, life, life as u16 + 1));
+        let effects =
+            if life == 3 { table.when(build_failed(1, 4)) } else { table.when(died(worker(life as u16 + 1), CRASH)) };
+        let wanted = if wait_ms == 0 { place(1, life + 1) } else { restarts(1, life + 1) };
+        assert_eq!(effects.last(), Some(&wanted));
+        if wait_ms > 0 {
+            assert_eq!(table.actors.next_tick(), Some(table.now.plus_ms(wait_ms)));
+            assert_eq!(table.after_ms(wait_ms - 1), []);
+            assert_eq!(table.after_ms(1), [place(1, life + 1)]);
+        }
+    }
+    // Once it stands, its next crash is a first one again.
+    table.given_more([placed(1, 5, 6), built(1, 6)]);
+    assert_eq!(table.when(died(worker(6), CRASH)), [restarts(1, 6), place(1, 6)]);
+    assert_eq!(table.actors.next_tick(), None, "nothing is polled");
+}
+
+#[test]
+fn ctl_7_an_actor_that_is_killed_while_its_next_life_is_postponed_never_begins_it() {
+    let mut table = Table::given([create(&restarting(1, -1))]);
+    for life in 0..3 {
+        table.given_more([placed(1, life, life as u16 + 1), died(worker(life as u16 + 1), CRASH)]);
+    }
+    assert!(table.actors.next_tick().is_some());
+    assert_eq!(table.when(kill(1, true)), [dead(1, 3, ActorDeath::Killed)]);
+    assert_eq!((table.actors.next_tick(), table.after_ms(60_000)), (None, vec![]));
 }
 
 #[test]

@@ -21,6 +21,7 @@ enum Move {
     Kill { number: u8, no_restart: bool },
     OutOfScope { number: u8 },
     JobEnded { job: u8 },
+    Wait(u64),
     Again(usize),
 }
 
@@ -49,11 +50,13 @@ fn moves() -> impl Strategy<Value = Move> {
         1 => number.prop_map(|number| Move::OutOfScope { number }),
         1 => (0..2_u8).prop_map(|job| Move::JobEnded { job }),
         4 => (0..30_usize).prop_map(Move::Again),
+        2 => (0..500_u64).prop_map(Move::Wait),
     ]
 }
 
 struct World {
     actors: Actors,
+    now: Tick,
     /// The process in each slot.
     epochs: [u32; 6],
     past: Vec<Event>,
@@ -67,6 +70,7 @@ impl World {
     fn new() -> Self {
         Self {
             actors: Actors::new(),
+            now: Tick(0),
             epochs: [0; 6],
             past: Vec::new(),
             answers: BTreeMap::new(),
@@ -107,6 +111,10 @@ impl World {
             Move::Kill { number, no_restart } => Event::KillRequested { actor: id(number), no_restart },
             Move::OutOfScope { number } => Event::OutOfScope(id(number)),
             Move::JobEnded { job } => Event::JobEnded(JobId([job; 4])),
+            Move::Wait(ms) => {
+                self.now = self.now.plus_ms(ms);
+                Event::Tick
+            }
             Move::Again(back) => self.past.iter().rev().nth(back)?.clone(),
         })
     }
@@ -115,7 +123,7 @@ impl World {
         let Some(event) = self.event(play) else { return };
         self.past.push(event.clone());
         let mut effects = Vec::new();
-        self.actors.step(Tick(0), event.clone(), &mut effects);
+        self.actors.step(self.now, event.clone(), &mut effects);
         self.actors.check_invariants();
         if let Event::CreateRequested(creation) = &event {
             let answered = matches!(&effects[..], [Effect::Answer { request, .. }, ..] if *request == creation.actor);

@@ -206,6 +206,7 @@ impl Node {
         let now = now();
         let next = [
             self.scheduler.next_tick(now),
+            self.actors.next_tick(),
             self.functions.next_deadline(),
             self.room.next_deadline(),
             self.procs.next_deadline(),
@@ -221,6 +222,9 @@ impl Node {
     fn on_time(&mut self, now: Tick) {
         if self.scheduler.next_tick(now).is_some_and(|next| next <= now) {
             self.schedule(scheduler::Event::Tick);
+        }
+        if self.actors.next_tick().is_some_and(|next| next <= now) {
+            self.act(control::Event::Tick);
         }
         self.expire_functions(now);
         self.retry_room(now);

@@ -122,6 +122,7 @@ impl Node {
 
     pub(crate) fn on_tick(&mut self, env: &mut Env) {
         self.tick_at = None;
+        self.act(env, control::Event::Tick);
         self.schedule(env, scheduler::Event::Tick);
     }
 
@@ -131,7 +132,11 @@ impl Node {
         for effect in effects {
             self.on_scheduled(env, effect);
         }
-        if let Some(at) = self.scheduler.next_tick(env.now)
+        self.plan_tick(env);
+    }
+
+    fn plan_tick(&mut self, env: &mut Env) {
+        if let Some(at) = self.scheduler.next_tick(env.now).into_iter().chain(self.actors.next_tick()).min()
             && self.tick_at.is_none_or(|planned| at < planned)
         {
             self.tick_at = Some(at);
@@ -165,6 +170,7 @@ impl Node {
         for effect in effects {
             self.on_acted(env, effect);
         }
+        self.plan_tick(env);
     }
 
     fn on_acted(&mut self, env: &mut Env, effect: control::Effect) {

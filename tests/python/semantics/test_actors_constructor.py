@@ -219,3 +219,30 @@ def test_A10a_an_error_in_a_method_leaves_the_actor_as_it_is():
     with pytest.raises(RayTaskError):
         ray.get(actor.method.remote())
     assert ray.get(actor.pid.remote()) == pid
+
+
+# A class that always crashed in its constructor, with restarts for ever, cost two hundred processes a second.
+def test_an_actor_that_cannot_be_built_is_started_ever_more_rarely_and_can_be_killed(tmp_path, wait_until):
+    @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)
+    class Ends:
+        def __init__(self, folder):
+            (folder / str(os.getpid())).touch()
+            os._exit(1)
+
+        def method(self):
+            return "answer"
+
+    def starts():
+        return len(list(tmp_path.iterdir()))
+
+    actor = Ends.remote(tmp_path)
+    call = actor.method.remote()
+    # It is tried again and again; nobody else has to wait for that.
+    wait_until(lambda: starts() >= 4)
+    since = time.monotonic()
+    assert ray.wait([call], timeout=2)[0] == []
+    # From the third failure on each start waits twice as long as the one before, at least a tenth of a second.
+    assert starts() <= 5 + (time.monotonic() - since) / 0.1
+    ray.kill(actor)
+    with pytest.raises(RayActorError, match="ray.kill"):
+        ray.get(call, timeout=30)

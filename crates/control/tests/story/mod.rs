@@ -116,11 +116,12 @@ fn publish(number: u8, incarnation: u32, state: ActorState) -> Effect {
 
 pub(crate) struct Table {
     pub(crate) actors: Actors,
+    pub(crate) now: Tick,
 }
 
 impl Table {
     pub(crate) fn given(events: impl IntoIterator<Item = Event>) -> Self {
-        let mut table = Self { actors: Actors::new() };
+        let mut table = Self { actors: Actors::new(), now: Tick(0) };
         for event in events {
             table.when(event);
         }
@@ -129,9 +130,20 @@ impl Table {
 
     pub(crate) fn when(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.actors.step(Tick(0), event, &mut effects);
+        self.actors.step(self.now, event, &mut effects);
         self.actors.check_invariants();
         effects
+    }
+
+    pub(crate) fn given_more(&mut self, events: impl IntoIterator<Item = Event>) {
+        for event in events {
+            self.when(event);
+        }
+    }
+
+    pub(crate) fn after_ms(&mut self, ms: u64) -> Vec<Effect> {
+        self.now = self.now.plus_ms(ms);
+        self.when(Event::Tick)
     }
 
     pub(crate) fn death(&self, number: u8) -> Option<&ActorDeath> {
