@@ -188,11 +188,15 @@ def _concurrency_groups(name: str, value: Any) -> Any:
 
 
 def _runtime_env(name: str, value: Any) -> Any:
-    # By name: the class is in a module that nobody should have to load for this.
-    if value is not None and not isinstance(value, dict) and not _is_called(value, "RuntimeEnv"):
+    if value is not None and not isinstance(value, dict):
         text = f"The type of keyword '{name}' must be dict or RuntimeEnv, but received type {type(value)}"
         raise TypeError(text)
-    return value
+    if not value:
+        return value
+    # Here, so that nobody has to load it who gives none.
+    from eagleray.runtime_env import usable
+
+    return usable(value)
 
 
 _STRATEGY_WORDS = ("DEFAULT", "SPREAD")

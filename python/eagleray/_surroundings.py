@@ -6,14 +6,19 @@ One worker serves leases of many kinds in turn. Each lease finds what it should 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any
 
 #: Marks in the list of import paths that a driver sends along with its folders.
 CWD = "cwd:"
 ENV = "env:"
+#: What the lease itself asked for, over what the driver did; the node writes it.
+OWN_ENV = "own:"
 #: The driver says `ray` and means eagleray.
 AS_RAY = "as:ray"
+
+_UNKNOWN = re.compile(r"\$\{\w+\}")
 
 _OMP = "OMP_NUM_THREADS"
 _CUDA = "CUDA_VISIBLE_DEVICES"
@@ -25,6 +30,12 @@ def paths_of(folders: list[str], cwd: str, env_vars: dict[str, str]) -> list[str
     install = sys.modules.get("eagleray._install")
     marks = [AS_RAY] if install is not None and install.is_installed() else []
     return [*folders, CWD + cwd, *(f"{ENV}{name}={value}" for name, value in env_vars.items()), *marks]
+
+
+def env_vars_of(paths: list[str]) -> dict[str, str]:
+    """Find the environment variables of a job and, over them, of a lease."""
+    marked = [path[len(mark) :] for mark in (ENV, OWN_ENV) for path in paths if path.startswith(mark)]
+    return dict(line.split("=", 1) for line in marked)
 
 
 class Surroundings:
@@ -46,8 +57,8 @@ class Surroundings:
                 from eagleray._install import install_as_ray
 
                 install_as_ray()
-            self._follow_env([path[len(ENV) :] for path in wanted if path.startswith(ENV)])
-            self._follow_paths([path for path in wanted if not path.startswith((CWD, ENV, AS_RAY))])
+            self._follow_env([path[len(mark) :] for mark in (ENV, OWN_ENV) for path in wanted if path.startswith(mark)])
+            self._follow_paths([path for path in wanted if not path.startswith((CWD, ENV, OWN_ENV, AS_RAY))])
             self._follow_cwd([path[len(CWD) :] for path in wanted if path.startswith(CWD)])
         self._set(_CUDA, self._devices(identity["gpus"]))
         own = self._given(_OMP)
@@ -56,10 +67,12 @@ class Surroundings:
     def _follow_env(self, lines: list[str]) -> None:
         for name in self._env_vars:
             self._set(name, self._inherited[name])
-        self._env_vars = dict(line.split("=", 1) for line in lines)
-        for name, value in self._env_vars.items():
+        self._env_vars = {}
+        for name, value in (line.split("=", 1) for line in lines):
             self._inherited.setdefault(name, os.environ.get(name))
-            self._set(name, value)
+            # `${PATH}:/more` names what was there before; a name that nobody knows stands for nothing.
+            self._env_vars[name] = _UNKNOWN.sub("", os.path.expandvars(value))
+            self._set(name, self._env_vars[name])
 
     def _follow_paths(self, folders: list[str]) -> None:
         import importlib

@@ -210,6 +210,7 @@ class ActorClass:
                 restarts_max=restarts,
                 to_place=to_place,
                 to_hold=to_hold,
+                env=_options.env_lines(options),
                 concurrency=meta.concurrency,
                 is_async=self._is_async,
                 get_if_exists=bool(options.get("get_if_exists")),

@@ -47,6 +47,7 @@ class RemoteFunction:
             name=options.get("name") or getattr(self._function, "__qualname__", "task").rpartition("<locals>.")[2],
             callee=self._function_name.replace(".", ".", 1),
             needs=_options.fixed_resources(options),
+            env=_options.env_lines(options),
             returns=1 if returns is None else returns,
             retries_max=_options.default_max_retries() if retries is None else retries,
             retry_exceptions=bool(retry),

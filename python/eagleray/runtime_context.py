@@ -97,8 +97,13 @@ class RuntimeContext:
         return {"ray.io/node-id": self.get_node_id()}
 
     def get_runtime_env_string(self) -> str:
-        """Give the runtime environment as JSON."""
-        return "{}"
+        """Give the runtime environment that the running task or actor was given, as JSON."""
+        import json
+
+        from eagleray._surroundings import env_vars_of
+
+        env_vars = env_vars_of(_native.identity()["paths"])
+        return json.dumps({"env_vars": env_vars} if env_vars else {})
 
     @property
     def namespace(self) -> str:

@@ -1,6 +1,7 @@
 """What the processes of a job should find: `RuntimeEnv` is a dict whose values are checked when it is made.
 
-Of its fields, `env_vars` of a whole job are put to work today.
+Of its fields, `env_vars` are put to work today, of a whole job and of single tasks and actors. The others are refused
+where they are used: a program that runs without what it asked for fails later, and nobody knows why.
 """
 
 from __future__ import annotations
@@ -23,6 +24,21 @@ FIELDS = (
     "nsight",
     "config",
 )
+
+#: Fields that would change something and cannot yet: what to do instead.
+_NOT_YET = {
+    "working_dir": "workers start in the driver's own folder: call os.chdir() before init(), or inside the task",
+    "excludes": "nothing is uploaded, so nothing needs to be left out",
+    "py_modules": "add the folder to sys.path before init(), or give it as JobConfig(code_search_path=[...])",
+    "py_executable": "workers use the interpreter that the node was started with",
+    "pip": "install the packages into the environment that the node was started from",
+    "uv": "install the packages into the environment that the node was started from",
+    "conda": "start the node from inside that environment",
+    "container": "start the node inside that container",
+    "image_uri": "start the node inside that image",
+    "worker_process_setup_hook": "call the hook at the beginning of the task, or in the actor's constructor",
+    "nsight": "start the program under the profiler yourself",
+}
 
 _SETUP_SECONDS_MAX = 600
 
@@ -87,6 +103,22 @@ def checked_env_vars(given: Any) -> dict[str, str]:
     return dict(given)
 
 
+def usable(given: Any) -> RuntimeEnv:
+    """Check what a job, task or actor gives, and refuse what nothing here would follow."""
+    if not isinstance(given, dict):
+        raise TypeError(f"runtime_env must be a dict or a RuntimeEnv, got {type(given)}")
+    checked = RuntimeEnv(**given)
+    for name, advice in _NOT_YET.items():
+        if checked.get(name):
+            raise NotImplementedError(f"runtime_env[{name!r}] is not available in this version; {advice}.")
+    return checked
+
+
+def env_lines(given: dict[str, Any] | None) -> list[str]:
+    """Write down the environment variables that a task or actor gives."""
+    return [f"{name}={value}" for name, value in sorted(((given or {}).get("env_vars") or {}).items())]
+
+
 def of_job(*given: Any) -> RuntimeEnv:
     """Merge what `init` and its job configuration say: the last wins, except that env_vars are merged by name."""
     merged: dict[str, Any] = {}
@@ -97,4 +129,4 @@ def of_job(*given: Any) -> RuntimeEnv:
             raise TypeError(f"runtime_env must be a dict or a RuntimeEnv, got {type(one)}")
         env_vars = {**merged.get("env_vars", {}), **checked_env_vars(one.get("env_vars") or {})}
         merged = {**merged, **one, **({"env_vars": env_vars} if env_vars else {})}
-    return RuntimeEnv(**merged)
+    return usable(merged)

@@ -51,13 +51,16 @@ pub struct Need {
     pub to_place: Resources,
     /// Held from the grant to the return.
     pub to_hold: Resources,
+    /// Environment variables, `NAME=value`, sorted. No amount: it tells needs apart, since a process that has once seen them serves no
+    /// others.
+    pub env: Vec<Box<str>>,
 }
 
 impl Need {
     /// The same for placing and holding.
     #[must_use]
     pub fn same(resources: Resources) -> Self {
-        Self { to_place: resources.clone(), to_hold: resources }
+        Self { to_place: resources.clone(), to_hold: resources, env: Vec::new() }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Carries the scheduler's decisions out.
 
-use model::{ActorId, JobId, LeaseId, ProcId};
+use model::{JobId, LeaseId, ProcId};
 use scheduler::LeaseKind;
-use wire::control::FromNode;
+use wire::control::{FromNode, OWN_ENV};
 
 use crate::looped::Node;
 use crate::procs::Kind;
@@ -37,17 +37,23 @@ impl Node {
             Some((actor, _)) => self.actors.get(actor).map(|record| record.creation.job),
             None => self.procs.get(lease.owner).map(|proc| proc.job),
         };
+        let need = match life {
+            Some((actor, _)) => self.actors.get(actor).map(|record| record.creation.options.need.clone()),
+            None => self.lease_needs.get(&lease).cloned(),
+        };
+        let need = need.unwrap_or_default();
         if let Some(job) = job
-            && self.procs.get(worker).is_some_and(|proc| proc.job != JobId([0; 4]) && proc.job != job)
+            && self
+                .procs
+                .get(worker)
+                .is_some_and(|proc| proc.job != JobId([0; 4]) && (proc.job != job || proc.env != need.env))
         {
             return self.pass_over(worker, lease, job);
         }
+        self.assign(worker, job, &grant, need);
         if let Some((actor, incarnation)) = life {
-            self.assign(worker, job, &grant, actor_need(self, actor));
             return self.act(control::Event::Placed { actor, worker, incarnation });
         }
-        let need = self.lease_needs.get(&lease).map(|need| need.to_hold.clone()).unwrap_or_default();
-        self.assign(worker, job, &grant, need);
         let pid = self.procs.get(worker).map_or(0, |proc| proc.pid);
         self.lease_of.insert(worker, lease);
         match self.link(lease.owner, worker) {
@@ -63,7 +69,8 @@ impl Node {
         }
     }
 
-    /// A worker that has served another job keeps that job's modules and whatever was left in them: another one is found for the lease.
+    /// A worker that has served another job, or one under other environment variables, keeps that job's modules and whatever was made of
+    /// the variables: another one is found for the lease.
     fn pass_over(&mut self, worker: ProcId, lease: LeaseId, job: JobId) {
         self.retire_worker(worker);
         self.schedule(scheduler::Event::WorkerRetired(worker));
@@ -88,22 +95,19 @@ impl Node {
     }
 
     /// Tells a worker what its lease gives it and for whom it works.
-    fn assign(&mut self, worker: ProcId, job: Option<model::JobId>, grant: &scheduler::Grant, need: model::Resources) {
+    fn assign(&mut self, worker: ProcId, job: Option<JobId>, grant: &scheduler::Grant, need: model::Need) {
         let Some(job) = job else { return };
         let driver = self.procs.iter().find_map(|proc| match &proc.kind {
             Kind::Driver { namespace, paths, .. } if proc.job == job => Some((namespace.clone(), paths.clone())),
             _ => None,
         });
-        let (namespace, paths) = driver.or_else(|| self.departed.get(&job).cloned()).unwrap_or_default();
+        let (namespace, mut paths) = driver.or_else(|| self.departed.get(&job).cloned()).unwrap_or_default();
+        paths.extend(need.env.iter().map(|line| format!("{OWN_ENV}{line}").into()));
         if let Some(proc) = self.procs.get_mut(worker) {
-            proc.job = job;
+            (proc.job, proc.env) = (job, need.env);
         }
-        let resources = need.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
+        let resources = need.to_hold.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
         self.segment.proc(worker.slot).assignments.fetch_add(1, std::sync::atomic::Ordering::Release);
         self.tell(worker, &FromNode::Assigned { gpus: grant.gpus.clone(), resources, job, namespace, paths });
     }
-}
-
-fn actor_need(node: &Node, actor: ActorId) -> model::Resources {
-    node.actors.get(actor).map(|record| record.creation.options.need.to_hold.clone()).unwrap_or_default()
 }

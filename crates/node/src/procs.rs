@@ -40,6 +40,8 @@ pub(crate) struct Proc {
     pub(crate) kind: Kind,
     pub(crate) conn: Option<usize>,
     pub(crate) job: JobId,
+    /// The environment variables that its leases ask for, once it has had one.
+    pub(crate) env: Vec<Box<str>>,
     pub(crate) links: FxHashMap<ProcId, Pair>,
     bits: Vec<bool>,
     pub(crate) is_dead: bool,
@@ -128,6 +130,7 @@ impl Node {
             kind,
             conn: None,
             job: JobId([0; 4]),
+            env: Vec::new(),
             links: FxHashMap::default(),
             bits: Vec::new(),
             is_dead: false,

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use runtime::{ActorCreation, Runtime, Target};
 
-use crate::function::{Arity, Callee, encode_args, resources, submit};
+use crate::function::{Arity, Callee, encode_args, environment, resources, submit};
 use crate::object_ref::ObjectRef;
 use crate::{context, door, errors, session};
 
@@ -251,7 +251,7 @@ impl Method {
 
 /// Makes an actor. Returns (actor id, life ref), or (actor id, spec) of the one that has the name already.
 #[pyfunction]
-#[pyo3(signature = (*, class_id, class_name, callee, name, namespace, is_detached, restarts_max, to_place, to_hold, concurrency, is_async,
+#[pyo3(signature = (*, class_id, class_name, callee, name, namespace, is_detached, restarts_max, to_place, to_hold, env, concurrency, is_async,
     get_if_exists, args, kwargs, meta))]
 #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
 fn create_actor<'py>(
@@ -265,6 +265,7 @@ fn create_actor<'py>(
     restarts_max: i32,
     to_place: &Bound<'py, PyDict>,
     to_hold: &Bound<'py, PyDict>,
+    env: Vec<String>,
     concurrency: u32,
     is_async: bool,
     get_if_exists: bool,
@@ -288,13 +289,14 @@ fn create_actor<'py>(
             runtime::value::write_ref(&mut spec, &id, owner);
         }
     }
+    let env: Vec<Box<str>> = env.into_iter().map(Into::into).collect();
     let options = ActorOptions {
         class_name: class_name.into(),
         name: name.into(),
         namespace: namespace.into(),
         lifetime: if is_detached { Lifetime::Detached } else { Lifetime::Owned },
         restarts_max,
-        need: Need { to_place: resources(to_place)?, to_hold: resources(to_hold)? },
+        need: Need { to_place: resources(to_place)?, to_hold: resources(to_hold)?, env: environment(&runtime, &env) },
         concurrency,
         is_async,
     };

@@ -1,5 +1,6 @@
 //! HOT: `f.remote(...)`: arguments to bytes, one submission, refs back.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use model::{FunctionId, Need, Quantity, Resources, Template};
@@ -9,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use runtime::{Runtime, Submission};
 use smallvec::SmallVec;
+use wire::control::OWN_ENV;
 
 use crate::encode::{self, Encoded};
 use crate::object_ref::ObjectRef;
@@ -208,6 +210,16 @@ pub(crate) fn resources(dict: &Bound<'_, PyDict>) -> PyResult<Resources> {
     Ok(resources)
 }
 
+/// Environment variables for a call, `NAME=value`: those that this process runs under, and over them the call's own.
+pub(crate) fn environment(runtime: &Runtime, own: &[Box<str>]) -> Vec<Box<str>> {
+    let name = |line: &str| line.split_once('=').map_or("", |(name, _)| name).to_string();
+    let assigned = runtime.assignment().paths;
+    let inherited = assigned.iter().filter_map(|path| path.strip_prefix(OWN_ENV));
+    let merged: BTreeMap<String, Box<str>> =
+        inherited.chain(own.iter().map(|line| &**line)).map(|line| (name(line), line.into())).collect();
+    merged.into_values().collect()
+}
+
 /// A remote function under one set of options.
 #[pyclass(frozen, weakref, module = "eagleray._native")]
 pub(crate) struct Function {
@@ -224,13 +236,15 @@ pub(crate) struct Function {
 impl Function {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called once per function from one place, by keyword")]
-    #[pyo3(signature = (*, signature, prepare, name, callee, needs, returns, retries_max, retry_exceptions, calls_max))]
+    #[pyo3(signature = (*, signature, prepare, name, callee, needs, env, returns, retries_max,
+        retry_exceptions, calls_max))]
     fn new(
         signature: &Bound<'_, PyAny>,
         prepare: Py<PyAny>,
         name: &str,
         callee: String,
         needs: &Bound<'_, PyDict>,
+        env: Vec<String>,
         returns: u32,
         retries_max: i32,
         retry_exceptions: bool,
@@ -240,7 +254,7 @@ impl Function {
             function: FunctionId::NIL,
             name: name.into(),
             method: "".into(),
-            need: Need::same(resources(needs)?),
+            need: Need { env: env.into_iter().map(Into::into).collect(), ..Need::same(resources(needs)?) },
             returns,
             retries_max,
             retry_exceptions,
@@ -284,6 +298,7 @@ impl Function {
             FunctionId::from_slice(id.as_bytes()).map_err(|error| PyTypeError::new_err(error.to_string()))?;
         let mut need = self.template.need.clone();
         (need.to_place.nesting, need.to_hold.nesting) = (nesting, nesting);
+        need.env = environment(runtime, &need.env);
         let template = Arc::new(Template { function, need, ..self.template.clone() });
         *self.ready.lock().expect("never poisoned") = Some((Arc::downgrade(runtime), template.clone()));
         Ok(template)

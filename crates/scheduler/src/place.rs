@@ -67,7 +67,9 @@ impl Scheduler {
     /// Gives idle workers to placed leases.
     pub(crate) fn man(&mut self, out: &mut Vec<Effect>) {
         while let Some(at) = self.unmanned.first() {
-            let Some(worker) = self.pool.lease(at) else { return };
+            let lease = self.leases.get(at);
+            let env = &self.shapes.get(lease.shape).need.env;
+            let Some(worker) = self.pool.lease(at, lease.job, env) else { return };
             self.unmanned.remove(&mut self.leases, at);
             let granted = Granted { worker, is_blocked: false, is_asked: false };
             self.leases.get_mut(at).state = State::Granted(granted);

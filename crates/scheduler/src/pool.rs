@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use model::{ProcId, Tick};
+use model::{JobId, ProcId, Tick};
 use rustc_hash::FxHashMap;
 
 use crate::table::At;
@@ -28,8 +28,20 @@ pub(crate) struct Pool {
 
 struct Worker {
     duty: Duty,
-    /// Whether it ever had a lease. One that dies before is a failed start that came late.
-    has_served: bool,
+    /// For whom it has worked. One that dies before it ever had a lease is a failed start that came late.
+    home: Option<Home>,
+}
+
+/// What a process has seen and does not forget: a job's modules, a set of environment variables.
+struct Home {
+    job: JobId,
+    env: Vec<Box<str>>,
+}
+
+impl Home {
+    fn is(&self, job: JobId, env: &[Box<str>]) -> bool {
+        self.job == job && self.env == env
+    }
 }
 
 /// What a worker is for at the moment.
@@ -65,7 +77,7 @@ impl Pool {
             return false;
         }
         self.starting = self.starting.saturating_sub(1);
-        self.workers.insert(worker, Worker { duty: Duty::Idle, has_served: false });
+        self.workers.insert(worker, Worker { duty: Duty::Idle, home: None });
         self.idle.push_back((worker, now));
         true
     }
@@ -77,11 +89,19 @@ impl Pool {
         }
     }
 
-    /// The worker that worked last takes the lease: its caches are warm.
-    pub(crate) fn lease(&mut self, lease: At) -> Option<ProcId> {
-        let (worker, _) = self.idle.pop_back()?;
+    /// The worker that worked last takes the lease, since its caches are warm: of those that have worked for the same, else of those that
+    /// have worked for nobody. If there is neither, one of the others is given; the node ends it and asks again.
+    pub(crate) fn lease(&mut self, lease: At, job: JobId, env: &[Box<str>]) -> Option<ProcId> {
+        let home = |at: &(ProcId, Tick)| self.workers[&at.0].home.as_ref();
+        let same = self.idle.iter().rposition(|at| home(at).is_some_and(|home| home.is(job, env)));
+        let place = same.or_else(|| self.idle.iter().rposition(|at| home(at).is_none()));
+        let place = place.or_else(|| self.idle.len().checked_sub(1))?;
+        let (worker, _) = self.idle.remove(place)?;
         let entry = self.workers.get_mut(&worker).expect("an idle worker is known");
-        (entry.duty, entry.has_served) = (Duty::Leased(lease), true);
+        entry.duty = Duty::Leased(lease);
+        if same.is_none() {
+            entry.home = Some(Home { job, env: env.to_vec() });
+        }
         self.failures = 0;
         Some(worker)
     }
@@ -102,7 +122,7 @@ impl Pool {
         let gone = self.workers.remove(&worker)?;
         if gone.duty == Duty::Idle {
             self.idle.retain(|(idle, _)| *idle != worker);
-            if !gone.has_served {
+            if gone.home.is_none() {
                 self.back_off(now);
             }
         }

@@ -48,7 +48,7 @@ fn needs() -> Vec<Need> {
         Need::same(cpus(1)),
         Need::same(cpus(2)),
         Need::same(cpus(0)),
-        Need { to_place: cpus(1), to_hold: cpus(0) },
+        Need { to_place: cpus(1), ..Need::same(cpus(0)) },
         Need::same(with(cpus(1), "GPU", 10_000)),
         Need::same(with(cpus(0), "GPU", 20_000)),
         Need::same(with(cpus(0), "GPU", 4_000)),

@@ -2,8 +2,8 @@
 
 mod story;
 
-use model::Tick;
-use scheduler::{Effect, Event, Options, WaitReason};
+use model::{JobId, Need, Tick};
+use scheduler::{Effect, Event, LeaseKind, Options, WaitReason};
 use story::{A, B, Node, actor, cpus, granted, lease, options, tasks, worker};
 
 fn stocked(prestart: u32) -> Options {
@@ -40,6 +40,26 @@ fn the_most_recently_used_worker_is_taken_first() {
     node.given([tasks(lease(A, 1), cpus(1)), tasks(lease(A, 2), cpus(1))]);
     node.given([Event::LeaseReturned(lease(A, 2)), Event::LeaseReturned(lease(A, 1))]);
     assert_eq!(node.when(tasks(lease(A, 3), cpus(1))), [granted(lease(A, 3), 1)]);
+}
+
+#[test]
+fn a_lease_gets_a_worker_that_has_seen_its_variables_or_none_before_any_other() {
+    let under = |number, value: &str| {
+        let need = Need { env: vec![value.into()], ..Need::same(cpus(1)) };
+        Event::LeaseRequested { lease: lease(A, number), job: JobId([1; 4]), kind: LeaseKind::Tasks, need }
+    };
+    let back = |number| Event::LeaseReturned(lease(A, number));
+    let mut node = Node::cpus(3);
+    node.given([under(1, "A=1"), under(2, "A=2"), tasks(lease(A, 3), cpus(1))]);
+    node.given([back(1), back(2), back(3)]);
+    // Not the one that worked last, which has seen no variables.
+    assert_eq!(node.when(under(4, "A=1")), [granted(lease(A, 4), 1)]);
+    assert_eq!(node.when(tasks(lease(A, 5), cpus(1))), [granted(lease(A, 5), 3)]);
+    node.given([back(4), back(5)]);
+    node.given([Event::WorkerReady(worker(4))]);
+    assert_eq!(node.when(under(6, "A=3")), [granted(lease(A, 6), 4)], "one that has seen nothing");
+    // Rather a wrong one than none: whoever starts processes replaces it.
+    assert_eq!(node.when(under(7, "A=4")), [granted(lease(A, 7), 3)]);
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Process {
             namespace: "".into(),
             lifetime: if env.rng.chance(200) { Lifetime::Detached } else { Lifetime::Owned },
             restarts_max: *env.rng.pick(&[0, 1, 3, -1]).expect("not empty"),
-            need: Need { to_place: cpu(10_000), to_hold },
+            need: Need { to_place: cpu(10_000), ..Need::same(to_hold) },
             concurrency: 1,
             is_async: false,
         };

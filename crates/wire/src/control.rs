@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::peer::Peer;
 
+/// Marks, among a worker's paths, a variable of the environment that its lease asked for.
+pub const OWN_ENV: &str = "own:";
+
 /// Who knocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -369,7 +372,7 @@ pub enum FromNode {
         job: JobId,
         /// Its namespace.
         namespace: Box<str>,
-        /// What the driver imports from.
+        /// What the driver imports from; the lease's own environment variables, each behind `OWN_ENV`.
         paths: Vec<Box<str>>,
     },
     /// A process that you have rings with is gone. Drain what it published, then answer `LinkClosed`.

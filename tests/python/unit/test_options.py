@@ -19,6 +19,7 @@ from eagleray._options import (
     method_options,
     task_options,
 )
+from eagleray.runtime_env import RuntimeEnv
 
 TASK_NAMES = [
     "num_returns",
@@ -80,10 +81,6 @@ class PlacementGroup:
 
 
 class PlacementGroupSchedulingStrategy:
-    pass
-
-
-class RuntimeEnv:
     pass
 
 

@@ -35,7 +35,7 @@ pub(crate) fn tasks(lease: LeaseId, resources: Resources) -> Event {
 
 /// One core to place, none to hold: what an actor asks for by default.
 pub(crate) fn actor(lease: LeaseId) -> Event {
-    let need = Need { to_place: cpus(1), to_hold: cpus(0) };
+    let need = Need { to_place: cpus(1), ..Need::same(cpus(0)) };
     Event::LeaseRequested { lease, job: JobId([1; 4]), kind: LeaseKind::Actor, need }
 }
 
