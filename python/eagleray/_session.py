@@ -177,7 +177,11 @@ def init(
         paths = _start.driver_paths(*_start.job_wants(job_config, runtime_env))
         if daemon is None:
             SESSION.node = _start.host_node(wants)
-            _native.join_local(SESSION.node, name_space, paths, bool(log_to_driver))
+            try:
+                _start.join(SESSION.node, name_space, paths, logs=bool(log_to_driver))
+            except BaseException:
+                SESSION.node = None
+                raise
         else:
             _start.refuse_resources(wants)
             _native.join_daemon(daemon, name_space, paths, bool(log_to_driver))
@@ -231,7 +235,8 @@ def shutdown(_exiting_interpreter: bool = False) -> None:  # noqa: FBT001, FBT00
             raise RuntimeError("shutdown() was called inside a task or actor; only the driver can end the session")
         return
     with SESSION.lock:
-        if SESSION.context is None:
+        # Not whether there is a context: an init that was interrupted may have joined and not come as far as that.
+        if not _native.is_driver():
             return
         SESSION.context = None
         if SESSION.printer is not None:

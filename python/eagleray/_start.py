@@ -13,6 +13,8 @@ from typing import Any
 from eagleray import _native
 
 _PARTS = 10_000
+#: Each GPU of a node has a name of its own.
+_GPUS_MAX = 4096
 
 
 @dataclass
@@ -139,7 +141,11 @@ def job_wants(job_config: Any, runtime_env: Any) -> tuple[dict[str, str], list[s
     """Find the environment variables and import folders that a driver asks for."""
     if job_config is None and runtime_env is None:
         return {}, []
+    from eagleray.job_config import JobConfig
     from eagleray.runtime_env import of_job
+
+    if job_config is not None and not isinstance(job_config, JobConfig):
+        raise TypeError(f"job_config must be a JobConfig, got {type(job_config)}")
 
     env = of_job(getattr(job_config, "runtime_env", None), runtime_env)
     return env.env_vars(), list(getattr(job_config, "code_search_path", None) or [])
@@ -178,8 +184,22 @@ def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
     amounts["node:__internal_head__"] = _PARTS
     amounts["node:127.0.0.1"] = _PARTS
     count = int(gpu_count)
+    if count > _GPUS_MAX:
+        raise ValueError(f"num_gpus={gpu_count} is more than a machine can have; at most {_GPUS_MAX} are counted")
     names = gpus[:count] if count <= len(gpus) else [str(index) for index in range(count)]
     return {name: amount for name, amount in amounts.items() if amount}, names
+
+
+def join(node: Any, name_space: str, paths: list[str], *, logs: bool) -> None:
+    """Join the node that this process hosts; if that cannot be, nothing of it is left."""
+    try:
+        _native.join_local(node, name_space, paths, logs)
+    except BaseException as error:
+        node.stop()
+        if "Cannot allocate memory" in str(error):
+            text = "there is not enough memory for a session: pass a smaller object_store_memory to init()"
+            raise MemoryError(text) from error
+        raise
 
 
 def _grace_ms(given: int | None) -> int:
@@ -206,29 +226,35 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
     session_dir.mkdir(mode=0o700, parents=True)
     cores = usable_cpus()
     prestart = min(cores, max(1, amounts.get("CPU", 0) // _PARTS)) if wants.prestart is None else wants.prestart
-    return _native.Node(
-        resources=amounts,
-        gpu_names=gpu_names,
-        store_bytes=store,
-        cores=cores,
-        zygote=[
-            sys.executable,
-            "-S",
-            "-c",
-            _ZYGOTE,
-            str(os.getpid()),
-            str(session_dir),
-            str(int(keep_session)),
-            *_zygote_paths(),
-        ],
-        zygote_env=[("EAGLERAY_ZYGOTE", "1")],
-        session_dir=str(session_dir),
-        listen=listen,
-        prestart=prestart,
-        idle_ms_max=60_000,
-        grace_ms_max=_grace_ms(wants.grace_ms_max),
-        keep_session=keep_session,
-    )
+    try:
+        return _native.Node(
+            resources=amounts,
+            gpu_names=gpu_names,
+            store_bytes=store,
+            cores=cores,
+            zygote=[
+                sys.executable,
+                "-S",
+                "-c",
+                _ZYGOTE,
+                str(os.getpid()),
+                str(session_dir),
+                str(int(keep_session)),
+                *_zygote_paths(),
+            ],
+            zygote_env=[("EAGLERAY_ZYGOTE", "1")],
+            session_dir=str(session_dir),
+            listen=listen,
+            prestart=prestart,
+            idle_ms_max=60_000,
+            grace_ms_max=_grace_ms(wants.grace_ms_max),
+            keep_session=keep_session,
+        )
+    except BaseException:
+        import shutil
+
+        shutil.rmtree(session_dir, ignore_errors=True)
+        raise
 
 
 # Started with -S: `site` costs a third of the start, and the paths are known already.

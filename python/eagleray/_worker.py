@@ -138,6 +138,21 @@ class Worker:
         _streams.flush()
         return made, again
 
+    def end_forked(self, error: BaseException | None) -> None:
+        """End a child that the user's code forked and that has left that code: by return, or by an exception."""
+        code = 0
+        try:
+            if isinstance(error, SystemExit):
+                code = _actor_end.exit_code(error)
+            elif error is not None:
+                import traceback
+
+                code = 1
+                traceback.print_exception(error)
+            _streams.flush()
+        finally:
+            os._exit(code)
+
     def idle(self) -> None:
         """Nothing is to be done right now."""
         _streams.flush_or_mend()

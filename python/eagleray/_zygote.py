@@ -24,7 +24,10 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     # Ctrl-C on the driver's terminal is the driver's to handle.
     os.setsid()
-    launcher = _native.Launcher(node_pid, read_fd, session_dir, keep_session)
+    try:
+        launcher = _native.Launcher(node_pid, read_fd, session_dir, keep_session)
+    except ProcessLookupError:
+        os._exit(0)  # the driver was killed while this process started: there is nobody to tell
     if _native.thread_count() != 1:
         sys.stderr.write(
             "eagleray: an imported module has started threads in the worker launcher; workers may misbehave\n"

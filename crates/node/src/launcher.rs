@@ -43,7 +43,7 @@ impl Launcher {
     /// Takes over: `socket` leads to the node, which runs in process `node_pid`; `children` becomes readable when a child ends.
     ///
     /// # Errors
-    /// If the node is gone already.
+    /// If the node is gone already; then so is the session's folder, which nobody else would remove.
     pub fn new(
         socket: OwnedFd,
         node_pid: i32,
@@ -53,7 +53,11 @@ impl Launcher {
     ) -> rustix::io::Result<Self> {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let node_pid = Pid::from_raw(node_pid).ok_or(rustix::io::Errno::SRCH)?;
-        let node = rustix::process::pidfd_open(node_pid, PidfdFlags::empty())?;
+        let node = rustix::process::pidfd_open(node_pid, PidfdFlags::empty());
+        if node.is_err() && !keep_session {
+            let _ = std::fs::remove_dir_all(&session_dir);
+        }
+        let node = node?;
         let launcher = Self { socket, node, children, session_dir, keep_session };
         launcher.say(Packet { kind: UP, slot: 0, pid: 0, status: 0 });
         Ok(launcher)

@@ -354,6 +354,9 @@ pub(crate) fn reply_body(
     task: TaskId,
     result: PyResult<Bound<'_, PyAny>>,
 ) -> PyResult<Vec<u8>> {
+    if session::is_forked() {
+        end_forked(py, worker, result);
+    }
     if IS_UNFLUSHED.swap(false, Ordering::Relaxed) {
         worker.call_method0("idle")?;
     }
@@ -384,6 +387,14 @@ pub(crate) fn reply_body(
         }
     }
     Ok(body)
+}
+
+/// User code forked, and its child came back from it too. The call is the parent's to answer; here nothing of the runtime exists.
+#[cold]
+fn end_forked(py: Python<'_>, worker: &Bound<'_, PyAny>, result: PyResult<Bound<'_, PyAny>>) -> ! {
+    let error = result.err().map(|error| error.into_value(py));
+    let _ = worker.call_method1("end_forked", (error,));
+    std::process::abort()
 }
 
 /// An exception as a value that lives in frames, whatever its size.

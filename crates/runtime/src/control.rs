@@ -9,6 +9,7 @@ use model::{ActorId, Failure, ProcId};
 use net::unix::{self, Inbox};
 use owner::{ActorNews, Value};
 use rustc_hash::FxHashMap;
+use rustix::io::Errno;
 use smallvec::SmallVec;
 use wire::control::{ActorPlace, ActorRegistration, Answer, FromNode, LogLines, Question, Rings, ToNode};
 use wire::peer::{Content, Peer};
@@ -98,8 +99,13 @@ impl Runtime {
     pub(crate) fn send(&self, message: &ToNode) {
         let bytes = wire::encode(message);
         let _whole = self.sending.lock().expect("never poisoned");
-        if unix::send(&self.socket, &bytes, &[]).is_err() {
-            // The control thread sees the end of the stream, and fails whatever waits.
+        // Any other error: the control thread sees the end of the stream, and fails whatever waits.
+        if let Err(Errno::BADF | Errno::NOTSOCK) = unix::send(&self.socket, &bytes, &[])
+            && self.is_worker
+        {
+            // That thread sleeps in a read, which a close by the user's code does not end: nobody else would ever notice.
+            eprintln!("eagleray: this worker's connection was closed by the code it ran (os.closerange?); it ends");
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
     }
 

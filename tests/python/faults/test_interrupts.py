@@ -60,6 +60,68 @@ def test_ctrl_c_ends_a_blocked_call_at_once(drivers, call):
     assert "works 1" in out
 
 
+def test_ctrl_c_ends_an_await_and_the_session_lives_on(drivers):
+    code = """
+    import asyncio
+    ray.init(num_cpus=2)
+    @ray.remote
+    def sleep(seconds):
+        time.sleep(seconds)
+        return seconds
+    async def wait():
+        ref = sleep.remote(600)
+        print("ready")
+        await ref
+    try:
+        asyncio.run(wait())
+    except KeyboardInterrupt:
+        print("interrupted")
+    async def again():
+        return await sleep.remote(0)
+    print("works", asyncio.run(again()))
+    """
+    driver = drivers.start(code)
+    driver.hear_until("ready")
+    time.sleep(0.3)
+    driver.kill(signal.SIGINT)
+    driver.hear_until("interrupted")
+    code, out, err = driver.end()
+    assert code == 0, err
+    assert "works 0" in out
+
+
+@pytest.mark.parametrize("call", ["ray.init(num_cpus=2)", "ray.shutdown()"])
+@pytest.mark.parametrize("delay_ms", [0, 3, 6, 10, 15, 25])
+def test_ctrl_c_in_the_middle_of_init_or_shutdown_leaves_a_program_that_can_start_again(drivers, call, delay_ms):
+    code = f"""
+    @ray.remote
+    def works():
+        return 1
+    if "shutdown" in {call!r}:
+        ray.init(num_cpus=2)
+        ray.get(works.remote())
+    try:
+        print("ready")
+        {call}
+        # If it was quicker than the interrupt.
+        time.sleep(1)
+    except KeyboardInterrupt:
+        pass
+    ray.shutdown()
+    assert not ray.is_initialized()
+    ray.init(num_cpus=1)
+    print("works", ray.get(works.remote()))
+    """
+    driver = drivers.start(code)
+    driver.hear_until("ready")
+    time.sleep(delay_ms / 1000)
+    driver.kill(signal.SIGINT)
+    code, out, err = driver.end()
+    assert code == 0, err
+    assert "works 1" in out
+    assert not list(drivers.folder.glob("session_*"))
+
+
 def test_ctrl_c_that_nobody_catches_ends_the_driver_and_all_it_started(drivers, leaks):
     code = """
     ray.init(num_cpus=2)

@@ -114,3 +114,21 @@ def test_all_resources_come_back_after_the_storm(ray_session):
     while ray.available_resources().get("CPU") != ray.cluster_resources()["CPU"]:
         assert time.monotonic() < deadline, ray.available_resources()
         time.sleep(0.05)
+
+
+def test_workers_killed_while_they_write_long_frames_leave_no_half_ones(ray_session):
+    # Just below the size from which values go to the store: a frame takes long to write, and the ring holds few of them.
+    @ray.remote(max_retries=-1)
+    def echo(data, number):
+        return data[::-1], number
+
+    data = bytes(range(256)) * 360
+    with _Killer(seed=19) as killer:
+        for rounds in range(60):
+            if rounds >= 6 and killer.killed >= 5:
+                break
+            refs = [echo.remote(data, number) for number in range(100)]
+            for number, (echoed, told) in enumerate(ray.get(refs, timeout=50)):
+                assert told == number
+                assert echoed == data[::-1]
+    assert killer.killed >= 5, "no fault landed, so nothing was proven"

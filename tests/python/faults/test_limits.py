@@ -109,6 +109,34 @@ print("works", ray.get(works.remote(5)))
     assert "works 5" in out
 
 
+# The worker could not speak to its node any more, and waited for answers that never came.
+@pytest.mark.parametrize("where", ["task", "actor"])
+def test_worker_whose_descriptors_were_all_closed_is_replaced(drivers, where):
+    code = f"""{WORKS}
+ray.init(num_cpus=1)
+actor = Actor.options(max_restarts=-1, max_task_retries=-1).remote()
+def close(*_):
+    os.closerange(3, 4096)
+    return "closed"
+def use(_self):
+    return ray.get(works.remote(ray.put(bytes(10**6))), timeout=30) == bytes(10**6)
+try:
+    if {where!r} == "task":
+        print(ray.get(ray.remote(max_retries=0)(close).remote(), timeout=30))
+    else:
+        print(ray.get(actor.__ray_call__.options(max_task_retries=0).remote(close), timeout=30))
+except (ray.exceptions.WorkerCrashedError, ray.exceptions.RayActorError):
+    print("closed, and found out before it could answer")
+print("works", ray.get([works.remote(number) for number in range(50)], timeout=30) == list(range(50)))
+print("actor", ray.get(actor.__ray_call__.remote(use), timeout=30))
+"""
+    out, err = drivers.run(code)
+    assert "closed" in out
+    assert "works True" in out
+    assert "actor True" in out
+    assert "closed by the code it ran" in out + err, "somebody should say why a worker was lost"
+
+
 def can_be_run_by_others(path):
     """Whether any user may start this program."""
     folders = [path, *path.parents]
