@@ -80,7 +80,7 @@ check: $(TOOLS) ## formatting, lints, types, tidy: under a minute
 	$(BIN)/ruff format --quiet --check $(PYTHON_FOLDERS)
 	$(BIN)/ruff check --quiet $(PYTHON_FOLDERS)
 	$(PYTHON) scripts/tidy.py
-	$(PYTHON) scripts/semantics.py --summary > /dev/null
+	$(PYTHON) scripts/semantics.py --strict --summary > /dev/null
 	$(PYTHON) scripts/mutants.py --check
 	$(BIN)/mypy
 	cargo clippy $(LOCKED) --workspace --all-targets --quiet -- --deny warnings
