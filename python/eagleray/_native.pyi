@@ -106,6 +106,8 @@ class Node:
         listen: str | None,
         prestart: int,
         idle_ms_max: int,
+        rings_max: int,
+        link_idle_ms_max: int,
         grace_ms_max: int,
         keep_session: bool,
     ) -> None: ...

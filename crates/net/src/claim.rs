@@ -31,6 +31,8 @@ pub struct Claims {
     words: *const [AtomicU32; CLAIMS],
     free: Vec<u16>,
     uses: u32,
+    /// Calls under way without a word.
+    unclaimed: usize,
 }
 
 // SAFETY: the words are atomics in shared memory; everything else is owned.
@@ -43,7 +45,7 @@ impl Claims {
     /// `words` points to the claim words of a ring that outlives this, and nobody else gives them out.
     #[must_use]
     pub unsafe fn new(words: *const [AtomicU32; CLAIMS]) -> Self {
-        Self { words, free: (0..CLAIMS as u16).rev().collect(), uses: 0 }
+        Self { words, free: (0..CLAIMS as u16).rev().collect(), uses: 0, unclaimed: 0 }
     }
 
     fn word(&self, index: u16) -> &AtomicU32 {
@@ -61,9 +63,16 @@ impl Claims {
         Some((index, word))
     }
 
+    /// For a call that goes without a word.
+    pub fn give_none(&mut self) -> (u16, Word) {
+        self.unclaimed += 1;
+        (UNCLAIMED, Word(0))
+    }
+
     /// The call is over (answered, taken back, or its worker is dead): its word may be used again.
     pub fn release(&mut self, index: u16) {
         if index == UNCLAIMED {
+            self.unclaimed = self.unclaimed.saturating_sub(1);
             return;
         }
         debug_assert!(!self.free.contains(&index) || cfg!(not(debug_assertions)));
@@ -84,10 +93,10 @@ impl Claims {
         index == UNCLAIMED || self.word(index).load(Ordering::Relaxed) == (word.0 & !STATE) | RUNNING
     }
 
-    /// How many words are in use.
+    /// Calls under way: given a word, or none, and not released.
     #[must_use]
     pub fn in_use(&self) -> usize {
-        CLAIMS - self.free.len()
+        CLAIMS - self.free.len() + self.unclaimed
     }
 }
 
@@ -159,6 +168,7 @@ mod tests {
         assert!(!claims.take_back(UNCLAIMED, Word(0)));
         assert!(theirs.start(UNCLAIMED, Word(0)));
         assert!(claims.has_started(UNCLAIMED, Word(0)));
+        assert_eq!((claims.give_none(), claims.in_use()), ((UNCLAIMED, Word(0)), 1));
         claims.release(UNCLAIMED);
         assert_eq!(claims.in_use(), 0);
     }

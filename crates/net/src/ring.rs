@@ -147,6 +147,12 @@ impl RingWriter {
         Ok(())
     }
 
+    /// Bytes written since the ring was made.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.tail
+    }
+
     /// How many bodies in the arena the reader has taken out.
     #[must_use]
     pub fn far_read(&self) -> u64 {
@@ -248,6 +254,12 @@ impl RingReader {
     /// A body that lay in the arena was taken out: the writer may free it.
     pub fn took_far(&mut self) {
         self.shared().far_read.fetch_add(1, Ordering::Release);
+    }
+
+    /// Bytes read since the ring was made.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.head
     }
 
     /// Whether a frame waits.

@@ -216,13 +216,23 @@ impl Segment {
         }
     }
 
+    /// How far ring `number` is written and read, in bytes, as anyone may see.
+    #[must_use]
+    pub fn ring_level(&self, number: u32) -> (u64, u64) {
+        let (head, _) = self.ring(number);
+        // SAFETY: in range; atomics that live as long as the mapping.
+        let head = unsafe { &*head };
+        (head.tail.load(Ordering::Relaxed), head.head.load(Ordering::Relaxed))
+    }
+
     /// Makes ring `number` fresh and gives its pages back. Nobody may use it at that time.
     pub fn reset_ring(&self, number: u32) {
-        let (head, bytes) = self.ring(number);
-        // SAFETY: in range; only atomics are written, and the caller says that nobody uses the ring.
+        let (head, _) = self.ring(number);
+        // SAFETY: in range; only atomics are written, and the caller says that nobody uses the ring. A removed page reads as zeros, which
+        // is what a fresh head is made of.
         unsafe {
             (*head).reset();
-            let _ = libc::madvise(bytes.cast(), RING_BYTES, libc::MADV_REMOVE);
+            let _ = libc::madvise(head.cast_mut().cast(), RING_STRIDE, libc::MADV_REMOVE);
         }
     }
 

@@ -93,7 +93,7 @@ impl Node {
         }
     }
 
-    /// Tells one process where an actor is, with rings to it if it is there.
+    /// Tells one process where an actor is, and of rings to it if it is there.
     pub(crate) fn tell_actor(&mut self, to: ProcId, view: &control::ActorView) {
         let place = match &view.state {
             control::ActorState::Pending => ActorPlace::Pending,
@@ -105,14 +105,7 @@ impl Node {
             }
             control::ActorState::Alive { worker } => {
                 let pid = self.procs.get(*worker).map_or(0, |proc| proc.pid);
-                match self.link(to, *worker) {
-                    Ok(rings) => ActorPlace::Alive { worker: *worker, pid, rings },
-                    Err(()) => {
-                        // No rings are left. Told again when some come free.
-                        self.starved.push((to, view.actor));
-                        ActorPlace::Pending
-                    }
-                }
+                if self.link(to, *worker) { ActorPlace::Alive { worker: *worker, pid } } else { ActorPlace::Pending }
             }
         };
         self.tell(to, &FromNode::Actor { actor: view.actor, state: place, incarnation: view.incarnation });

@@ -56,16 +56,11 @@ impl Node {
         }
         let pid = self.procs.get(worker).map_or(0, |proc| proc.pid);
         self.lease_of.insert(worker, lease);
-        match self.link(lease.owner, worker) {
-            Ok(rings) => {
-                let gpus = grant.gpus;
-                self.tell(lease.owner, &FromNode::Granted { number: lease.number, worker, pid, gpus, rings });
-            }
-            Err(()) => {
-                // No rings are left for this pair: the worker goes back, the owner asks again.
-                self.schedule(scheduler::Event::LeaseReturned(lease));
-                self.tell(lease.owner, &FromNode::Revoke { number: lease.number });
-            }
+        if self.link(lease.owner, worker) {
+            self.tell(lease.owner, &FromNode::Granted { number: lease.number, worker, pid, gpus: grant.gpus });
+        } else {
+            self.schedule(scheduler::Event::LeaseReturned(lease));
+            self.tell(lease.owner, &FromNode::Revoke { number: lease.number });
         }
     }
 

@@ -12,6 +12,8 @@ mod conns;
 mod functions;
 pub mod launcher;
 mod leases;
+mod linking;
+mod links;
 mod logs;
 mod looped;
 mod messages;
@@ -55,6 +57,10 @@ pub struct Options {
     pub prestart: u32,
     /// An idle worker beyond those is ended after this long.
     pub idle_ms_max: u64,
+    /// Rings that there may be at once; a pair of processes uses two.
+    pub rings_max: u32,
+    /// The rings of a pair that had nothing to say for this long are taken back.
+    pub link_idle_ms_max: u64,
     /// How long an ending worker may take for its exit handlers before it is killed.
     pub grace_ms_max: u64,
     /// Whether the session's folder stays when the node ends.

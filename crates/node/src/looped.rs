@@ -13,6 +13,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::conns::Conns;
 use crate::functions::Functions;
+use crate::links::Links;
 use crate::logs::Logs;
 use crate::notices::Told;
 use crate::procs::Procs;
@@ -42,6 +43,7 @@ pub(crate) struct Node {
     pub(crate) segment: Arc<Segment>,
     pub(crate) conns: Conns,
     pub(crate) procs: Procs,
+    pub(crate) links: Links,
     pub(crate) zygote: Zygote,
     pub(crate) scheduler: scheduler::Scheduler,
     pub(crate) scheduled: Vec<scheduler::Effect>,
@@ -51,8 +53,6 @@ pub(crate) struct Node {
     /// Leases of actors: which life of which actor asked.
     pub(crate) actor_leases: FxHashMap<model::LeaseId, (model::ActorId, u32)>,
     pub(crate) actor_lease_next: u64,
-    /// Who could not be linked to which actor for want of rings.
-    pub(crate) starved: Vec<(ProcId, model::ActorId)>,
     /// Who asked for an actor and waits for the answer.
     pub(crate) creators: FxHashMap<model::ActorId, ProcId>,
     /// The last lease of tasks that each worker had.
@@ -100,6 +100,7 @@ impl Node {
             segment,
             conns: Conns::default(),
             procs: Procs::default(),
+            links: Links::new(options.rings_max.min(net::segment::RINGS_MAX), options.link_idle_ms_max),
             zygote: Zygote::default(),
             scheduler,
             scheduled: Vec::new(),
@@ -108,7 +109,6 @@ impl Node {
             watchers: FxHashMap::default(),
             actor_leases: FxHashMap::default(),
             actor_lease_next: 0,
-            starved: Vec::new(),
             creators: FxHashMap::default(),
             lease_of: FxHashMap::default(),
             lease_needs: FxHashMap::default(),
@@ -210,6 +210,7 @@ impl Node {
             self.functions.next_deadline(),
             self.room.next_deadline(),
             self.procs.next_deadline(),
+            self.links.next_look(),
             self.zygote.next_start(),
         ]
         .into_iter()
@@ -229,6 +230,7 @@ impl Node {
         self.expire_functions(now);
         self.retry_room(now);
         self.end_overdue(now);
+        self.look_for_idle_links(now);
         if self.zygote.next_start().is_some_and(|next| next <= now) {
             self.start_zygote();
         }

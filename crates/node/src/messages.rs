@@ -66,7 +66,11 @@ impl Node {
             ToNode::Export { function, body } => self.export(function, body),
             ToNode::WantExtent { length } => self.want_extent(who, length),
             ToNode::ReturnExtent { offset, length } => self.return_extent(who, offset, length),
-            ToNode::LinkClosed { peer } => self.link_closed(who, peer),
+            ToNode::LinkClosed { peer } => self.on_link_closed(who, peer),
+            ToNode::WantLink { peer } => {
+                self.link(who, peer);
+            }
+            ToNode::Idle { peer, quiet } => self.on_idle(who, peer, quiet),
             ToNode::Relay { to, message } => {
                 if self.procs.get(to).is_some_and(|proc| proc.conn.is_some()) {
                     self.tell(to, &FromNode::Relay { sender: who, message });

@@ -1,13 +1,13 @@
-//! The process table: who is here, who talks to whom through which rings, and what is done when one dies.
+//! The process table: who is here, and what is done when one dies.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use model::{JobId, ProcId, Tick, WorkerExit};
-use net::segment::{PROCS_MAX, RINGS_MAX, RINGS_PER_PROC};
+use net::segment::PROCS_MAX;
 use rustc_hash::{FxHashMap, FxHashSet};
-use wire::control::{FromNode, Rings, WaitRecord};
+use wire::control::{FromNode, WaitRecord};
 
 use crate::looped::Node;
 
@@ -15,10 +15,8 @@ use crate::looped::Node;
 pub(crate) struct Procs {
     table: FxHashMap<u16, Proc>,
     epochs: FxHashMap<u16, u32>,
-    rings_free: Vec<u32>,
-    rings_made: u32,
     /// Dead processes whose peers have not all said that they read everything.
-    closing: FxHashMap<ProcId, FxHashSet<ProcId>>,
+    unburied: Vec<ProcId>,
     /// Workers that were told to end and are killed at that time.
     overdue: BTreeMap<Tick, Vec<ProcId>>,
 }
@@ -42,8 +40,6 @@ pub(crate) struct Proc {
     pub(crate) job: JobId,
     /// The environment variables that its leases ask for, once it has had one.
     pub(crate) env: Vec<Box<str>>,
-    pub(crate) links: FxHashMap<ProcId, Pair>,
-    bits: Vec<bool>,
     pub(crate) is_dead: bool,
     /// Why it is being ended, if it is.
     pub(crate) ending: Option<Box<str>>,
@@ -55,12 +51,6 @@ pub(crate) struct Proc {
     /// Of one that serves an actor: what marks its output.
     pub(crate) shown_as: Option<Box<str>>,
     pidfd: Option<OwnedFd>,
-}
-
-/// The rings between two processes, as one of them sees them.
-#[derive(Clone, Copy)]
-pub(crate) struct Pair {
-    rings: Rings,
 }
 
 impl Procs {
@@ -89,29 +79,8 @@ impl Procs {
         self.table.values().filter(|proc| !proc.is_dead)
     }
 
-    fn take_ring(&mut self) -> Option<u32> {
-        self.rings_free.pop().or_else(|| {
-            let number = self.rings_made;
-            (number < RINGS_MAX).then(|| {
-                self.rings_made += 1;
-                number
-            })
-        })
-    }
-
     pub(crate) fn next_deadline(&self) -> Option<Tick> {
         self.overdue.keys().next().copied()
-    }
-}
-
-impl Proc {
-    fn take_bit(&mut self) -> Option<u16> {
-        if self.bits.is_empty() {
-            self.bits = vec![false; usize::from(RINGS_PER_PROC)];
-        }
-        let bit = self.bits.iter().position(|taken| !taken)?;
-        self.bits[bit] = true;
-        Some(bit as u16)
     }
 }
 
@@ -131,8 +100,6 @@ impl Node {
             conn: None,
             job: JobId([0; 4]),
             env: Vec::new(),
-            links: FxHashMap::default(),
-            bits: Vec::new(),
             is_dead: false,
             ending: None,
             is_retiring: false,
@@ -166,30 +133,6 @@ impl Node {
         }
     }
 
-    /// Rings between two processes, as `a` sees them; `b` is told. `None` inside: they have them already. An error: there are none left.
-    pub(crate) fn link(&mut self, a: ProcId, b: ProcId) -> Result<Option<Rings>, ()> {
-        if a == b || self.procs.get(b).is_none() {
-            return Err(());
-        }
-        if self.procs.get(a).ok_or(())?.links.contains_key(&b) {
-            return Ok(None);
-        }
-        let (out, inward) = (self.procs.take_ring().ok_or(())?, self.procs.take_ring().ok_or(())?);
-        let in_bit = self.procs.get_mut(a).and_then(Proc::take_bit);
-        let out_bit = self.procs.get_mut(b).and_then(Proc::take_bit);
-        let (Some(in_bit), Some(out_bit)) = (in_bit, out_bit) else {
-            self.procs.rings_free.extend([out, inward]);
-            return Err(());
-        };
-        let mine = Rings { out, out_bit, inward, in_bit };
-        let theirs = Rings { out: inward, out_bit: in_bit, inward: out, in_bit: out_bit };
-        let job = self.procs.get(a).map_or(JobId([0; 4]), |proc| proc.job);
-        self.procs.get_mut(a).expect("checked above").links.insert(b, Pair { rings: mine });
-        self.procs.get_mut(b).expect("checked above").links.insert(a, Pair { rings: theirs });
-        self.tell(b, &FromNode::Linked { peer: a, rings: theirs, job });
-        Ok(Some(mine))
-    }
-
     /// A connection ended. A driver's is a good-bye; a worker that closes its socket but lives is ended.
     pub(crate) fn on_link_lost(&mut self, who: ProcId) {
         let Some(proc) = self.procs.get_mut(who) else { return };
@@ -214,7 +157,6 @@ impl Node {
         };
         proc.is_dead = true;
         let (conn, job, kind) = (proc.conn.take(), proc.job, proc.kind.clone());
-        let peers: FxHashSet<ProcId> = proc.links.keys().copied().collect();
         if let Some(pidfd) = proc.pidfd.take() {
             let _ = rustix::event::epoll::delete(&self.epoll, pidfd);
         }
@@ -224,8 +166,7 @@ impl Node {
         self.segment.proc(id.slot).state.store(2, Ordering::Release);
         self.segment.spin().clear(id.slot);
         let alive: Vec<ProcId> = self.procs.iter().filter(|other| other.conn.is_some()).map(|other| other.id).collect();
-        let waiting: FxHashSet<ProcId> = peers.into_iter().filter(|peer| alive.contains(peer)).collect();
-        self.procs.closing.insert(id, waiting);
+        self.procs.unburied.push(id);
         for other in alive {
             self.tell(other, &FromNode::PeerDied { peer: id, exit: exit.clone() });
         }
@@ -257,12 +198,8 @@ impl Node {
         for watchers in self.watchers.values_mut() {
             watchers.retain(|watcher| *watcher != id);
         }
-        // The dead one may itself have been waited for by others that are closing.
-        let dead: Vec<ProcId> = self.procs.closing.keys().copied().collect();
-        for other in dead {
-            self.link_closed(id, other);
-        }
-        self.bury(id);
+        // Last: nobody is linked to it, or hears of it, after this.
+        self.part_from(id);
     }
 
     /// Jobs that are over and have no actor left need nothing any more.
@@ -273,36 +210,15 @@ impl Node {
         self.departed.retain(|job, _| jobs.contains(job));
     }
 
-    /// `by` has read everything that `dead` published.
-    pub(crate) fn link_closed(&mut self, by: ProcId, dead: ProcId) {
-        if let Some(waiting) = self.procs.closing.get_mut(&dead) {
-            waiting.remove(&by);
-        }
-        self.bury(dead);
-    }
-
-    /// NODE-1: gives back what a dead process had, once nobody needs it.
-    fn bury(&mut self, dead: ProcId) {
-        if self.procs.closing.get(&dead).is_none_or(|waiting| !waiting.is_empty()) {
-            return;
-        }
-        self.procs.closing.remove(&dead);
-        let Some(proc) = self.procs.table.remove(&dead.slot) else { return };
-        for (peer, pair) in proc.links {
-            for ring in [pair.rings.out, pair.rings.inward] {
-                self.segment.reset_ring(ring);
-                self.procs.rings_free.push(ring);
+    /// NODE-1: gives back what dead processes had, once nobody needs it.
+    pub(crate) fn bury(&mut self) {
+        for dead in std::mem::take(&mut self.procs.unburied) {
+            if self.links.forget(dead) {
+                self.procs.table.remove(&dead.slot);
+                self.room.host.process_gone(dead.slot);
+            } else {
+                self.procs.unburied.push(dead);
             }
-            if let Some(peer) = self.procs.table.get_mut(&peer.slot).filter(|other| other.id == peer) {
-                peer.links.remove(&dead);
-                if let Some(bit) = peer.bits.get_mut(usize::from(pair.rings.out_bit)) {
-                    *bit = false;
-                }
-            }
-        }
-        self.room.host.process_gone(dead.slot);
-        for (to, actor) in std::mem::take(&mut self.starved) {
-            self.watch_actor(actor, to);
         }
     }
 

@@ -93,7 +93,7 @@ pub(crate) struct Node {
 impl Node {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
-    #[pyo3(signature = (*, resources, gpu_names, store_bytes, cores, zygote, zygote_env, session_dir, listen, prestart, idle_ms_max, grace_ms_max, keep_session))]
+    #[pyo3(signature = (*, resources, gpu_names, store_bytes, cores, zygote, zygote_env, session_dir, listen, prestart, idle_ms_max, rings_max, link_idle_ms_max, grace_ms_max, keep_session))]
     fn new(
         py: Python<'_>,
         resources: &Bound<'_, PyDict>,
@@ -106,6 +106,8 @@ impl Node {
         listen: Option<PathBuf>,
         prestart: u32,
         idle_ms_max: u64,
+        rings_max: u32,
+        link_idle_ms_max: u64,
         grace_ms_max: u64,
         keep_session: bool,
     ) -> PyResult<Self> {
@@ -123,6 +125,8 @@ impl Node {
             listen,
             prestart,
             idle_ms_max,
+            rings_max,
+            link_idle_ms_max,
             grace_ms_max,
             keep_session,
             id: NodeId(id),

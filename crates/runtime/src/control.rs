@@ -11,12 +11,11 @@ use owner::{ActorNews, Value};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 use smallvec::SmallVec;
-use wire::control::{ActorPlace, ActorRegistration, Answer, FromNode, LogLines, Question, Rings, ToNode};
+use wire::control::{ActorPlace, ActorRegistration, Answer, FromNode, LogLines, Question, ToNode};
 use wire::peer::{Content, Peer};
 
 use crate::effects::failed;
 use crate::execute::{Assignment, Build};
-use crate::link::Link;
 use crate::state::State;
 use crate::{Error, Runtime};
 
@@ -202,16 +201,16 @@ impl Runtime {
     fn on_message(&self, message: FromNode) {
         match message {
             FromNode::Welcome(_) | FromNode::Refused(_) => {}
-            FromNode::Granted { number, worker, rings, .. } => self.with_state(|state| {
-                self.add_rings(state, worker, rings);
+            FromNode::Granted { number, worker, .. } => self.with_state(|state| {
                 state.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.effects);
             }),
             FromNode::Revoke { number } => {
                 self.with_state(|state| state.owner.on_lease_revoked(net::clock::now(), number, &mut state.effects))
             }
-            FromNode::Linked { peer, rings, job: _ } => {
-                self.with_state(|state| self.add_rings(state, peer, Some(rings)))
-            }
+            FromNode::Linked { peer, rings } => self.with_state(|state| self.on_linked(state, peer, rings)),
+            FromNode::MayUnlink { peer } => self.with_state(|state| self.on_may_unlink(state, peer)),
+            FromNode::Keep { peer } => self.with_state(|state| self.on_keep(state, peer)),
+            FromNode::Unlink { peer } => self.with_state(|state| self.on_unlink(state, peer)),
             FromNode::Assigned { gpus, resources, job, namespace, paths } => self.with_state(|state| {
                 *self.job.lock().expect("never poisoned") = job;
                 *self.namespace.lock().expect("never poisoned") = namespace;
@@ -233,10 +232,7 @@ impl Runtime {
             FromNode::Actor { actor, state: place, incarnation } => self.with_state(|state| {
                 let news = match place {
                     ActorPlace::Pending => ActorNews::Pending,
-                    ActorPlace::Alive { worker, rings, .. } => {
-                        self.add_rings(state, worker, rings);
-                        ActorNews::Alive(worker)
-                    }
+                    ActorPlace::Alive { worker, .. } => ActorNews::Alive(worker),
                     ActorPlace::Restarting => ActorNews::Restarting,
                     ActorPlace::Dead(death) => {
                         self.release_args(state, actor);
@@ -294,17 +290,6 @@ impl Runtime {
             self.bell.wake();
         }
         result
-    }
-
-    fn add_rings(&self, state: &mut State, peer: ProcId, rings: Option<Rings>) {
-        if let Some(rings) = rings
-            && !state.link_of.contains_key(&peer)
-        {
-            state.add_link(Link::new(&self.segment, peer, rings));
-            // Frames may have come before we knew the ring; their bit was cleared unseen.
-            let at = state.link_of[&peer];
-            self.drain_link(state, at);
-        }
     }
 
     fn on_extent(&self, mut granted: Result<(u64, u64), Box<str>>, _wanted: u64) {

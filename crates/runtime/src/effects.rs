@@ -10,7 +10,7 @@ use wire::control::ToNode;
 use wire::frame::{self, CALL, Header};
 use wire::peer::{Content, Peer};
 
-use crate::link::{Busy, WriteError};
+use crate::link::{Busy, Gate, WriteError};
 use crate::stages::Stage;
 use crate::state::State;
 use crate::{Runtime, value};
@@ -142,17 +142,15 @@ impl Runtime {
 
     /// tour(task) 5: the call becomes a frame in the worker's ring.
     #[inline]
-    fn push(&self, state: &mut State, key: TaskKey, worker: ProcId) {
+    pub(crate) fn push(&self, state: &mut State, key: TaskKey, worker: ProcId) {
         let clock = Stage::clock();
-        let Some(at) = state.link_of.get(&worker).copied() else { return };
+        let Some(at) = state.link_of.get(&worker).copied() else { return self.want_link(state, key, worker) };
         let State { owner, links, scratch, unrung, need_room, stalled, .. } = state;
         let Some(link) = links[at].as_mut() else { return };
-        if link.is_dead {
-            return;
-        }
-        if !link.stalled.is_empty() {
-            link.stalled.push_back(key);
-            return;
+        match link.gate {
+            Gate::Open if link.stalled.is_empty() => {}
+            Gate::Open | Gate::Held => return link.stalled.push_back(key),
+            Gate::Dead => return,
         }
         match write_call(&self.store, owner, link, scratch, key) {
             Ok(Some(ticket)) => owner.on_pushed(key, ticket),
@@ -176,7 +174,7 @@ impl Runtime {
     /// Sends what found the ring full before.
     pub(crate) fn push_stalled(&self, state: &mut State, at: usize) {
         let State { owner, links, scratch, unrung, need_room, .. } = state;
-        let Some(link) = links[at].as_mut() else { return };
+        let Some(link) = links[at].as_mut().filter(|link| link.gate == Gate::Open) else { return };
         while let Some(key) = link.stalled.front().copied() {
             match write_call(&self.store, owner, link, scratch, key) {
                 Ok(ticket) => {
@@ -213,13 +211,10 @@ impl Runtime {
     fn take_back(&self, state: &mut State, key: TaskKey, worker: ProcId) {
         let Some(ticket) = ticket_of(state, key, worker) else { return };
         let now = net::clock::now();
-        let Some((_, link)) = state.link(worker) else { return };
         let taken = if ticket == 0 {
-            // Never sent: it waits for room in the ring.
-            let before = link.stalled.len();
-            link.stalled.retain(|stalled| *stalled != key);
-            link.stalled.len() < before
+            state.forget_unsent(key, worker)
         } else {
+            let Some((_, link)) = state.link(worker) else { return };
             let (index, word) = split_ticket(ticket);
             let taken = link.rings.claims.take_back(index, word);
             if taken {
@@ -277,7 +272,7 @@ fn write_call(
     let (index, word) = match (link.rings.claims.give(), task.spec.target) {
         (Some(claim), _) => claim,
         // An actor may serve more calls at once than there are words; the last one may be what all others wait for.
-        (None, owner::Target::Actor(_)) => (net::claim::UNCLAIMED, Word(0)),
+        (None, owner::Target::Actor(_)) => link.rings.claims.give_none(),
         (None, owner::Target::Pool) => return Err(WriteError::Busy),
     };
     scratch.clear();

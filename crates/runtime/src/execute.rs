@@ -12,7 +12,7 @@ use wire::control::ToNode;
 use wire::frame::{self, Header, REPLY};
 use wire::{Malformed, Reader};
 
-use crate::link::WriteError;
+use crate::link::{Gate, WriteError};
 use crate::stages::Stage;
 use crate::state::State;
 use crate::{Interrupts, Runtime, Wait, Waited, value};
@@ -277,7 +277,7 @@ impl Runtime {
                     break;
                 }
                 Err(error) => {
-                    if link.is_dead || !link.peer_is_alive() {
+                    if link.gate == Gate::Dead || !link.peer_is_alive() {
                         return;
                     }
                     link.ring();

@@ -12,6 +12,7 @@ use wire::{Malformed, Reader};
 
 use crate::effects::{failed, split_ticket};
 use crate::execute::Incoming;
+use crate::link::Gate;
 use crate::stages::Stage;
 use crate::state::State;
 use crate::{Runtime, value};
@@ -69,7 +70,7 @@ impl Runtime {
     #[cold]
     fn peer_broke(&self, state: &mut State, peer: ProcId) {
         if let Some((_, link)) = state.link(peer) {
-            link.is_dead = true;
+            link.gate = Gate::Dead;
         }
         self.send(&wire::control::ToNode::KillWorker { worker: peer });
     }
@@ -237,8 +238,9 @@ impl Runtime {
         }
         state.incoming.retain(|incoming| incoming.peer != peer);
         state.dead.insert(peer, Arc::new(exit.clone()));
+        state.unlinked.remove(&peer);
         if let Some(mut link) = state.take_link(peer) {
-            link.is_dead = true;
+            link.gate = Gate::Dead;
             link.free_far(&self.store);
             let claims = &link.rings.claims;
             let started = |ticket: u64| {
@@ -247,6 +249,9 @@ impl Runtime {
             };
             state.owner.on_worker_died(peer, &exit, started, &mut state.effects);
             self.send(&wire::control::ToNode::LinkClosed { peer });
+        } else {
+            // It may have had a lease or an actor of ours, and no link since all was quiet.
+            state.owner.on_worker_died(peer, &exit, |_| false, &mut state.effects);
         }
         state.owner.on_process_gone(peer, &mut state.effects);
         self.apply(state);

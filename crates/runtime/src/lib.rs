@@ -15,6 +15,7 @@ mod execute;
 mod inbound;
 mod leases;
 mod link;
+mod linking;
 mod notices;
 mod objects;
 mod pump;

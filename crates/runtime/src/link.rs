@@ -29,8 +29,17 @@ pub(crate) struct Link {
     far_freed: u64,
     /// Something was written since the bell was rung.
     pub(crate) unrung: bool,
+    pub(crate) gate: Gate,
+}
+
+/// Whether calls are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Open,
+    /// We said that nothing is under way, and the node has not said yet whether the link is closed: calls wait in `stalled`.
+    Held,
     /// The peer broke the ring or died: nothing goes there any more.
-    pub(crate) is_dead: bool,
+    Dead,
 }
 
 /// The ring is full, or too many calls are under way.
@@ -51,7 +60,7 @@ impl Link {
             far: VecDeque::new(),
             far_freed: 0,
             unrung: false,
-            is_dead: false,
+            gate: Gate::Open,
         }
     }
 
@@ -132,7 +141,7 @@ impl Link {
 
     /// Frees the bodies in the arena that the peer has read.
     pub(crate) fn free_far(&mut self, store: &store::Client) {
-        let read = if self.is_dead { u64::MAX } else { self.rings.writer.far_read() };
+        let read = if self.gate == Gate::Dead { u64::MAX } else { self.rings.writer.far_read() };
         while self.far_freed < read
             && let Some(place) = self.far.pop_front()
         {

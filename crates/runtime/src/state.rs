@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub(crate) running: FxHashSet<model::TaskId>,
     /// Of each running task: what it submitted, for recursive cancelling.
     pub(crate) children: FxHashMap<model::TaskId, Vec<owner::Slot>>,
+    /// Calls for processes that we have no link to, in order. The node was asked for one.
+    pub(crate) unlinked: FxHashMap<ProcId, VecDeque<TaskKey>>,
     /// Tasks that wait for room in the arena before they can be sent.
     pub(crate) need_room: Vec<(TaskKey, ProcId)>,
     pub(crate) bodies: Vec<Vec<u8>>,
@@ -92,6 +94,7 @@ impl State {
             berth: net::Berth::default(),
             running: FxHashSet::default(),
             children: FxHashMap::default(),
+            unlinked: FxHashMap::default(),
             need_room: Vec::new(),
             bodies: Vec::new(),
             scratch: Vec::new(),
@@ -110,7 +113,7 @@ impl State {
         Some((at, self.links[at].as_mut()?))
     }
 
-    pub(crate) fn add_link(&mut self, link: Link) {
+    pub(crate) fn add_link(&mut self, link: Link) -> usize {
         let at = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
         self.link_of.insert(link.peer, at);
         self.link_of_bit[usize::from(link.in_bit)] = at as u32;
@@ -118,6 +121,7 @@ impl State {
             self.links.push(None);
         }
         self.links[at] = Some(link);
+        at
     }
 
     pub(crate) fn take_link(&mut self, peer: ProcId) -> Option<Link> {
@@ -125,6 +129,19 @@ impl State {
         let link = self.links[at].take()?;
         self.link_of_bit[usize::from(link.in_bit)] = u32::MAX;
         Some(link)
+    }
+
+    /// Forgets a call that waits for a link or for room in its ring; false if it does not.
+    pub(crate) fn forget_unsent(&mut self, key: TaskKey, to: ProcId) -> bool {
+        let queue = match self.link_of.get(&to) {
+            Some(at) => self.links[*at].as_mut().map(|link| &mut link.stalled),
+            None => self.unlinked.get_mut(&to),
+        };
+        queue.is_some_and(|queue| {
+            let before = queue.len();
+            queue.retain(|waiting| *waiting != key);
+            queue.len() < before
+        })
     }
 
     /// A buffer for a frame's body, from the last ones used.

@@ -80,6 +80,15 @@ pub struct Rings {
     pub in_bit: u16,
 }
 
+/// How far a process has come on a link on which it has nothing under way, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quiet {
+    /// Written by it.
+    pub written: u64,
+    /// Read by it.
+    pub read: u64,
+}
+
 /// From a process to its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToNode {
@@ -173,10 +182,22 @@ pub enum ToNode {
         /// Bytes.
         length: u64,
     },
-    /// Everything the dead peer had published has been read; its rings may be used again.
+    /// The sender uses the rings to this peer no more: it was told so, or the peer is dead and all it had published was read.
     LinkClosed {
-        /// Who died.
+        /// To whom.
         peer: ProcId,
+    },
+    /// Has calls for a process that it has no rings to. Answered by `Linked`, now or when there are some; repeating changes nothing.
+    WantLink {
+        /// For whom.
+        peer: ProcId,
+    },
+    /// Answers `MayUnlink`.
+    Idle {
+        /// Whose link it is about.
+        peer: ProcId,
+        /// How far it is, if nothing is under way; no call is sent until `Keep` or `Unlink` comes. None: it is in use.
+        quiet: Option<Quiet>,
     },
     /// For another process.
     Relay {
@@ -335,7 +356,7 @@ pub enum FromNode {
     Welcome(Welcome),
     /// May not; the text says why and what to do.
     Refused(Box<str>),
-    /// A lease has its worker. `rings` is absent if the pair has them already.
+    /// A lease has its worker.
     Granted {
         /// As requested.
         number: u64,
@@ -345,22 +366,33 @@ pub enum FromNode {
         pid: i32,
         /// GPUs assigned.
         gpus: Vec<Box<str>>,
-        /// New rings, if the pair had none.
-        rings: Option<Rings>,
     },
     /// Give this lease back as soon as nothing of yours runs there.
     Revoke {
         /// As requested.
         number: u64,
     },
-    /// To a worker: somebody will call you.
+    /// Rings to somebody whom you call or who calls you.
     Linked {
         /// Who.
         peer: ProcId,
-        /// Rings to it.
+        /// The rings.
         rings: Rings,
-        /// The caller's job.
-        job: JobId,
+    },
+    /// Is anything under way between you and this peer? Answered by `Idle`.
+    MayUnlink {
+        /// Who.
+        peer: ProcId,
+    },
+    /// The link to this peer stays: go on.
+    Keep {
+        /// Who.
+        peer: ProcId,
+    },
+    /// The link to this peer is closed: let go of its rings, and say `LinkClosed`.
+    Unlink {
+        /// Who.
+        peer: ProcId,
     },
     /// To a worker: what the lease that starts now gives you.
     Assigned {
@@ -487,14 +519,12 @@ pub enum ActorRegistration {
 pub enum ActorPlace {
     /// Not there yet.
     Pending,
-    /// There. `rings` is absent if the pair has them already.
+    /// There.
     Alive {
         /// Where.
         worker: ProcId,
         /// Its pid, for errors.
         pid: i32,
-        /// New rings, if the pair had none.
-        rings: Option<Rings>,
     },
     /// On its way back.
     Restarting,
