@@ -43,6 +43,8 @@ class _Session:
         self.context: RayContext | None = None
         self.printer: Any = None
         self.number = 0
+        #: The process that has run sessions; its forks cannot.
+        self.pid: int | None = None
         self.auto_init_off = os.environ.get("RAY_ENABLE_AUTO_CONNECT", "1") == "0"
         self.old_sigterm: Any = None
 
@@ -145,6 +147,13 @@ def init(
     unknown = [name for name in private if name not in _PRIVATE_OPTIONS]
     if unknown:
         raise RuntimeError(f"Unknown keyword argument(s): {', '.join(sorted(unknown))}")
+    if SESSION.pid not in (None, os.getpid()):
+        from eagleray.exceptions import RaySystemError
+
+        # The runtime's threads are not here, and what they held is locked for ever.
+        raise RaySystemError(
+            "this process was forked from one that has run a session; call the API in the parent, or start this process by spawn"
+        )
     with SESSION.lock:
         if _native.is_joined():
             if ignore_reinit_error:
@@ -174,6 +183,7 @@ def init(
         if log_to_driver is None:
             log_to_driver = os.environ.get("RAY_LOG_TO_DRIVER", os.environ.get("EAGLERAY_LOG_TO_DRIVER", "1")) != "0"
         daemon = _start.find_daemon(address)
+        SESSION.pid = os.getpid()
         paths = _start.driver_paths(*_start.job_wants(job_config, runtime_env))
         if daemon is None:
             SESSION.node = _start.host_node(wants)

@@ -209,7 +209,8 @@ def test_fork_of_the_driver_cannot_use_the_api_and_ends_without_ending_the_sessi
     child = os.fork()
     if child == 0:
         said = []
-        for call in (lambda: ray.get(ref), lambda: ray.put(1), lambda: pid.remote(), lambda: actor.pid.remote()):
+        calls = (lambda: ray.get(ref), lambda: ray.put(1), lambda: pid.remote(), lambda: actor.pid.remote())
+        for call in (*calls, lambda: ray.init(num_cpus=1)):
             try:
                 call()
                 said.append("worked")
