@@ -36,6 +36,7 @@ class Server:
         self.selector = _Selector(self)
         self.loop = _Loop(self.selector)
         asyncio.set_event_loop(self.loop)
+        _native.serve_coroutines(TASK)
 
     def construct(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Run the constructor on the loop, so that it may start tasks there, or be a coroutine itself."""

@@ -76,6 +76,34 @@ def wait_until_fixture():
     return wait_until
 
 
+class Signs:
+    """Files by which processes tell each other how far they are."""
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+
+    def set(self, name):
+        with open(os.path.join(self.folder, name), "a") as file:
+            file.write("x")
+
+    def count(self, name):
+        try:
+            return os.path.getsize(os.path.join(self.folder, name))
+        except FileNotFoundError:
+            return 0
+
+    def wait(self, name, seconds=30.0):
+        deadline = time.monotonic() + seconds
+        while not self.count(name):
+            assert time.monotonic() < deadline, f"{name} never came"
+            time.sleep(0.005)
+
+
+@pytest.fixture
+def signs(tmp_path):
+    return Signs(tmp_path)
+
+
 @dataclass(frozen=True)
 class Process:
     """One process as /proc shows it."""

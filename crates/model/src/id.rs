@@ -46,6 +46,17 @@ macro_rules! byte_id {
                 bytes.try_into().map(Self).map_err(|_| IdLength { need: $length, got: bytes.len() })
             }
 
+            /// The id that `Display` shows like this.
+            #[must_use]
+            pub fn from_hex(text: &str) -> Option<Self> {
+                let digit = |at: usize| char::from(*text.as_bytes().get(at)?).to_digit(16);
+                let mut id = Self([0; $length]);
+                for (at, byte) in id.0.iter_mut().enumerate() {
+                    *byte = (digit(2 * at)? * 16 + digit(2 * at + 1)?) as u8;
+                }
+                (text.len() == 2 * $length).then_some(id)
+            }
+
             /// Whether this is `NIL`.
             #[must_use]
             pub fn is_nil(&self) -> bool {

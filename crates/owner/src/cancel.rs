@@ -9,10 +9,11 @@ impl Owner {
     /// Cancels the task that makes this object, if it has not ended. Returns whether there was one.
     pub fn on_cancel(&mut self, slot: Slot, force: bool, recursive: bool, out: &mut Vec<Effect>) -> bool {
         let Some(key) = self.objects.get(slot).and_then(|object| object.maker) else { return false };
-        self.cancel_task(key, force, recursive, out)
+        self.on_cancel_task(key, force, recursive, out)
     }
 
-    fn cancel_task(&mut self, key: TaskKey, force: bool, recursive: bool, out: &mut Vec<Effect>) -> bool {
+    /// As `on_cancel`, by task.
+    pub fn on_cancel_task(&mut self, key: TaskKey, force: bool, recursive: bool, out: &mut Vec<Effect>) -> bool {
         let Some(task) = self.task_mut(key) else { return false };
         task.cancelled = true;
         let target = task.spec.target;
@@ -56,7 +57,7 @@ impl Owner {
                 out,
             );
         }
-        out.retain(|effect| matches!(effect, Effect::Resolved(_) | Effect::Freed { .. }));
+        out.retain(|effect| matches!(effect, Effect::Resolved(_) | Effect::Freed { .. } | Effect::Discarded { .. }));
     }
 
     fn forget_workers(&mut self) {

@@ -33,7 +33,7 @@ pub enum Effect {
         /// Where.
         worker: ProcId,
     },
-    /// Try to take the task back before it starts; if that works, say `on_took_back`, else `on_not_taken_back`.
+    /// Try to take the task back before it starts; if that works, say `on_took_back`.
     TakeBack {
         /// Which.
         task: TaskKey,
@@ -62,6 +62,13 @@ pub enum Effect {
         slot: Slot,
         /// Offset and length in the arena.
         stored: Option<(u64, u64)>,
+    },
+    /// A value in the arena came for nobody: its bytes are free.
+    Discarded {
+        /// Offset in the arena.
+        offset: u64,
+        /// Bytes.
+        length: u64,
     },
     /// Ask the owner of a borrowed object for its value.
     Want {

@@ -189,13 +189,20 @@ impl Owner {
         self.free_if_unheld(slot, out);
     }
 
+    /// A value that nobody waits for any more.
+    pub(crate) fn discard(&mut self, value: Option<&Value>, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
+        if let Some(&Value::Stored { offset, length }) = value {
+            out.push(Effect::Discarded { offset, length });
+        }
+        contains.into_iter().for_each(|inner| self.release(inner, out));
+    }
+
     /// The object's first value; whoever waits for it is told.
     fn set_value(&mut self, slot: Slot, value: Value, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
         let Some(object) = self.objects.get_mut(slot).filter(|object| object.value.is_none()) else {
-            for inner in contains {
-                self.release(inner, out);
-            }
-            return;
+            // A value that we borrow lies where its owner wants it.
+            let is_ours = self.objects.get(slot).is_none_or(|object| object.owner.is_none());
+            return self.discard(Some(&value).filter(|_| is_ours), contains, out);
         };
         let id = object.id;
         object.value = Some(value.clone());

@@ -237,9 +237,7 @@ impl Owner {
     ) {
         let is_under = |task: &Task| matches!(task.stage, Stage::Under { worker, .. } if worker == from);
         let Some(task) = self.task_mut(key).filter(|task| is_under(task)) else {
-            for (_, contains) in reply {
-                contains.into_iter().for_each(|inner| self.release(inner, out));
-            }
+            reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
             return;
         };
         let target = task.spec.target;
@@ -321,14 +319,15 @@ impl Owner {
                 self.resolve(*slot, value, contains, out);
             }
         } else {
-            if let Some((value, _)) = reply.first() {
-                for slot in &task.returns {
-                    self.resolve(*slot, value.clone(), SmallVec::new(), out);
-                }
+            // One failure stands for all; anything else is no answer to this task.
+            let value = match reply.first() {
+                Some((value @ Value::Failed(_), _)) => value.clone(),
+                _ => Value::Failed(Arc::new(Failure::WorkerDied(WorkerExit::Unknown))),
+            };
+            for slot in &task.returns {
+                self.resolve(*slot, value.clone(), SmallVec::new(), out);
             }
-            for inner in reply.into_iter().flat_map(|(_, contains)| contains) {
-                self.release(inner, out);
-            }
+            reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
         }
         for slot in task.spec.deps.iter().chain(&task.spec.contains).chain(&task.life) {
             self.release(*slot, out);

@@ -4,12 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::TaskId;
-use owner_slot::Slot;
-
-/// The owner's slots, without naming the owner's crate here.
-mod owner_slot {
-    pub(crate) type Slot = u32;
-}
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use runtime::ObjectSlot as Slot;
 
 thread_local! {
     static TASK: Cell<Option<(TaskId, u64)>> = const { Cell::new(None) };
@@ -22,6 +19,15 @@ thread_local! {
 /// Children of the process's root task.
 static ROOT_CHILDREN: AtomicU64 = AtomicU64::new(1);
 
+/// In an async actor: the context variable that says which call a coroutine serves.
+static COROUTINES_TASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Coroutines run here, and this variable says for which call.
+#[pyfunction]
+fn serve_coroutines(py: Python<'_>, variable: Py<PyAny>) {
+    let _ = COROUTINES_TASK.set(py, variable);
+}
+
 /// The id of the next thing that the current task makes, and that task if it runs on this thread.
 #[inline]
 pub(crate) fn next_child(root: &TaskId) -> (TaskId, Option<TaskId>) {
@@ -32,6 +38,17 @@ pub(crate) fn next_child(root: &TaskId) -> (TaskId, Option<TaskId>) {
         }
         None => (root.child(ROOT_CHILDREN.fetch_add(1, Ordering::Relaxed)), None),
     })
+}
+
+/// The call that the running coroutine serves.
+pub(crate) fn coroutines_task(py: Python<'_>) -> Option<TaskId> {
+    let variable = COROUTINES_TASK.get(py)?;
+    let id: Option<String> = variable.call_method0(py, pyo3::intern!(py, "get")).ok()?.extract(py).ok()?;
+    TaskId::from_hex(&id?)
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(serve_coroutines, module)?)
 }
 
 /// The task that runs on this thread.

@@ -9,7 +9,7 @@ use runtime::{CallHandle, Work};
 use wire::frame::Value;
 
 use crate::door::Signals;
-use crate::execute::{call_args, callable, reply_body};
+use crate::execute::{call_args, callable, reply_body, send_reply};
 use crate::{context, door, session, title};
 
 /// A call in the hands of an event loop.
@@ -66,7 +66,7 @@ impl Call {
         let runtime = session::current_or_start(py)?;
         let mut body = 1_u32.to_le_bytes().to_vec();
         Value::write_failure(&Failure::Cancelled, &mut body);
-        runtime.reply(self.handle, body, &self.came_with);
+        send_reply(py, &runtime, self.handle, body, &self.came_with);
         Ok(())
     }
 }
@@ -77,7 +77,7 @@ impl Call {
         // Lives until the reply has registered the caller's shares of the references in it.
         let returned = result.as_ref().ok().cloned();
         let body = reply_body(py, &runtime, worker, &self.template, self.handle.task, result)?;
-        runtime.reply(self.handle, body, &self.came_with);
+        send_reply(py, &runtime, self.handle, body, &self.came_with);
         drop(returned);
         Ok(())
     }
@@ -116,7 +116,7 @@ fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option
         }
         Err(error) => {
             let body = reply_body(py, &runtime, worker, &call.template, call.handle.task, Err(error))?;
-            runtime.reply(call.handle, body, &came_with);
+            send_reply(py, &runtime, call.handle, body, &came_with);
             Ok(None)
         }
     }

@@ -9,7 +9,7 @@ use model::{Failure, FunctionId, TaskId, Template};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
-use runtime::{CallArg, Content, IncomingCall, Runtime, Stage, Work};
+use runtime::{CallArg, CallHandle, Content, IncomingCall, Runtime, Stage, Work};
 use wire::Reader;
 use wire::frame::Value;
 
@@ -329,7 +329,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     context::set_task(None);
     match body {
         Ok(body) => {
-            runtime.reply(call.handle, body, &came_with);
+            send_reply(py, runtime, call.handle, body, &came_with);
             drop(returned);
             if template.calls_max > 0
                 && worker
@@ -360,12 +360,22 @@ pub(crate) fn reply_body(
     if IS_UNFLUSHED.swap(false, Ordering::Relaxed) {
         worker.call_method0("idle")?;
     }
-    let encoded = result.and_then(|value| encode_returns(runtime, template, &value));
+    let encoded = result.and_then(|value| {
+        let mut body = Vec::with_capacity(64);
+        match encode_returns(runtime, template, &value, &mut body) {
+            Ok(()) => Ok(body),
+            Err(error) => {
+                runtime.discard(&body);
+                Err(error)
+            }
+        }
+    });
     let was_cancelled = runtime.is_interrupted(&task);
     let mut body = Vec::new();
     match encoded {
         Ok(body) if !was_cancelled || template.method.is_empty() => return Ok(body),
-        Ok(_) => {
+        Ok(unwanted) => {
+            runtime.discard(&unwanted);
             body.extend_from_slice(&1_u32.to_le_bytes());
             Value::write_failure(&Failure::Cancelled, &mut body);
         }
@@ -406,12 +416,16 @@ fn error_bytes(runtime: &Arc<Runtime>, error: &Bound<'_, PyAny>) -> PyResult<Vec
     Ok(bytes)
 }
 
-fn encode_returns(runtime: &Arc<Runtime>, template: &Template, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-    let mut body = Vec::with_capacity(64);
+fn encode_returns(
+    runtime: &Arc<Runtime>,
+    template: &Template,
+    value: &Bound<'_, PyAny>,
+    body: &mut Vec<u8>,
+) -> PyResult<()> {
     body.extend_from_slice(&template.returns.to_le_bytes());
     match template.returns {
         0 => {}
-        1 => encode_return(runtime, template, value, &mut body)?,
+        1 => encode_return(runtime, template, value, body)?,
         count => {
             let has = value.len().unwrap_or(usize::MAX);
             if has != count as usize {
@@ -419,11 +433,19 @@ fn encode_returns(runtime: &Arc<Runtime>, template: &Template, value: &Bound<'_,
                 return Err(PyValueError::new_err(format!("Task returned {has} objects, but num_returns={count}.")));
             }
             for item in value.try_iter()? {
-                encode_return(runtime, template, &item?, &mut body)?;
+                encode_return(runtime, template, &item?, body)?;
             }
         }
     }
-    Ok(body)
+    Ok(())
+}
+
+/// Answers a call. What finds no room at once waits without the interpreter's lock.
+#[inline]
+pub(crate) fn send_reply(py: Python<'_>, runtime: &Arc<Runtime>, handle: CallHandle, body: Vec<u8>, came_with: &[u32]) {
+    if let Some(unsent) = runtime.reply(handle, body, came_with) {
+        door::enter(py, || runtime.reply_slowly(unsent));
+    }
 }
 
 #[inline]

@@ -178,6 +178,7 @@ pub(crate) fn submit<'py>(
     payload: Payload,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (id, parent) = context::next_child(&runtime.root);
+    let parent = parent.or_else(|| context::coroutines_task(py));
     let call = Submission {
         template: template.clone(),
         target: callee.target,

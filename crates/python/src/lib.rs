@@ -42,6 +42,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     session::register(module)?;
     getting::register(module)?;
     plain::register(module)?;
+    context::register(module)?;
     actor::register(module)?;
     object_ref::register(module)?;
     execute::register(module)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use model::{ActorId, Failure, ProcId};
+use model::{ActorId, ProcId};
 use net::unix::{self, Inbox};
 use owner::{ActorNews, Value};
 use rustc_hash::FxHashMap;
@@ -191,7 +191,7 @@ impl Runtime {
         drop(state);
         self.closed.store(true, Ordering::Release);
         self.answers.arrived.notify_all();
-        self.extent_arrived.notify_all();
+        self.room_answered.notify_all();
         self.logs.arrived.notify_all();
         self.tell_followers();
         self.bell.wake();
@@ -290,32 +290,6 @@ impl Runtime {
             self.bell.wake();
         }
         result
-    }
-
-    fn on_extent(&self, mut granted: Result<(u64, u64), Box<str>>, _wanted: u64) {
-        if let Ok((offset, length)) = granted
-            && let Err(error) = self.store.add_extent(store::Extent { offset, length })
-        {
-            granted = Err(error.to_string().into());
-        }
-        self.extents.lock().expect("never poisoned").push(granted.clone());
-        self.extent_arrived.notify_all();
-        self.with_state(|state| {
-            for (key, worker) in std::mem::take(&mut state.need_room) {
-                match &granted {
-                    Ok(_) => state.effects.push(owner::Effect::Push { task: key, worker }),
-                    Err(why) => state.owner.on_cannot_send(key, Failure::StoreFull(why.clone()), &mut state.effects),
-                }
-            }
-        });
-    }
-
-    /// Gives back what we hold of the arena and do not use, beyond `keep_bytes`.
-    pub(crate) fn give_back_room(&self, keep_bytes: u64) {
-        self.enter();
-        for store::Extent { offset, length } in self.store.idle_extents(keep_bytes) {
-            self.send(&ToNode::ReturnExtent { offset, length });
-        }
     }
 
     fn on_peer(&self, state: &mut State, sender: ProcId, message: Peer) {

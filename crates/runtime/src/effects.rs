@@ -10,7 +10,7 @@ use wire::control::ToNode;
 use wire::frame::{self, CALL, Header};
 use wire::peer::{Content, Peer};
 
-use crate::link::{Busy, Gate, WriteError};
+use crate::link::{Gate, WriteError};
 use crate::stages::Stage;
 use crate::state::State;
 use crate::{Runtime, value};
@@ -38,8 +38,8 @@ impl Runtime {
                 link.ring();
             }
         }
-        if state.has_resolved {
-            state.has_resolved = false;
+        if state.has_news {
+            state.has_news = false;
             self.tell_followers();
         }
     }
@@ -55,7 +55,7 @@ impl Runtime {
             Effect::ReturnLease { number } => self.return_lease(state, number),
             Effect::Resolved(slot) => {
                 self.refresh(state, slot);
-                state.has_resolved = true;
+                state.has_news = true;
                 self.tell_loops(slot);
             }
             Effect::Freed { slot, stored } => {
@@ -64,6 +64,7 @@ impl Runtime {
                     self.free_stored(state, store::Place { offset, length });
                 }
             }
+            Effect::Discarded { offset, length } => self.free_stored(state, store::Place { offset, length }),
             Effect::Want { owner, object } => self.relay(owner, Peer::Want { object }),
             Effect::Have { to, object, value } => self.answer_want(state, to, object, &value),
             Effect::Borrowed { owner, object, borrower, count } => {
@@ -98,12 +99,12 @@ impl Runtime {
     fn answer_want(&self, state: &mut State, to: ProcId, object: model::ObjectId, value: &Value) {
         let content = match value {
             Value::Inline(bytes) => {
-                self.register_shares(state, bytes, to);
+                self.register_shares(state, bytes, to, 1);
                 Content::Inline(bytes.to_vec())
             }
             Value::Stored { offset, length } => {
                 if let Ok(view) = self.store.pin(store::Place { offset: *offset, length: *length }) {
-                    self.register_shares(state, view.as_slice(), to);
+                    self.register_shares(state, view.as_slice(), to, 1);
                 }
                 Content::Stored { offset: *offset, length: *length }
             }
@@ -112,17 +113,17 @@ impl Runtime {
         self.relay(to, Peer::Have { object, content });
     }
 
-    /// A value goes to `to` for good: `to` gets one share of every reference in it.
-    pub(crate) fn register_shares(&self, state: &mut State, bytes: &[u8], to: ProcId) {
+    /// A value goes to `to` for good: `to` gets `count` (one) shares of every reference in it.
+    pub(crate) fn register_shares(&self, state: &mut State, bytes: &[u8], to: ProcId, count: i32) {
         // A question may outlive who asked it. Nobody would ever give back what is counted for the dead.
         if state.dead.contains_key(&to) {
             return;
         }
         for (object, owner) in value::refs_of(bytes) {
             if owner == self.me {
-                state.owner.on_shares(&object, to, 1, &mut state.effects);
+                state.owner.on_shares(&object, to, count, &mut state.effects);
             } else {
-                self.relay(owner, Peer::Borrowed { object, borrower: to, count: 1 });
+                self.relay(owner, Peer::Borrowed { object, borrower: to, count });
             }
         }
     }
@@ -145,7 +146,7 @@ impl Runtime {
     pub(crate) fn push(&self, state: &mut State, key: TaskKey, worker: ProcId) {
         let clock = Stage::clock();
         let Some(at) = state.link_of.get(&worker).copied() else { return self.want_link(state, key, worker) };
-        let State { owner, links, scratch, unrung, need_room, stalled, .. } = state;
+        let State { owner, links, scratch, unrung, stalled, .. } = state;
         let Some(link) = links[at].as_mut() else { return };
         match link.gate {
             Gate::Open if link.stalled.is_empty() => {}
@@ -155,14 +156,11 @@ impl Runtime {
         match write_call(&self.store, owner, link, scratch, key) {
             Ok(Some(ticket)) => owner.on_pushed(key, ticket),
             Ok(None) => {}
-            Err(WriteError::Busy) => {
+            Err(error) => {
                 link.stalled.push_back(key);
+                self.wait_for_room(link, &error);
                 stalled.push(at);
                 self.has_stalled.store(true, Ordering::Relaxed);
-            }
-            Err(WriteError::NeedExtent(length)) => {
-                need_room.push((key, worker));
-                self.send(&ToNode::WantExtent { length });
             }
         }
         if link.unrung {
@@ -171,11 +169,23 @@ impl Runtime {
         Stage::Ring.add(clock);
     }
 
+    /// The first stalled call needs room in the arena, if that is why: nothing on its link moves before the node has answered.
+    fn wait_for_room(&self, link: &mut crate::link::Link, error: &WriteError) {
+        if let WriteError::NeedExtent(length) = *error {
+            link.needs_room = Some(length);
+            self.send(&ToNode::WantExtent { length });
+        }
+    }
+
     /// Sends what found the ring full before.
     pub(crate) fn push_stalled(&self, state: &mut State, at: usize) {
-        let State { owner, links, scratch, unrung, need_room, .. } = state;
-        let Some(link) = links[at].as_mut().filter(|link| link.gate == Gate::Open) else { return };
-        while let Some(key) = link.stalled.front().copied() {
+        let State { owner, links, scratch, unrung, .. } = state;
+        let Some(link) = links[at].as_mut().filter(|link| link.gate != Gate::Dead) else { return };
+        link.send_back(&self.store);
+        while link.gate == Gate::Open
+            && link.needs_room.is_none()
+            && let Some(key) = link.stalled.front().copied()
+        {
             match write_call(&self.store, owner, link, scratch, key) {
                 Ok(ticket) => {
                     link.stalled.pop_front();
@@ -183,11 +193,9 @@ impl Runtime {
                         owner.on_pushed(key, ticket);
                     }
                 }
-                Err(WriteError::Busy) => break,
-                Err(WriteError::NeedExtent(length)) => {
-                    link.stalled.pop_front();
-                    need_room.push((key, link.peer));
-                    self.send(&ToNode::WantExtent { length });
+                Err(error) => {
+                    self.wait_for_room(link, &error);
+                    break;
                 }
             }
         }
@@ -201,7 +209,7 @@ impl Runtime {
     pub(crate) fn push_all_stalled(&self, state: &mut State) {
         for at in std::mem::take(&mut state.stalled) {
             self.push_stalled(state, at);
-            if state.links[at].as_ref().is_some_and(|link| !link.stalled.is_empty()) && !state.stalled.contains(&at) {
+            if state.links[at].as_ref().is_some_and(crate::link::Link::is_stalled) && !state.stalled.contains(&at) {
                 state.stalled.push(at);
             }
         }
@@ -268,7 +276,7 @@ fn write_call(
     if !matches!(task.stage, TaskStage::Under { worker, ticket: 0 } if worker == link.peer) {
         return Ok(None);
     }
-    let number = link.number_of(&task.spec.template).map_err(|Busy| WriteError::Busy)?;
+    let number = link.number_of(store, &task.spec.template)?;
     let (index, word) = match (link.rings.claims.give(), task.spec.target) {
         (Some(claim), _) => claim,
         // An actor may serve more calls at once than there are words; the last one may be what all others wait for.

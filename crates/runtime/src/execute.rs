@@ -9,13 +9,12 @@ use net::Word;
 use owner::Slot;
 use store::{Place, View};
 use wire::control::ToNode;
-use wire::frame::{self, Header, REPLY};
+use wire::frame;
 use wire::{Malformed, Reader};
 
-use crate::link::{Gate, WriteError};
 use crate::stages::Stage;
 use crate::state::State;
-use crate::{Interrupts, Runtime, Wait, Waited, value};
+use crate::{Interrupts, Runtime, Wait, Waited};
 
 /// A call that came in and has not started.
 pub(crate) struct Incoming {
@@ -35,8 +34,8 @@ pub(crate) struct Incoming {
 pub struct CallHandle {
     /// Who called.
     pub peer: ProcId,
-    request: u64,
-    claim: u16,
+    pub(crate) request: u64,
+    pub(crate) claim: u16,
     /// The task.
     pub task: TaskId,
 }
@@ -255,76 +254,7 @@ impl Runtime {
         }
     }
 
-    /// tour(task) 8: the result goes back to the caller's ring. `values` are encoded by the caller of this function into `body`
-    /// (count first); `came_with` are the references that came with the call.
-    pub fn reply(&self, handle: CallHandle, mut body: Vec<u8>, came_with: &[Slot]) {
-        let clock = Stage::clock();
-        let mut state = self.state.lock().expect("never poisoned");
-        self.register_returned(&mut state, &body, handle.peer);
-        self.take_dropped(&mut state);
-        let State { owner, effects, .. } = &mut *state;
-        for kept in came_with.iter().flat_map(|slot| owner.on_call_ends(*slot, self.me, effects)) {
-            value::write_ref(&mut body, &kept.id, kept.owner);
-            body.extend_from_slice(&kept.borrower.to_u64().to_le_bytes());
-        }
-        self.ended(&mut state, handle.task);
-        let header = Header { length: 0, kind: REPLY, flags: 0, claim: handle.claim, request: handle.request };
-        loop {
-            let Some((at, link)) = state.link(handle.peer) else { return };
-            match link.write(&self.store, header, &[&body]) {
-                Ok(()) => {
-                    state.unrung.push(at);
-                    break;
-                }
-                Err(error) => {
-                    if link.gate == Gate::Dead || !link.peer_is_alive() {
-                        return;
-                    }
-                    link.ring();
-                    drop(state);
-                    self.make_room(&error);
-                    state = self.state.lock().expect("never poisoned");
-                    self.drain(&mut state);
-                }
-            }
-        }
-        self.drain(&mut state);
-        Stage::Reply.add(clock);
-    }
-
-    /// The peer's ring is full, or a large reply needs room in the arena: waits a moment, without the lock.
-    #[cold]
-    fn make_room(&self, error: &WriteError) {
-        match error {
-            WriteError::Busy => std::thread::sleep(std::time::Duration::from_micros(50)),
-            WriteError::NeedExtent(length) => drop(self.reserve(*length)),
-        }
-    }
-
-    /// Values in a reply are the caller's from now on, and so are shares of the references in them. Values in the arena stay
-    /// allocated until the caller frees them or dies.
-    fn register_returned(&self, state: &mut State, body: &[u8], caller: ProcId) {
-        let mut reader = Reader::new(body);
-        let count = reader.u32().unwrap_or(0);
-        for _ in 0..count {
-            match frame::Value::read(&mut reader) {
-                Ok(frame::Value::Inline(bytes)) if bytes.first().is_some_and(|flags| flags & value::HAS_REFS != 0) => {
-                    self.register_shares(state, bytes, caller);
-                }
-                Ok(frame::Value::Stored { offset, length }) => {
-                    let place = Place { offset, length };
-                    state.given.insert(offset, (caller, length));
-                    if let Ok(view) = self.store.pin(place) {
-                        self.register_shares(state, view.as_slice(), caller);
-                    }
-                }
-                Ok(_) => {}
-                Err(_) => return,
-            }
-        }
-    }
-
-    fn ended(&self, state: &mut State, task: TaskId) {
+    pub(crate) fn ended(&self, state: &mut State, task: TaskId) {
         state.running.remove(&task);
         state.interrupted.remove(&task);
         state.children.remove(&task);
@@ -359,8 +289,8 @@ impl Runtime {
         }
         state.interrupted.insert(task);
         if recursive {
-            for slot in state.children.remove(&task).unwrap_or_default() {
-                state.owner.on_cancel(slot, false, true, &mut state.effects);
+            for child in state.children.remove(&task).unwrap_or_default() {
+                state.owner.on_cancel_task(child, false, true, &mut state.effects);
             }
         }
         self.interrupts.store(true, Ordering::SeqCst);

@@ -61,7 +61,7 @@ impl Runtime {
                 return self.peer_broke(state, peer);
             }
         }
-        if state.links[at].as_ref().is_some_and(|link| !link.stalled.is_empty()) {
+        if state.links[at].as_ref().is_some_and(crate::link::Link::is_stalled) {
             self.push_stalled(state, at);
         }
     }
@@ -132,22 +132,23 @@ impl Runtime {
             self.give_back(state, &incoming);
         } else {
             state.incoming.push_back(incoming);
+            // The thread that takes calls may be about to sleep, while another one has taken the bell's bit: it must look.
+            state.has_news = true;
         }
         Ok(())
     }
 
     /// Gives a call back that has not started, because this worker waits for something.
     pub(crate) fn give_back(&self, state: &mut State, incoming: &Incoming) {
-        let store = &self.store;
         let Some((at, link)) = state.link(incoming.peer) else { return };
         if !link.rings.their_claims.start(incoming.claim, incoming.word) {
             return;
         }
-        let header =
-            Header { length: 0, kind: REPLY, flags: GIVEN_BACK, claim: incoming.claim, request: incoming.request };
-        while link.write(store, header, &[]).is_err() && link.peer_is_alive() {
-            link.ring();
-            std::thread::yield_now();
+        link.going_back.push_back((incoming.claim, incoming.request));
+        link.send_back(&self.store);
+        if !link.going_back.is_empty() {
+            state.stalled.push(at);
+            self.has_stalled.store(true, std::sync::atomic::Ordering::Relaxed);
         }
         state.unrung.push(at);
     }
@@ -201,10 +202,20 @@ impl Runtime {
             frame::Value::Stored { offset, length } => {
                 let place = Place { offset, length };
                 // The pin keeps the bytes even if the process that wrote them dies.
-                let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
-                let contains = self.take_contained(state, view.as_slice());
-                state.stored_elsewhere.insert(offset, (from, view));
-                (Value::Stored { offset, length }, contains)
+                match self.store.pin_to_keep(place) {
+                    Ok(view) => {
+                        let contains = self.take_contained(state, view.as_slice());
+                        state.stored_elsewhere.insert(offset, (from, view));
+                        (Value::Stored { offset, length }, contains)
+                    }
+                    Err(error @ store::Error::PinsFull { .. }) => {
+                        let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
+                        let contains = self.take_contained(state, view.as_slice());
+                        self.relay(from, wire::peer::Peer::FreePlace { offset, length });
+                        (failed(Failure::StoreFull(error.to_string().into())), contains)
+                    }
+                    Err(_) => return Err(Malformed("place")),
+                }
             }
             frame::Value::Raised { error, retry: false } => (failed(Failure::Raised(error.into())), SmallVec::new()),
             frame::Value::Raised { error, retry: true } => (failed(Failure::Retryable(error.into())), SmallVec::new()),

@@ -19,6 +19,8 @@ mod linking;
 mod notices;
 mod objects;
 mod pump;
+mod reply;
+mod room;
 mod stages;
 mod start;
 mod state;
@@ -42,15 +44,13 @@ pub use error::Error;
 pub use execute::{Assignment, Build, CallArg, CallHandle, IncomingCall, Work};
 pub use objects::{Content, Got};
 pub use owner::{Slot as ObjectSlot, Target};
+pub use reply::Unsent;
 pub use stages::{STAGES, Stage};
 pub use start::{Connected, connect};
 pub use submit::Submission;
 pub use waiting::{Interrupts, NoInterrupts, Wait, Waited};
 
 use crate::state::State;
-
-/// Offset and length of room in the arena, or why there is none.
-pub(crate) type GrantedExtent = Result<(u64, u64), Box<str>>;
 
 /// One process's part of the engine.
 pub struct Runtime {
@@ -87,8 +87,9 @@ pub struct Runtime {
     pub(crate) resolved: AtomicU32,
     pub(crate) drains: AtomicU64,
     pub(crate) pump: pump::Pump,
-    pub(crate) extents: Mutex<Vec<GrantedExtent>>,
-    pub(crate) extent_arrived: Condvar,
+    pub(crate) berth: Mutex<net::Berth>,
+    pub(crate) room: Mutex<room::Answers>,
+    pub(crate) room_answered: Condvar,
     pub(crate) answers: control::Answers,
     pub(crate) logs: control::Logs,
     pub(crate) waits: waits::Waits,

@@ -8,7 +8,7 @@ use net::{Bell, Duplex, Segment};
 use rustc_hash::FxHashMap;
 use store::Place;
 use wire::control::Rings;
-use wire::frame::{DEFINE, FAR, FRAME_BYTES_MAX, Header};
+use wire::frame::{DEFINE, FAR, FRAME_BYTES_MAX, GIVEN_BACK, Header, REPLY};
 
 pub(crate) struct Link {
     pub(crate) peer: ProcId,
@@ -22,8 +22,12 @@ pub(crate) struct Link {
     kept: FxHashMap<Arc<Template>, u32>,
     /// Templates that the peer numbered.
     pub(crate) theirs: Vec<Arc<Template>>,
-    /// Calls that found the ring full, in order.
+    /// Calls that found the ring full or no room in the arena, in order: none overtakes the first of them.
     pub(crate) stalled: VecDeque<TaskKey>,
+    /// The first of them waits for so much room in the arena.
+    pub(crate) needs_room: Option<u64>,
+    /// Calls of the peer's that go back to it and found the ring full: claim and request.
+    pub(crate) going_back: VecDeque<(u16, u64)>,
     /// Bodies in the arena that the peer may not have read yet, in order, and how many it had read before these.
     far: VecDeque<Place>,
     far_freed: u64,
@@ -42,9 +46,6 @@ pub(crate) enum Gate {
     Dead,
 }
 
-/// The ring is full, or too many calls are under way.
-pub(crate) struct Busy;
-
 impl Link {
     pub(crate) fn new(segment: &Arc<Segment>, peer: ProcId, rings: Rings) -> Self {
         Self {
@@ -57,6 +58,8 @@ impl Link {
             kept: FxHashMap::default(),
             theirs: Vec::new(),
             stalled: VecDeque::new(),
+            needs_room: None,
+            going_back: VecDeque::new(),
             far: VecDeque::new(),
             far_freed: 0,
             unrung: false,
@@ -66,25 +69,28 @@ impl Link {
 
     /// The number of a template on this ring; the peer is told first if it is new.
     #[inline]
-    pub(crate) fn number_of(&mut self, template: &Arc<Template>) -> Result<u32, Busy> {
+    pub(crate) fn number_of(&mut self, store: &store::Client, template: &Arc<Template>) -> Result<u32, WriteError> {
         let address = Arc::as_ptr(template) as usize;
         if let Some(number) = self.numbers.get(&address) {
             return Ok(*number);
         }
-        self.number_of_new(template, address)
+        self.number_of_new(store, template, address)
     }
 
     #[cold]
-    fn number_of_new(&mut self, template: &Arc<Template>, address: usize) -> Result<u32, Busy> {
+    fn number_of_new(
+        &mut self,
+        store: &store::Client,
+        template: &Arc<Template>,
+        address: usize,
+    ) -> Result<u32, WriteError> {
         if let Some(number) = self.kept.get(template) {
             return Ok(*number);
         }
         let number = self.kept.len() as u32;
         let body = wire::encode(&**template);
-        let header =
-            Header { length: 4 + body.len() as u32, kind: DEFINE, flags: 0, claim: 0, request: u64::from(number) };
-        self.rings.writer.push(header, &[&number.to_le_bytes(), &body]).map_err(|_| Busy)?;
-        self.unrung = true;
+        let header = Header { length: 0, kind: DEFINE, flags: 0, claim: 0, request: u64::from(number) };
+        self.write(store, header, &[&number.to_le_bytes(), &body])?;
         self.kept.insert(template.clone(), number);
         self.numbers.insert(address, number);
         Ok(number)
@@ -157,6 +163,22 @@ impl Link {
             self.unrung = false;
             self.bell.ring(self.out_bit);
         }
+    }
+
+    /// Gives the peer's calls back, as far as there is room in the ring.
+    pub(crate) fn send_back(&mut self, store: &store::Client) {
+        while let Some((claim, request)) = self.going_back.front().copied() {
+            let header = Header { length: 0, kind: REPLY, flags: GIVEN_BACK, claim, request };
+            if self.write(store, header, &[]).is_err() {
+                return;
+            }
+            self.going_back.pop_front();
+        }
+    }
+
+    /// Whether something waits until the peer has read.
+    pub(crate) fn is_stalled(&self) -> bool {
+        !self.stalled.is_empty() || !self.going_back.is_empty()
     }
 
     pub(crate) fn peer_is_alive(&self) -> bool {

@@ -56,11 +56,10 @@ impl Runtime {
         // What came in may lead to more calls.
         self.drain_link(state, at);
         self.apply(state);
-        let is_expected = state.incoming.iter().any(|incoming| incoming.peer == peer)
-            || state.need_room.iter().any(|(_, worker)| *worker == peer);
+        let is_expected = state.incoming.iter().any(|incoming| incoming.peer == peer);
         let (_, link) = state.link(peer)?;
         let is_idle = link.gate == Gate::Open
-            && link.stalled.is_empty()
+            && !link.is_stalled()
             && link.rings.claims.in_use() == 0
             && !link.rings.reader.has_frame();
         (is_idle && !is_expected)

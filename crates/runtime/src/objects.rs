@@ -3,16 +3,13 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use model::{Failure, ObjectId, ProcId};
 use owner::{Slot, Value};
 use rustc_hash::FxHashSet;
-use store::{Place, Reservation, View};
-use wire::control::ToNode;
+use store::{Place, View};
 
-use crate::waits::NOTED_AFTER_MS;
-use crate::{Error, Runtime};
+use crate::Runtime;
 
 /// What `get` finds.
 pub enum Got {
@@ -41,12 +38,6 @@ pub(crate) struct LoopWatch {
     is_signalled: bool,
 }
 
-/// How long `put` waits for room before it gives up.
-const ROOM_WAIT: Duration = Duration::from_secs(10);
-
-/// Room that a process keeps for itself, free or not, when it asks for more.
-const KEEP_BYTES: u64 = 64 << 20;
-
 impl Runtime {
     /// Keeps a value; returns its slot, with one handle.
     pub fn put(&self, id: ObjectId, content: Content, contains: &[Slot]) -> Slot {
@@ -60,56 +51,6 @@ impl Runtime {
         self.take_dropped(&mut state);
         self.apply(&mut state);
         slot
-    }
-
-    /// Room for a large value. Asks the node for more of the arena where needed, so it must not be called with the
-    /// interpreter's lock held.
-    ///
-    /// # Errors
-    /// If the store has no room.
-    pub fn reserve(&self, length: u64) -> Result<Reservation, Error> {
-        let mut noted = None;
-        let reserved = self.reserve_noted(length, &mut noted);
-        if let Some(number) = noted {
-            self.forget_wait(number);
-        }
-        reserved
-    }
-
-    fn reserve_noted(&self, length: u64, noted: &mut Option<u64>) -> Result<Reservation, Error> {
-        let since = net::clock::now();
-        let deadline = net::clock::now_ns() + ROOM_WAIT.as_nanos() as u64;
-        loop {
-            // What the program dropped may be just what is needed.
-            self.enter();
-            let need = match self.store.reserve(length) {
-                Ok(reservation) => return Ok(reservation),
-                Err(need) => need.length,
-            };
-            self.give_back_room(KEEP_BYTES);
-            let mut arrived = self.extents.lock().expect("never poisoned");
-            arrived.clear();
-            self.send(&ToNode::WantExtent { length: need });
-            while arrived.is_empty() {
-                if self.is_closed() {
-                    return Err(Error::Closed);
-                }
-                if net::clock::now_ns() > deadline {
-                    return Err(Error::TimedOut("no room in the object store came free"));
-                }
-                if noted.is_none() && net::clock::now().ms_since(since) >= NOTED_AFTER_MS {
-                    drop(arrived);
-                    *noted = Some(self.note_wait(since, "put", format!("room for {length} bytes in the object store")));
-                    arrived = self.extents.lock().expect("never poisoned");
-                    continue;
-                }
-                arrived =
-                    self.extent_arrived.wait_timeout(arrived, Duration::from_millis(100)).expect("never poisoned").0;
-            }
-            if let Some(Err(why)) = arrived.iter().find(|granted| granted.is_err()) {
-                return Err(Error::StoreFull(why.to_string()));
-            }
-        }
     }
 
     /// Whether the object has its value. No lock.
@@ -296,14 +237,5 @@ impl Runtime {
             drop(state);
             self.relay(owner, wire::peer::Peer::Borrowed { object, borrower: self.me, count: 1 });
         }
-    }
-}
-
-impl Runtime {
-    /// Room for a large value, if there is some without asking anyone.
-    #[must_use]
-    pub fn try_reserve(&self, length: u64) -> Option<Reservation> {
-        self.enter();
-        self.store.reserve(length).ok()
     }
 }

@@ -65,11 +65,13 @@ impl Runtime {
                 if self.has_said_waits() {
                     self.say_waits();
                 }
+                self.pump.parked.store(1, Ordering::SeqCst);
+                // Under the lock, after the word: whoever submits before this is seen by `is_busy`, whoever submits after it sees
+                // that the pump is parked.
                 let needs_tick = {
                     let state = self.state.lock().expect("never poisoned");
                     state.owner.needs_tick() || state.is_retired || state.has_served_all
                 };
-                self.pump.parked.store(1, Ordering::SeqCst);
                 if !self.dropped.is_empty() {
                     // Dropped since the last look: whoever did so saw a pump that was not parked.
                     self.enter();

@@ -43,19 +43,16 @@ pub(crate) struct State {
     pub(crate) interrupted: FxHashSet<model::TaskId>,
     /// Whose call was taken last.
     pub(crate) last_caller: Option<ProcId>,
-    pub(crate) berth: net::Berth,
     /// Tasks that run here now.
     pub(crate) running: FxHashSet<model::TaskId>,
     /// Of each running task: what it submitted, for recursive cancelling.
-    pub(crate) children: FxHashMap<model::TaskId, Vec<owner::Slot>>,
+    pub(crate) children: FxHashMap<model::TaskId, Vec<TaskKey>>,
     /// Calls for processes that we have no link to, in order. The node was asked for one.
     pub(crate) unlinked: FxHashMap<ProcId, VecDeque<TaskKey>>,
-    /// Tasks that wait for room in the arena before they can be sent.
-    pub(crate) need_room: Vec<(TaskKey, ProcId)>,
     pub(crate) bodies: Vec<Vec<u8>>,
     pub(crate) scratch: Vec<u8>,
-    /// Something was resolved since followers were last told.
-    pub(crate) has_resolved: bool,
+    /// Something was resolved, or a call came in, since waiting threads were last told.
+    pub(crate) has_news: bool,
     /// Processes known to be dead.
     pub(crate) dead: FxHashMap<ProcId, Arc<model::WorkerExit>>,
     /// What the lease in force assigned to this worker.
@@ -91,14 +88,12 @@ impl State {
             given: FxHashMap::default(),
             interrupted: FxHashSet::default(),
             last_caller: None,
-            berth: net::Berth::default(),
             running: FxHashSet::default(),
             children: FxHashMap::default(),
             unlinked: FxHashMap::default(),
-            need_room: Vec::new(),
             bodies: Vec::new(),
             scratch: Vec::new(),
-            has_resolved: false,
+            has_news: false,
             dead: FxHashMap::default(),
             assigned: None,
             held_back: Vec::new(),
@@ -134,7 +129,12 @@ impl State {
     /// Forgets a call that waits for a link or for room in its ring; false if it does not.
     pub(crate) fn forget_unsent(&mut self, key: TaskKey, to: ProcId) -> bool {
         let queue = match self.link_of.get(&to) {
-            Some(at) => self.links[*at].as_mut().map(|link| &mut link.stalled),
+            Some(at) => self.links[*at].as_mut().map(|link| {
+                if link.stalled.front() == Some(&key) {
+                    link.needs_room = None;
+                }
+                &mut link.stalled
+            }),
             None => self.unlinked.get_mut(&to),
         };
         queue.is_some_and(|queue| {

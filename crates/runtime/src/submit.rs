@@ -30,6 +30,17 @@ pub struct Submission {
     pub life: Option<Slot>,
 }
 
+/// A running task has submitted another one.
+fn note_child(state: &mut crate::state::State, parent: TaskId, child: model::TaskKey) {
+    let crate::state::State { owner, children, .. } = state;
+    let of_parent = children.entry(parent).or_default();
+    // A parent that runs for long does not keep the names of all it ever submitted: what has ended goes at each doubling.
+    if of_parent.len() >= 64 && of_parent.len() == of_parent.capacity() {
+        of_parent.retain(|key| owner.task(*key).is_some());
+    }
+    of_parent.push(child);
+}
+
 impl Runtime {
     /// tour(task) 3: the call enters the owner's tables under the lock, and what came in meanwhile is taken up on the way.
     ///
@@ -69,8 +80,10 @@ impl Runtime {
         for slot in &slots {
             self.cells.set(*slot, net::Readiness::Pending);
         }
-        if let Some(parent) = call.parent {
-            state.children.entry(parent).or_default().extend(slots.iter().copied());
+        if let Some(parent) = call.parent
+            && state.running.contains(&parent)
+        {
+            note_child(&mut state, parent, key);
         }
         self.drain(&mut state);
         drop(state);

@@ -185,11 +185,14 @@ impl Runtime {
     /// This thread is about to sleep, and no core is idle: a caller says where, a worker with nothing to do goes to who called it last.
     #[cold]
     fn choose_core(&self, in_task: bool) {
-        let mut state = self.state.lock().expect("never poisoned");
+        let state = self.state.lock().expect("never poisoned");
         if in_task || !self.is_worker {
             self.segment.proc(self.me.slot).say_where(state.owner.tasks_pending() == 1);
-        } else if let Some(caller) = state.last_caller {
-            state.berth.settle(self.segment.proc(caller.slot));
+        } else if let Some(caller) = state.last_caller.filter(|_| state.running.is_empty()) {
+            drop(state);
+            if let Ok(mut berth) = self.berth.try_lock() {
+                berth.settle(self.segment.proc(caller.slot));
+            }
         }
     }
 

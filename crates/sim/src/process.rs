@@ -251,6 +251,7 @@ impl Process {
                     env.oracle.resolved((self.pid, *key), value);
                 }
             }
+            Effect::Discarded { .. } => unreachable!("every value is small here"),
             Effect::Freed { slot, stored: _ } => drop(self.maker.remove(&slot)),
             Effect::Interrupt { task, worker, .. } => {
                 if self.owner.is_under(task, worker) {

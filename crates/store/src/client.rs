@@ -151,6 +151,14 @@ impl Client {
         Ok(View::new(Pin { inner: inner.clone(), key, place }))
     }
 
+    /// As `pin`, for long: some pins are left for those who look for a moment.
+    pub fn pin_to_keep(&self, place: Place) -> Result<View, Error> {
+        if self.inner.pins().len() >= crate::PINS_KEPT_MAX as usize {
+            return Err(Error::PinsFull { max: crate::PINS_KEPT_MAX });
+        }
+        self.pin(place)
+    }
+
     /// Gives up extents in which nothing is left, the longest unused first, except for up to `keep_bytes` of them.
     /// They are closed for writing, and the caller gives them back to the node.
     pub fn idle_extents(&self, keep_bytes: u64) -> Vec<Extent> {

@@ -41,7 +41,9 @@ pub enum Error {
     #[error("process slot {0} is taken")]
     SlotTaken(u16),
     /// This process looks at too many different objects. Retry after views have been dropped.
-    #[error("this process pins {max} objects, which is the limit")]
+    #[error(
+        "this process holds {max} objects in the store, which is the limit: drop references, or return fewer and larger values"
+    )]
     PinsFull {
         /// The limit.
         max: u32,

@@ -80,6 +80,8 @@ pub const EXTENT_BYTES: u64 = 8 << 20;
 pub const EXTENT_BYTES_MAX: u64 = 32 << 20;
 /// Different places that one process may pin at a time.
 pub const PINS_MAX: u32 = 65_536;
+/// Those that it may pin for as long as it likes; the rest is for whoever looks for a moment.
+pub const PINS_KEPT_MAX: u32 = PINS_MAX - 4_096;
 
 impl Extent {
     pub(crate) fn end(self) -> u64 {

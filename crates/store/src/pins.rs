@@ -51,6 +51,11 @@ impl Pins {
         Ok(granule)
     }
 
+    /// Different places that are pinned.
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+
     /// Takes back one pin.
     pub(crate) fn unpin(&mut self, table: &Table, slot: u16, granule: u64) {
         let held = self.held.get_mut(&granule).expect("STORE-3: unpinned a place that is not pinned");

@@ -320,6 +320,7 @@ impl World {
                     let value = self.owner.object(slot).map(|object| object.value.as_ref().expect("it is resolved"));
                     self.model.resolved(slot, value);
                 }
+                Effect::Discarded { .. } => unreachable!("every value is small here"),
                 Effect::Freed { slot, stored } => {
                     assert_eq!(stored, None);
                     freed.push(slot);

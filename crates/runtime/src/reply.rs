@@ -1,0 +1,176 @@
+//! How a call's result goes back to who called.
+
+use std::time::Duration;
+
+use model::{Failure, ProcId};
+use owner::{Kept, Slot};
+use store::Place;
+use wire::Reader;
+use wire::frame::{self, Header, REPLY};
+
+use crate::execute::CallHandle;
+use crate::link::{Gate, WriteError};
+use crate::stages::Stage;
+use crate::state::State;
+use crate::{Error, Runtime, value};
+
+/// A reply that found no room, to be sent by `reply_slowly`.
+#[must_use = "its caller waits"]
+pub struct Unsent {
+    handle: CallHandle,
+    body: Vec<u8>,
+    /// References that are kept beyond the call: listed behind the values, from here on.
+    kept: Vec<Kept>,
+    kept_at: usize,
+    why: WriteError,
+    /// There was no room for the values, and there is none for the list either.
+    is_refused: bool,
+}
+
+impl Runtime {
+    /// tour(task) 8: the result goes back to the caller's ring. `values` are encoded by the caller of this function into `body`
+    /// (count first); `came_with` are the references that came with the call.
+    pub fn reply(&self, handle: CallHandle, mut body: Vec<u8>, came_with: &[Slot]) -> Option<Unsent> {
+        let clock = Stage::clock();
+        let mut state = self.state.lock().expect("never poisoned");
+        self.take_dropped(&mut state);
+        let is_expected = state.link(handle.peer).is_some_and(|(_, link)| link.gate != Gate::Dead);
+        if is_expected {
+            self.register_returned(&mut state, &body, handle.peer, 1);
+        } else {
+            self.discard(&body);
+        }
+        let State { owner, effects, .. } = &mut *state;
+        let kept: Vec<Kept> = came_with.iter().flat_map(|slot| owner.on_call_ends(*slot, self.me, effects)).collect();
+        self.ended(&mut state, handle.task);
+        if !is_expected {
+            self.tell_owners(&kept);
+            self.drain(&mut state);
+            return None;
+        }
+        let kept_at = body.len();
+        write_kept(&mut body, &kept);
+        let written = self.write_reply(&mut state, handle, &body);
+        self.drain(&mut state);
+        Stage::Reply.add(clock);
+        written.err().map(|why| Unsent { handle, body, kept, kept_at, why, is_refused: false })
+    }
+
+    /// Sends a reply as soon as there is room in the ring and in the arena. Waits, so it must not be called with the interpreter's
+    /// lock held.
+    pub fn reply_slowly(&self, mut unsent: Unsent) {
+        loop {
+            let is_full = match unsent.why {
+                WriteError::Busy => {
+                    std::thread::sleep(Duration::from_micros(50));
+                    false
+                }
+                WriteError::NeedExtent(length) => match self.reserve(length) {
+                    Ok(room) => {
+                        drop(room);
+                        false
+                    }
+                    Err(Error::Closed) => return,
+                    Err(_) => true,
+                },
+            };
+            let mut state = self.state.lock().expect("never poisoned");
+            self.drain(&mut state);
+            if is_full {
+                self.refuse(&mut state, &mut unsent);
+            }
+            let peer = unsent.handle.peer;
+            if !state.link(peer).is_some_and(|(_, link)| link.gate != Gate::Dead && link.peer_is_alive()) {
+                self.tell_owners(&unsent.kept);
+                return;
+            }
+            match self.write_reply(&mut state, unsent.handle, &unsent.body) {
+                Ok(()) => return self.drain(&mut state),
+                Err(why) => {
+                    self.ring_bells(&mut state);
+                    unsent.why = why;
+                }
+            }
+        }
+    }
+
+    fn write_reply(&self, state: &mut State, handle: CallHandle, body: &[u8]) -> Result<(), WriteError> {
+        let header = Header { length: 0, kind: REPLY, flags: 0, claim: handle.claim, request: handle.request };
+        let Some((at, link)) = state.link(handle.peer) else { return Ok(()) };
+        let written = link.write(&self.store, header, &[body]);
+        state.unrung.push(at);
+        written
+    }
+
+    /// The store is full: the caller gets an error instead of the values, and the list of what is kept goes round it if need be.
+    #[cold]
+    fn refuse(&self, state: &mut State, unsent: &mut Unsent) {
+        let Unsent { handle, body, kept, kept_at, .. } = unsent;
+        if unsent.is_refused {
+            self.tell_owners(kept);
+            kept.clear();
+        } else {
+            self.register_returned(state, &body[..*kept_at], handle.peer, -1);
+        }
+        let why = "the object store has no room for what a task returned, and none came free";
+        *body = 1_u32.to_le_bytes().to_vec();
+        frame::Value::write_failure(&Failure::StoreFull(why.into()), body);
+        *kept_at = body.len();
+        write_kept(body, kept);
+        unsent.is_refused = true;
+    }
+
+    /// Nobody else will: the caller is gone, or cannot be told.
+    fn tell_owners(&self, kept: &[Kept]) {
+        for Kept { id, owner, borrower } in kept {
+            self.relay(*owner, wire::peer::Peer::Borrowed { object: *id, borrower: *borrower, count: 1 });
+        }
+    }
+
+    /// Values in a reply are the caller's from now on, and so are shares of the references in them (`count` is one); or they are not
+    /// any more (minus one). Values in the arena stay allocated until the caller frees them or dies.
+    fn register_returned(&self, state: &mut State, body: &[u8], caller: ProcId, count: i32) {
+        for value in values_of(body) {
+            match value {
+                frame::Value::Inline(bytes) if bytes.first().is_some_and(|flags| flags & value::HAS_REFS != 0) => {
+                    self.register_shares(state, bytes, caller, count);
+                }
+                frame::Value::Stored { offset, length } => {
+                    let place = Place { offset, length };
+                    if let Ok(view) = self.store.pin(place) {
+                        self.register_shares(state, view.as_slice(), caller, count);
+                    }
+                    if count > 0 {
+                        state.given.insert(offset, (caller, length));
+                    } else {
+                        self.free_given_place(state, place);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Frees the room that the values in an unsent reply take.
+    pub fn discard(&self, body: &[u8]) {
+        for value in values_of(body) {
+            if let frame::Value::Stored { offset, length } = value {
+                crate::effects::free(&self.store, Place { offset, length });
+            }
+        }
+    }
+}
+
+/// The values that a body holds; fewer than it says if it was not finished.
+fn values_of(body: &[u8]) -> impl Iterator<Item = frame::Value<'_>> {
+    let mut reader = Reader::new(body);
+    let count = reader.u32().unwrap_or(0);
+    (0..count).map_while(move |_| frame::Value::read(&mut reader).ok())
+}
+
+fn write_kept(body: &mut Vec<u8>, kept: &[Kept]) {
+    for Kept { id, owner, borrower } in kept {
+        value::write_ref(body, id, *owner);
+        body.extend_from_slice(&borrower.to_u64().to_le_bytes());
+    }
+}

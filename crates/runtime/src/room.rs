@@ -1,0 +1,156 @@
+//! Room in the arena: for values that are made here, and for calls and replies too large for a ring.
+
+use std::time::Duration;
+
+use model::Failure;
+use rustc_hash::FxHashMap;
+use store::Reservation;
+use wire::control::ToNode;
+
+use crate::state::State;
+use crate::waits::NOTED_AFTER_MS;
+use crate::{Error, Runtime};
+
+/// How long `put` waits for room before it gives up.
+const ROOM_WAIT: Duration = Duration::from_secs(10);
+
+/// Room that a process keeps for itself, free or not, when it asks for more.
+const KEEP_BYTES: u64 = 64 << 20;
+
+/// Refusals that are remembered, so that whoever waits finds its own.
+const REFUSALS_MAX: usize = 256;
+
+/// What the node has answered.
+#[derive(Default)]
+pub(crate) struct Answers {
+    /// Counts all of them.
+    number: u64,
+    /// The last one that gave something.
+    granted: u64,
+    /// The last one that gave nothing, and why, by what was asked for.
+    refused: FxHashMap<u64, (u64, Box<str>)>,
+}
+
+impl Answers {
+    fn add(&mut self, wanted: u64, refused: Option<&str>) {
+        self.number += 1;
+        match refused {
+            None => self.granted = self.number,
+            Some(why) => {
+                if self.refused.len() >= REFUSALS_MAX {
+                    let old = self.number - REFUSALS_MAX as u64 / 2;
+                    self.refused.retain(|_, (number, _)| *number > old);
+                }
+                self.refused.insert(wanted, (self.number, why.into()));
+            }
+        }
+    }
+
+    /// Whether there is an answer to who asked for so much after answer number `since`.
+    fn to(&self, wanted: u64, since: u64) -> Option<Result<(), Error>> {
+        let refused = self.refused.get(&wanted).filter(|(number, _)| *number > since);
+        match refused {
+            Some((_, why)) => Some(Err(Error::StoreFull(why.to_string()))),
+            None => (self.granted > since).then_some(Ok(())),
+        }
+    }
+}
+
+impl Runtime {
+    /// Room for a large value. Asks the node for more of the arena where needed, so it must not be called with the
+    /// interpreter's lock held.
+    ///
+    /// # Errors
+    /// If the store has no room.
+    pub fn reserve(&self, length: u64) -> Result<Reservation, Error> {
+        let mut noted = None;
+        let reserved = self.reserve_noted(length, &mut noted);
+        if let Some(number) = noted {
+            self.forget_wait(number);
+        }
+        reserved
+    }
+
+    fn reserve_noted(&self, length: u64, noted: &mut Option<u64>) -> Result<Reservation, Error> {
+        let since = net::clock::now();
+        let deadline = net::clock::now_ns() + ROOM_WAIT.as_nanos() as u64;
+        loop {
+            // What the program dropped may be just what is needed.
+            self.enter();
+            let need = match self.store.reserve(length) {
+                Ok(reservation) => return Ok(reservation),
+                Err(need) => need.length,
+            };
+            self.give_back_room(KEEP_BYTES);
+            let mut answers = self.room.lock().expect("never poisoned");
+            let asked_at = answers.number;
+            self.send(&ToNode::WantExtent { length: need });
+            let answer = loop {
+                if let Some(answer) = answers.to(need, asked_at) {
+                    break answer;
+                }
+                if self.is_closed() {
+                    return Err(Error::Closed);
+                }
+                if net::clock::now_ns() > deadline {
+                    return Err(Error::TimedOut("no room in the object store came free"));
+                }
+                if noted.is_none() && net::clock::now().ms_since(since) >= NOTED_AFTER_MS {
+                    drop(answers);
+                    *noted = Some(self.note_wait(since, "put", format!("room for {length} bytes in the object store")));
+                    answers = self.room.lock().expect("never poisoned");
+                    continue;
+                }
+                answers =
+                    self.room_answered.wait_timeout(answers, Duration::from_millis(100)).expect("never poisoned").0;
+            };
+            answer?;
+        }
+    }
+
+    /// Gives back what we hold of the arena and do not use, beyond `keep_bytes`.
+    pub(crate) fn give_back_room(&self, keep_bytes: u64) {
+        self.enter();
+        for store::Extent { offset, length } in self.store.idle_extents(keep_bytes) {
+            self.send(&ToNode::ReturnExtent { offset, length });
+        }
+    }
+
+    /// The node has answered a request for room.
+    pub(crate) fn on_extent(&self, mut granted: Result<(u64, u64), Box<str>>, wanted: u64) {
+        if let Ok((offset, length)) = granted
+            && let Err(error) = self.store.add_extent(store::Extent { offset, length })
+        {
+            granted = Err(error.to_string().into());
+        }
+        let refused = granted.as_ref().err().map(|why| &**why);
+        self.room.lock().expect("never poisoned").add(wanted, refused);
+        self.room_answered.notify_all();
+        self.with_state(|state| self.on_room(state, wanted, refused));
+    }
+
+    /// The node has given room in the arena, or none of so many bytes.
+    fn on_room(&self, state: &mut State, wanted: u64, refused: Option<&str>) {
+        for at in 0..state.links.len() {
+            let Some(link) = state.links[at].as_mut() else { continue };
+            match (link.needs_room, refused) {
+                (None, _) => continue,
+                (Some(length), Some(_)) if length != wanted => continue,
+                (Some(_), _) => link.needs_room = None,
+            }
+            if let Some(why) = refused
+                && let Some(key) = link.stalled.pop_front()
+            {
+                state.owner.on_cannot_send(key, Failure::StoreFull(why.into()), &mut state.effects);
+            }
+            self.push_stalled(state, at);
+        }
+    }
+
+    /// Room for a large value, if there is some without asking anyone.
+    #[must_use]
+    pub fn try_reserve(&self, length: u64) -> Option<Reservation> {
+        self.enter();
+        self.store.reserve(length).ok()
+    }
+}
