@@ -83,11 +83,9 @@ class Server:
             return
         loop = self.loop
         coroutine = self.run(call)
-        if loop._task_factory is None:
-            # What `create_task` does; with a name, since to think one up takes longer than the rest.
-            task = asyncio.Task(coroutine, loop=loop, name=call.name)
-        else:
-            task = loop.create_task(coroutine)
+        # As `create_task` does; with a name, since to think one up takes longer than the rest.
+        is_plain = loop._task_factory is None
+        task = asyncio.Task(coroutine, loop=loop, name=call.name) if is_plain else loop.create_task(coroutine)
         self.running[call] = task
 
     async def run(self, call: Any) -> None:
