@@ -15,6 +15,7 @@ def main(arguments: list[str]) -> None:
     import eagleray._worker
     from eagleray import _native
 
+    _preload(os.environ.get("EAGLERAY_PRELOAD") or os.environ.get("RAY_preload_python_modules") or "")  # noqa: SIM112
     # The node's thread, which started this process, blocks all signals.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     read_fd, write_fd = os.pipe()
@@ -57,3 +58,21 @@ def main(arguments: list[str]) -> None:
         os.close(socket_fd)
         launcher.forked(slot, epoch, pid)
     os._exit(0)
+
+
+def _preload(names: str) -> None:
+    """Import what the user names, once for all workers. Libraries that start threads when imported are asked not to."""
+    if not names:
+        return
+    import importlib
+
+    threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    missing = {name: value for name, value in threads.items() if name not in os.environ}
+    os.environ.update(missing)
+    for name in filter(None, (each.strip() for each in names.split(","))):
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            sys.stderr.write(f"eagleray: {name} of EAGLERAY_PRELOAD cannot be imported: {error!r}\n")
+    for name in missing:
+        del os.environ[name]

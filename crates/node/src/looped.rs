@@ -71,6 +71,10 @@ pub(crate) struct Node {
     pub(crate) jobs_next: u32,
 }
 
+/// Workers that start at the same time: more would not be up any sooner, and each takes descriptors.
+const STARTS_PER_CORE: u32 = 2;
+const STARTS_MIN: u32 = 8;
+
 impl Node {
     pub(crate) fn new(options: Options, wake: OwnedFd, commands: Arc<Mutex<VecDeque<Command>>>) -> Result<Self, Error> {
         let io = |what: &'static str| move |errno: rustix::io::Errno| Error::Io { what, cause: errno.into() };
@@ -91,6 +95,7 @@ impl Node {
             prestart: options.prestart,
             idle_ms_max: options.idle_ms_max,
             workers_max: u32::from(net::segment::PROCS_MAX) - 64,
+            starts_max: (STARTS_PER_CORE * options.cores).max(STARTS_MIN),
         });
         let node = Self {
             epoll,

@@ -34,8 +34,14 @@ fn main() {
 fn decisions_per_second(load: &Load) -> u64 {
     let mut total = Resources::cpus(i64::from(WORKERS));
     total.set("node:head", Quantity::whole(1));
-    let options =
-        Options { total, gpu_names: Vec::new(), prestart: 0, idle_ms_max: 1_000, workers_max: u32::from(WORKERS) };
+    let options = Options {
+        total,
+        gpu_names: Vec::new(),
+        prestart: 0,
+        idle_ms_max: 1_000,
+        workers_max: u32::from(WORKERS),
+        starts_max: u32::MAX,
+    };
     let mut scheduler = Scheduler::new(options);
     let mut effects = Vec::with_capacity(1_024);
     let mut granted = std::collections::VecDeque::with_capacity(usize::from(WORKERS));

@@ -15,6 +15,8 @@ pub struct Options {
     pub idle_ms_max: u64,
     /// Processes at most, over all kinds.
     pub workers_max: u32,
+    /// Worker processes that start at the same time, at most: hundreds at once would only be in each other's way.
+    pub starts_max: u32,
 }
 
 /// What the lease is for.

@@ -16,7 +16,7 @@
 //! - **SCHED-4** nothing waits that could be placed, except for the back-off of a capped shape.
 //! - **SCHED-5** no placed lease waits for a worker while one is idle.
 //! - **SCHED-6** there are never more processes than `workers_max`, and never more on their way than
-//!   placed leases and the stock of idle workers lack.
+//!   placed leases and the stock of idle workers lack, nor than `starts_max`.
 //! - **SCHED-7** indexes say what the tables say.
 //!
 //! Map: `scheduler` has the handlers, `place` the order of service, `revoke` the rule for asking leases

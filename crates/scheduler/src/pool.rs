@@ -15,6 +15,7 @@ const BACK_OFF_MS_MAX: u64 = 10_000;
 pub(crate) struct Pool {
     prestart: u32,
     workers_max: u32,
+    starts_max: u32,
     idle_ms_max: u64,
     workers: FxHashMap<ProcId, Worker>,
     /// Least recently used first.
@@ -58,6 +59,7 @@ impl Pool {
         Self {
             prestart: options.prestart,
             workers_max: options.workers_max,
+            starts_max: options.starts_max.max(1),
             idle_ms_max: options.idle_ms_max,
             workers: FxHashMap::default(),
             idle: VecDeque::new(),
@@ -184,11 +186,13 @@ impl Pool {
         assert!(self.idle.iter().is_sorted_by_key(|(_, since)| *since), "SCHED-7: idle workers out of order");
         let processes = self.workers.len() as u32 + self.starting;
         assert!(processes <= self.workers_max, "SCHED-6: {processes} processes");
+        assert!(self.starting <= self.starts_max, "SCHED-6: {} processes start at once", self.starting);
     }
 
     fn missing(&self, unmanned: u32) -> u32 {
         let spare = self.prestart.saturating_sub(self.idle.len() as u32);
-        (unmanned + spare).saturating_sub(self.starting).min(self.room())
+        let may_start = self.room().min(self.starts_max.saturating_sub(self.starting));
+        (unmanned + spare).saturating_sub(self.starting).min(may_start)
     }
 
     fn unused_until(&self) -> Option<Tick> {

@@ -80,9 +80,9 @@ struct Told {
 }
 
 impl World {
-    fn new(prestart: u32, workers_max: u32) -> Self {
+    fn new(prestart: u32, workers_max: u32, starts_max: u32) -> Self {
         let total = with(with(cpus(2), "GPU", 20_000), "licence", 10_000);
-        let options = Options { prestart, workers_max, ..options(total) };
+        let options = Options { prestart, workers_max, starts_max, ..options(total) };
         Self {
             scheduler: Scheduler::new(options),
             prestart,
@@ -254,9 +254,10 @@ proptest! {
     fn invariants_hold_and_nothing_is_stuck(
         prestart in 0..3_u32,
         workers_max in 1..8_u32,
+        starts_max in 1..4_u32,
         plays in prop::collection::vec(moves(), 1..150),
     ) {
-        let mut world = World::new(prestart, workers_max);
+        let mut world = World::new(prestart, workers_max, starts_max);
         for play in plays {
             world.play(play);
         }

@@ -146,3 +146,15 @@ fn an_owner_that_dies_loses_its_requests_and_its_workers_but_not_its_actors() {
     assert_eq!(node.when(tasks(lease(A, 3), cpus(1))), [], "a request that was under way");
     assert_eq!(node.scheduler.waiting().count(), 0);
 }
+
+/// Five hundred actors at once took every file descriptor that the node may have.
+#[test]
+fn sched_6_only_so_many_processes_start_at_once() {
+    let mut node = Node::new(Options { starts_max: 2, ..options(cpus(8)) });
+    assert_eq!(node.when(tasks(lease(A, 1), cpus(1))), [Effect::StartWorker]);
+    assert_eq!(node.when(tasks(lease(A, 2), cpus(1))), [Effect::StartWorker]);
+    assert_eq!(node.when(tasks(lease(A, 3), cpus(1))), []);
+    assert_eq!(node.scheduler.next_tick(node.now), None);
+    let up = node.when(Event::WorkerReady(worker(1)));
+    assert_eq!(up, [granted(lease(A, 1), 1), Effect::StartWorker]);
+}

@@ -41,6 +41,7 @@ impl Node {
             prestart: 1,
             idle_ms_max: 1_000,
             workers_max: WORKERS_MAX,
+            starts_max: 3,
         };
         Self {
             index,

@@ -97,3 +97,16 @@ print(signal.getsignal(signal.SIGTERM) is handler)
 """
     )
     assert out.split() == ["True"] * 4
+
+
+def test_modules_of_the_users_choice_are_imported_once_for_all_workers(drivers):
+    code = """
+    @ray.remote
+    def imported():
+        return "fractions" in sys.modules, os.environ.get("OPENBLAS_NUM_THREADS")
+    ray.init(num_cpus=1)
+    print("imported", ray.get(imported.remote()))
+    """
+    assert "imported (False, None)" in drivers.run(code)[0]
+    out, _ = drivers.run(code, env={"EAGLERAY_PRELOAD": "fractions, no_such_module"})
+    assert "imported (True, None)" in out

@@ -17,7 +17,7 @@ pub(crate) fn worker(slot: u16) -> ProcId {
 }
 
 pub(crate) fn options(total: Resources) -> Options {
-    Options { total, gpu_names: Vec::new(), prestart: 0, idle_ms_max: 1_000, workers_max: 1_000 }
+    Options { total, gpu_names: Vec::new(), prestart: 0, idle_ms_max: 1_000, workers_max: 1_000, starts_max: 1_000 }
 }
 
 pub(crate) fn cpus(count: i64) -> Resources {
