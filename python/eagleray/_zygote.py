@@ -66,7 +66,7 @@ def _preload(names: str) -> None:
         return
     import importlib
 
-    threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     missing = {name: value for name, value in threads.items() if name not in os.environ}
     os.environ.update(missing)
     for name in filter(None, (each.strip() for each in names.split(","))):
