@@ -39,6 +39,12 @@ class Counter:
     def pid(self):
         return os.getpid()
 
+    def sleep(self, seconds):
+        time.sleep(seconds)
+
+    def wait_in(self, other, seconds):
+        ray.get(other.sleep.remote(seconds))
+
 
 @ray.remote
 def plus_one(value):
@@ -109,6 +115,17 @@ def test_calls_of_both_sides_cross_the_closing_of_their_link(session):
         assert ray.get([actor.count.remote("driver") for actor in actors], timeout=40) == [turn] * 3
         time.sleep(0.005 * random.random())
     assert ray.get(visits, timeout=40) == [[[turn] * 2 for turn in range(1, 151)]] * 3
+
+
+def test_call_made_while_the_other_side_refuses_to_close_goes_out(session):
+    session(idle_ms=1)
+    waiter, caller = Counter.remote(), Counter.remote()
+    ray.get([waiter.pid.remote(), caller.pid.remote()], timeout=40)
+    # While this call is under way its link stays: one side says so, the other holds its calls back until it is told.
+    wait = waiter.wait_in.remote(caller, 3.0)
+    counts = ray.get(caller.visit.remote("caller", [waiter], 800, 0.003), timeout=40)
+    assert counts == [[turn] for turn in range(1, 801)]
+    ray.get(wait, timeout=40)
 
 
 def test_memory_of_idle_links_is_given_back(session, wait_until):
