@@ -127,6 +127,9 @@ pub fn start(options: Options) -> Result<Handle, Error> {
     Ok(Handle { commands, wake, thread: Mutex::new(Some(thread)) })
 }
 
+/// A node that has not ended by then never will.
+const STOP_MS_MAX: u64 = 15_000;
+
 impl Handle {
     /// A new connection to the node, for a driver in this process.
     ///
@@ -147,6 +150,14 @@ impl Handle {
     /// Ends the node and everything it started; waits until that is done. Returns what went wrong in it, if anything did.
     pub fn stop(&self) -> Option<String> {
         self.command(Command::Stop);
+        let start = net::clock::now();
+        while self.is_running() {
+            if net::clock::now().ms_since(start) > STOP_MS_MAX {
+                // A program that closes descriptors that are not its own takes away what the node is woken by.
+                return Some("it does not answer; were its file descriptors closed?".into());
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         self.join()
     }
 
