@@ -29,6 +29,8 @@ pub(crate) struct Logs {
     dir: PathBuf,
     inotify: OwnedFd,
     files: FxHashMap<Box<str>, Follow>,
+    /// Files with more in them than was read at a time: nothing may tell of the rest, so they are looked at again at once.
+    behind: Vec<Box<str>>,
 }
 
 #[derive(Default)]
@@ -90,11 +92,15 @@ impl Logs {
     pub(crate) fn new(dir: PathBuf) -> rustix::io::Result<Self> {
         let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         inotify::add_watch(&inotify, &dir, inotify::WatchFlags::MODIFY)?;
-        Ok(Self { dir, inotify, files: FxHashMap::default() })
+        Ok(Self { dir, inotify, files: FxHashMap::default(), behind: Vec::new() })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
+    }
+
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.behind.is_empty()
     }
 
     fn changed(&self) -> Vec<Box<str>> {
@@ -114,9 +120,10 @@ impl Logs {
         names
     }
 
-    /// New whole lines of a file.
-    fn read(&mut self, name: &str, is_last: bool) -> Vec<Said> {
-        let Ok(mut file) = File::options().read(true).write(true).open(self.dir.join(name)) else { return Vec::new() };
+    /// New whole lines of a file, and whether there is more to read than was read at a time.
+    fn read(&mut self, name: &str, is_last: bool) -> (Vec<Said>, bool) {
+        let nothing = (Vec::new(), false);
+        let Ok(mut file) = File::options().read(true).write(true).open(self.dir.join(name)) else { return nothing };
         let length = file.metadata().map_or(0, |data| data.len());
         let follow = self.files.entry(name.into()).or_default();
         if length < follow.offset {
@@ -124,7 +131,7 @@ impl Logs {
         }
         let mut bytes = vec![0; READ_BYTES.min((length - follow.offset) as usize)];
         if file.seek(SeekFrom::Start(follow.offset)).is_err() || file.read_exact(&mut bytes).is_err() {
-            return Vec::new();
+            return nothing;
         }
         follow.offset += bytes.len() as u64;
         follow.partial.extend_from_slice(&bytes);
@@ -141,14 +148,9 @@ impl Logs {
                 )];
                 said.push(Said { speaker: follow.speaker.clone(), lines });
             }
+            return (said, false);
         }
-        said
-    }
-
-    /// More to read than was read at a time.
-    fn has_more(&self, name: &str) -> bool {
-        let length = std::fs::metadata(self.dir.join(name)).map_or(0, |data| data.len());
-        length > self.files.get(name).map_or(0, |follow| follow.offset)
+        (said, length > follow.offset)
     }
 
     /// The Python stack that faulthandler wrote when the worker crashed.
@@ -180,10 +182,17 @@ impl Node {
         }
     }
 
+    /// Goes on with files that had more in them, each as much again.
+    pub(crate) fn catch_up(&mut self) {
+        for name in std::mem::take(&mut self.logs.behind) {
+            self.pass_on(&name, false);
+        }
+    }
+
     fn pass_on(&mut self, name: &str, is_last: bool) {
         let Some((id, is_error)) = parse(name) else { return };
         loop {
-            let said = self.logs.read(name, is_last);
+            let (said, has_more) = self.logs.read(name, is_last);
             if !said.is_empty() {
                 // What marks these lines may have been said before they were printed.
                 self.hear(id);
@@ -191,7 +200,13 @@ impl Node {
             for Said { speaker, lines } in said {
                 self.send_lines(id, is_error, speaker, lines);
             }
-            if !is_last || !self.logs.has_more(name) {
+            if !has_more {
+                return;
+            }
+            if !is_last {
+                if !self.logs.behind.iter().any(|known| **known == *name) {
+                    self.logs.behind.push(name.into());
+                }
                 return;
             }
         }

@@ -208,6 +208,9 @@ impl Node {
 
     /// Nothing is polled while nothing waits.
     fn timeout(&self) -> Option<Timespec> {
+        if self.logs.is_behind() {
+            return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
+        }
         let now = now();
         let next = [
             self.scheduler.next_tick(now),
@@ -226,6 +229,7 @@ impl Node {
     }
 
     fn on_time(&mut self, now: Tick) {
+        self.catch_up();
         if self.scheduler.next_tick(now).is_some_and(|next| next <= now) {
             self.schedule(scheduler::Event::Tick);
         }

@@ -75,6 +75,27 @@ ray.get(speak.remote("Grüße, 世界"))
     assert re.search(r"\) Grüße, 世界$", out, re.MULTILINE)
 
 
+def test_L4a_much_output_at_once_comes_although_nothing_follows_it(drivers):
+    # What did not fit into one look at the file was passed on only when the worker printed again, or died.
+    driver = drivers.start(
+        """
+        ray.init(num_cpus=1)
+        @ray.remote
+        def speak():
+            sys.stdout.write(("x" * 99 + "\\n") * 10_000 + "the end\\n")
+            sys.stdout.flush()
+            time.sleep(600)
+        ref = speak.remote()
+        ray.wait([ref])
+        """,
+        env={"RAY_DEDUP_LOGS": 0},
+    )
+    lines = 0
+    while "the end" not in driver.hear_until("(speak "):
+        lines += 1
+    assert lines == 10_000
+
+
 def test_L4b_stdout_goes_to_stdout_and_stderr_to_stderr(drivers):
     out, err = drivers.run(f"{TASKS}\nray.get(speak.remote('to out', 'to err'))")
     assert re.search("^" + PREFIX.format("speak") + "to out$", out, re.MULTILINE)
