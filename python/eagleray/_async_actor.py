@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import selectors
+import signal
 import threading
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
@@ -226,6 +227,11 @@ class _Bridge:
             self.loop.wake_from_epoll()
 
 
+def _nudge(*_: Any) -> None:
+    """Stand in for asyncio's handler, which does nothing: what to call is written to the loop's wake-up pipe."""
+    _native.nudge()
+
+
 class _Loop(asyncio.SelectorEventLoop):
     """An event loop that other threads can wake wherever it sleeps."""
 
@@ -236,6 +242,12 @@ class _Loop(asyncio.SelectorEventLoop):
     def _write_to_self(self) -> None:
         super()._write_to_self()  # type: ignore[misc]
         _native.nudge()
+
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:  # type: ignore[override]
+        """Call a function on the loop when the signal comes, also while the loop sleeps where nobody reads the wake-up pipe."""
+        super().add_signal_handler(sig, callback, *args)
+        signal.signal(sig, _nudge)
+        signal.siginterrupt(sig, False)  # noqa: FBT003
 
     def wake_from_epoll(self) -> None:
         """Wake it out of epoll."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 import time
@@ -235,3 +236,31 @@ def test_C1f_more_calls_than_the_recursion_limit_may_be_in_flight():
     size = 4 * sys.getrecursionlimit()
     meeting = Meeting.options(max_concurrency=2 * size).remote(size)
     assert ray.get([meeting.come.remote() for _ in range(size)], timeout=50) == [size] * size
+
+
+def test_C1a_a_signal_handler_of_the_loop_is_called_while_the_loop_sleeps(wait_until):
+    # The signal's number lay in the loop's wake-up pipe, which nobody read while the loop slept at the doorbell.
+    @ray.remote(num_cpus=0)
+    class Listener:
+        def __init__(self):
+            self.heard = None
+
+        async def listen(self):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.hear)
+            return os.getpid()
+
+        def hear(self):
+            self.heard = time.monotonic()
+
+        async def when(self):
+            return self.heard
+
+    listener = Listener.remote()
+    pid = ray.get(listener.listen.remote())
+    time.sleep(0.5)
+    os.kill(pid, signal.SIGUSR1)
+    # A call would wake the loop, and with it the handler: none is made until it should long have been called.
+    time.sleep(1)
+    asked = time.monotonic()
+    heard = wait_until(lambda: ray.get(listener.when.remote()), what="the signal handler")
+    assert heard < asked
