@@ -121,9 +121,6 @@ class Launcher:
     def fork_failed(self, slot: int, errno: int) -> None: ...
 
 class Call:
-    function: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any] | None
     @property
     def task_id(self) -> str: ...
     @property

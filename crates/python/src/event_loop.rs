@@ -1,8 +1,9 @@
 //! Calls in the hands of an event loop: an async actor takes them, runs coroutines, and answers when they end.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use model::{Failure, Template};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use runtime::{CallHandle, Work};
@@ -18,14 +19,13 @@ pub(crate) struct Call {
     handle: CallHandle,
     template: Arc<Template>,
     came_with: Vec<u32>,
-    /// The bound method.
-    #[pyo3(get)]
+    /// The bound method and its arguments, until it is called: a reference in them that is let go by the time of the answer is not kept.
+    bound: Mutex<Option<Invocation>>,
+}
+
+struct Invocation {
     function: Py<PyAny>,
-    /// Positional arguments.
-    #[pyo3(get)]
     args: Py<PyTuple>,
-    /// Keyword arguments.
-    #[pyo3(get)]
     kwargs: Option<Py<PyDict>>,
 }
 
@@ -43,7 +43,10 @@ impl Call {
 
     /// Calls the method; what a coroutine method returns is its coroutine.
     fn invoke<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.function.bind(py).call(self.args.bind(py), self.kwargs.as_ref().map(|kwargs| kwargs.bind(py)))
+        let bound = self.bound.lock().expect("never poisoned").take();
+        let Invocation { function, args, kwargs } =
+            bound.ok_or_else(|| PyRuntimeError::new_err("this call was made already"))?;
+        function.bind(py).call(args.into_bound(py), kwargs.map(|kwargs| kwargs.into_bound(py)).as_ref())
     }
 
     /// Whether the caller cancelled it.
@@ -104,14 +107,10 @@ fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option
     runtime.came_with(&came_with);
     match decoded {
         Ok((function, args, kwargs)) => {
-            let call = Call {
-                handle: call.handle,
-                template: call.template,
-                came_with,
-                function: function.unbind(),
-                args: args.unbind(),
-                kwargs: kwargs.map(Bound::unbind),
-            };
+            let bound =
+                Invocation { function: function.unbind(), args: args.unbind(), kwargs: kwargs.map(Bound::unbind) };
+            let bound = Mutex::new(Some(bound));
+            let call = Call { handle: call.handle, template: call.template, came_with, bound };
             Ok(Some(Bound::new(py, call)?.into_any()))
         }
         Err(error) => {

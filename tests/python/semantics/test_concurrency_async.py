@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -264,3 +265,26 @@ def test_C1a_a_signal_handler_of_the_loop_is_called_while_the_loop_sleeps(wait_u
     asked = time.monotonic()
     heard = wait_until(lambda: ray.get(listener.when.remote()), what="the signal handler")
     assert heard < asked
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "function"])
+def test_C1a_an_argument_is_let_go_before_the_answer_is_made(kind):
+    # The call kept its arguments until it was answered, so every reference in them counted as kept by the actor.
+    class Answer:
+        def __init__(self, argument):
+            self.argument = weakref.ref(argument)
+
+        def __reduce__(self):
+            return bool, (self.argument() is None,)
+
+    @ray.remote(num_cpus=0)
+    class Actor:
+        async def coroutine(self, argument):
+            await asyncio.sleep(0)
+            return Answer(argument)
+
+        def function(self, argument):
+            return Answer(argument)
+
+    assert ray.get(getattr(Actor.remote(), kind).remote(threading.local)) is False, "a class lives on"
+    assert ray.get(getattr(Actor.remote(), kind).remote({1, 2, 3})) is True
