@@ -28,7 +28,8 @@ class Server:
     def __init__(self, worker: Any) -> None:
         self.worker = worker
         self.limit = max(1, int(worker.about["concurrency"]))
-        self.running: dict[Any, asyncio.Task[None]] = {}
+        #: Calls under way; a task is missing only while it is made.
+        self.running: dict[Any, asyncio.Task[None] | None] = {}
         #: Calls that asked the actor to end: they get no answer.
         self.exiting: set[str] = set()
         self.is_taking = False
@@ -84,9 +85,15 @@ class Server:
             return
         loop = self.loop
         coroutine = self.run(call)
-        # As `create_task` does; with a name, since to think one up takes longer than the rest.
-        is_plain = loop._task_factory is None
-        task = asyncio.Task(coroutine, loop=loop, name=call.name) if is_plain else loop.create_task(coroutine)
+        if loop._task_factory is None:
+            # What `create_task` does; with a name, since to think one up takes longer than the rest.
+            task = asyncio.Task(coroutine, loop=loop, name=call.name)
+        else:
+            # An eager factory makes the first step here and now, and it may be the last.
+            self.running[call] = None
+            task = loop.create_task(coroutine)
+            if call not in self.running:
+                return
         self.running[call] = task
 
     async def run(self, call: Any) -> None:
@@ -133,13 +140,14 @@ class Server:
     def interrupt(self) -> None:
         """Cancel the coroutines whose calls were cancelled."""
         for call, task in list(self.running.items()):
-            if not call.is_cancelled():
+            if task is None or not call.is_cancelled():
                 continue
             coroutine = task.get_coro()
             if isinstance(coroutine, CoroutineType) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
                 # Cancelled before its first step, `run` would not even reach its `try`: nobody would answer.
                 self.running.pop(call)
                 call.cancelled()
+                self.end_if_done()
             task.cancel()
 
     def leave(self) -> None:
