@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import os
 import select
 import threading
@@ -38,27 +39,39 @@ class _Watch:
         self.session = _session_number()
         self.fd = _native.event_fd()
         self.lock = threading.Lock()
-        self.waiting: dict[int, list[tuple[Any, Any]]] = {}
+        #: By slot: futures, each with the ref that keeps the slot.
+        self.waiting: dict[int, dict[Any, Any]] = {}
         _native.watch_loop(self.number, self.fd)
 
     def add(self, ref: Any, future: Any) -> None:
         # Noted before it is watched, so that whoever hears of it first finds it.
         slot = ref._slot
         with self.lock:
-            self.waiting.setdefault(slot, []).append((future, ref))
+            self.waiting.setdefault(slot, {})[future] = ref
         if _native.watch(self.number, ref):
             self.settle(slot)
 
     def on_ready(self) -> None:
         for slot in _native.take_ready(self.number):
-            self.settle(slot)
+            with self.lock:
+                ref = next(iter(self.waiting.get(slot, {}).values()), None)
+            # The slot of an object that nobody waits for any more may be another's by now.
+            if ref is not None and _native.is_ready(ref):
+                self.settle(slot)
 
     def settle(self, slot: int) -> None:
         with self.lock:
-            settled = self.waiting.pop(slot, [])
-        for future, ref in settled:
+            settled = self.waiting.pop(slot, {})
+        for future, ref in settled.items():
             if not future.done():
                 _settle(future, ref)
+
+    def forget(self, slot: int, future: Any) -> None:
+        """Let the ref of a future go that was cancelled; one that was settled is gone already."""
+        with self.lock:
+            waiting = self.waiting.get(slot)
+            if waiting is not None and waiting.pop(future, None) is not None and not waiting:
+                del self.waiting[slot]
 
     def give_up(self) -> None:
         """Fail whatever still waits: the session is over."""
@@ -66,7 +79,7 @@ class _Watch:
 
         with self.lock:
             waiting, self.waiting = self.waiting, {}
-        for future, _ in (pair for pairs in waiting.values() for pair in pairs):
+        for future in (future for futures in waiting.values() for future in futures):
             if not future.done():
                 future.set_exception(RaySystemError("The session was shut down before the object was there."))
 
@@ -133,9 +146,19 @@ def _settle(future: Any, ref: Any) -> None:
     try:
         value = _native.get(ref)
     except BaseException as error:
-        future.set_exception(error)
+        if isinstance(error, StopIteration) and isinstance(future, asyncio.Future):
+            future.set_exception(_unfit_for_coroutines(error))
+        else:
+            future.set_exception(error)
     else:
         future.set_result(value)
+
+
+def _unfit_for_coroutines(error: StopIteration) -> RuntimeError:
+    # As asyncio does from Python 3.12 on: raised out of `await`, it would end the coroutine with its argument as the value.
+    raised = RuntimeError("StopIteration interacts badly with generators and cannot be raised into a Future")
+    raised.__cause__ = error
+    return raised
 
 
 def session_ended() -> None:
@@ -162,6 +185,8 @@ def as_future(ref: Any) -> asyncio.Future[Any]:
     if watch is None or watch.session != _session_number():
         watch = _LOOPS[loop] = _LoopWatch(loop)
     watch.add(ref, future)
+    if not future.done():
+        future.add_done_callback(functools.partial(watch.forget, ref._slot))
     return future
 
 

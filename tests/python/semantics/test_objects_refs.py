@@ -9,6 +9,7 @@ import time
 import pytest
 
 import eagleray as ray
+from eagleray import _asyncio
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -248,6 +249,51 @@ class TestFutures:
         assert (done, rest) == (set(quick), {hanging})
         gate.touch()
         assert hanging.result(30) is None
+
+    def test_O9g_waiting_in_vain_leaves_nothing_behind(self, gate):
+        # Each `wait_for` that ran out of time left an entry, and with it a reference, until the object was ready.
+        async def poll():
+            ref = held.remote(gate, "kept")
+            for _ in range(20):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(ref, 0.001)
+            await asyncio.sleep(0)
+            assert ref._counts()[0] == 1
+            assert not any(watch.waiting for watch in _asyncio._LOOPS.values())
+            gate.touch()
+            assert await ref == "kept"
+
+        asyncio.run(poll())
+
+    def test_O9g_a_slot_used_again_is_not_taken_for_ready(self):
+        async def poll():
+            for _ in range(50):
+                waiting = asyncio.ensure_future(give.remote(1))
+                await asyncio.sleep(0)
+                # Ready, perhaps, but not yet told: its slot goes to the next one.
+                time.sleep(0.002)
+                waiting.cancel()
+                await asyncio.sleep(0)
+                assert await give.remote(2) == 2
+
+        asyncio.run(poll())
+
+    @pytest.mark.parametrize("is_ready", [True, False])
+    def test_O9g_a_task_that_raised_StopIteration_does_not_end_a_coroutine(self, is_ready):
+        # Raised inside `await`, it looked like the end of the coroutine, with its argument as the value.
+        @ray.remote
+        def stop():
+            raise StopIteration("not a value")
+
+        async def read():
+            ref = stop.remote()
+            if is_ready:
+                ray.wait([ref])
+            await ref
+
+        with pytest.raises(RuntimeError) as caught:
+            asyncio.run(read())
+        assert isinstance(caught.value.__cause__, StopIteration)
 
     def test_O9g_a_future_keeps_its_object(self, gate):
         future = held.remote(gate, "kept").future()
