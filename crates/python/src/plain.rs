@@ -70,14 +70,11 @@ fn put(value: &Bound<'_, PyAny>, to: &mut Vec<u8>, depth: u32) -> bool {
                 ffi::PyErr_Clear();
                 return false;
             }
-            put_counted(to, STR, std::slice::from_raw_parts(text.cast(), length as usize));
+            return put_counted(to, STR, std::slice::from_raw_parts(text.cast(), length as usize));
         } else if ffi::PyBytes_CheckExact(object) != 0 {
             let bytes = ffi::PyBytes_AsString(object);
             let length = ffi::PyBytes_Size(object) as usize;
-            if length > u32::MAX as usize {
-                return false;
-            }
-            put_counted(to, BYTES, std::slice::from_raw_parts(bytes.cast(), length));
+            return put_counted(to, BYTES, std::slice::from_raw_parts(bytes.cast(), length));
         } else if ffi::PyTuple_CheckExact(object) != 0 && depth < DEPTH_MAX {
             return put_tuple(value, to, depth);
         } else if ffi::PyList_CheckExact(object) != 0 && depth == 0 {
@@ -91,10 +88,13 @@ fn put(value: &Bound<'_, PyAny>, to: &mut Vec<u8>, depth: u32) -> bool {
     true
 }
 
-fn put_counted(to: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
+/// False: longer than the count can say.
+fn put_counted(to: &mut Vec<u8>, kind: u8, bytes: &[u8]) -> bool {
+    let Ok(length) = u32::try_from(bytes.len()) else { return false };
     to.push(kind);
-    to.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    to.extend_from_slice(&length.to_le_bytes());
     to.extend_from_slice(bytes);
+    true
 }
 
 fn put_head(to: &mut Vec<u8>, kind: u8, count: usize) -> bool {
