@@ -48,6 +48,8 @@ pub struct Callee {
     /// The latest news: which life, and whether it was there. What comes again late is known by it.
     heard: (u32, bool),
     pub(crate) queue: VecDeque<TaskKey>,
+    /// Keys in the queue whose calls have ended: looking for each as it ends would take time by the square of their number.
+    pub(crate) ended: usize,
     pub(crate) under: VecDeque<TaskKey>,
 }
 
@@ -55,7 +57,7 @@ impl Callee {
     /// Calls that have not ended.
     #[must_use]
     pub fn calls_pending(&self) -> usize {
-        self.queue.len() + self.under.len()
+        self.queue.len() - self.ended + self.under.len()
     }
 }
 
@@ -68,6 +70,7 @@ impl Owner {
             under_max: CALLS_AHEAD_MAX,
             heard: (0, false),
             queue: VecDeque::new(),
+            ended: 0,
             under: VecDeque::new(),
         });
     }
@@ -129,7 +132,7 @@ impl Owner {
     /// All arguments of the call are there: is there anything that ends it at once?
     fn actor_call_checked(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
         if let Some(failure) = self.failed_argument(key) {
-            self.actor_forgets(actor, key);
+            self.leave_queue(actor, key);
             self.finish_failed(key, failure, out);
             return;
         }
@@ -139,11 +142,11 @@ impl Owner {
         match self.callees.get(&actor).map(|callee| &callee.state) {
             Some(CalleeState::Dead(death)) => {
                 let failure = Failure::ActorDied(actor, death.clone());
-                self.actor_forgets(actor, key);
+                self.leave_queue(actor, key);
                 self.finish_failed(key, failure, out);
             }
             Some(CalleeState::Restarting) if !may_wait => {
-                self.actor_forgets(actor, key);
+                self.leave_queue(actor, key);
                 self.finish_failed(key, Failure::ActorUnavailable { actor, may_have_run: false }, out);
             }
             _ => {}
@@ -169,7 +172,9 @@ impl Owner {
                 Some(Stage::Waiting(_)) => return,
                 // Ended meanwhile (cancelled): only its key is left.
                 _ => {
-                    self.callees.get_mut(&actor).expect("seen above").queue.pop_front();
+                    let callee = self.callees.get_mut(&actor).expect("seen above");
+                    callee.queue.pop_front();
+                    callee.ended -= 1;
                     continue;
                 }
             }
@@ -191,10 +196,26 @@ impl Owner {
         self.send_calls(actor, out);
     }
 
+    /// The call is no longer with the actor's worker.
     pub(crate) fn actor_forgets(&mut self, actor: ActorId, key: TaskKey) {
         if let Some(callee) = self.callees.get_mut(&actor) {
-            callee.queue.retain(|queued| *queued != key);
             callee.under.retain(|under| *under != key);
+        }
+    }
+
+    /// A call in the queue is about to end: its key goes when it is the last or the next one, or with as many others as are left.
+    pub(crate) fn leave_queue(&mut self, actor: ActorId, key: TaskKey) {
+        let Some(callee) = self.callees.get_mut(&actor) else { return };
+        if callee.queue.back() == Some(&key) {
+            callee.queue.pop_back();
+            return;
+        }
+        callee.ended += 1;
+        if callee.ended > callee.queue.len() / 2 {
+            let mut queue = std::mem::take(&mut callee.queue);
+            queue.retain(|queued| *queued != key && self.task(*queued).is_some());
+            let callee = self.callees.get_mut(&actor).expect("seen above");
+            (callee.queue, callee.ended) = (queue, 0);
         }
     }
 
@@ -268,6 +289,7 @@ impl Owner {
             ActorNews::Dead(death) => {
                 callee.state = CalleeState::Dead(death.clone());
                 let calls: Vec<_> = callee.under.drain(..).chain(callee.queue.drain(..)).collect();
+                callee.ended = 0;
                 for key in calls {
                     self.end_for_dead_actor(actor, key, &death, out);
                 }
@@ -313,13 +335,21 @@ impl Owner {
 
     /// While the actor restarts, calls that may not be tried again fail at once.
     fn fail_unretryable(&mut self, actor: ActorId, out: &mut Vec<Effect>) {
-        let Some(callee) = self.callees.get(&actor) else { return };
-        let queued: Vec<TaskKey> = callee.queue.iter().copied().collect();
-        for key in queued {
-            if self.task(key).is_some_and(|task| task.stage == Stage::Queued && !task.may_wait_for_restart()) {
-                self.actor_forgets(actor, key);
-                self.finish_failed(key, Failure::ActorUnavailable { actor, may_have_run: false }, out);
+        let Some(callee) = self.callees.get_mut(&actor) else { return };
+        let mut queue = std::mem::take(&mut callee.queue);
+        let mut failing = Vec::new();
+        queue.retain(|key| {
+            let Some(task) = self.task(*key) else { return false };
+            let fails = task.stage == Stage::Queued && !task.may_wait_for_restart();
+            if fails {
+                failing.push(*key);
             }
+            !fails
+        });
+        let callee = self.callees.get_mut(&actor).expect("seen above");
+        (callee.queue, callee.ended) = (queue, 0);
+        for key in failing {
+            self.finish_failed(key, Failure::ActorUnavailable { actor, may_have_run: false }, out);
         }
     }
 }

@@ -17,11 +17,14 @@ impl Owner {
         let Some(task) = self.task_mut(key) else { return false };
         task.cancelled = true;
         let target = task.spec.target;
+        let is_ready = task.stage == Stage::Queued;
         match task.stage {
             Stage::Waiting(_) | Stage::Queued => {
                 let template = task.spec.template.clone();
-                if let Target::Actor(actor) = target {
-                    self.actor_forgets(actor, key);
+                if let Target::Actor(actor) = target
+                    && (is_ready || self.callee(&actor).is_some_and(|callee| callee.is_ordered))
+                {
+                    self.leave_queue(actor, key);
                 }
                 self.finish_failed(key, Failure::Cancelled, out);
                 match target {

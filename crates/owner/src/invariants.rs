@@ -153,6 +153,7 @@ impl Owner {
             let numbers: Vec<u64> =
                 callee.queue.iter().filter_map(|key| self.task(*key)).map(|task| task.number).collect();
             assert!(!callee.is_ordered || numbers.is_sorted(), "OWN-5: calls wait out of order: {numbers:?}");
+            assert_eq!(callee.queue.len() - numbers.len(), callee.ended, "calls that have ended are miscounted");
             if let CalleeState::Dead(_) = callee.state {
                 let waits = callee.queue.iter().filter_map(|key| self.task(*key));
                 let are_incomplete = waits.map(|task| task.stage).all(|stage| matches!(stage, Stage::Waiting(_)));

@@ -204,3 +204,31 @@ fn an_answer_that_was_published_before_the_death_counts() {
     assert_eq!(process.news(0, crashed()), [resolved(&b)]);
     assert_eq!(process.value_of(&a), Some(value(1)));
 }
+
+/// Each of them was looked for in the whole queue: tens of thousands took seconds, with the process's lock held.
+#[test]
+fn very_many_waiting_calls_fail_and_are_cancelled_in_time_by_their_number() {
+    let mut process = Process::calling();
+    let made: Vec<Made> = (0..100_000).map(|_| process.submit_unchecked(call())).collect();
+    let mut effects = Vec::new();
+    for call in &made[1_000..51_000] {
+        process.owner.on_cancel(call.slot(), false, false, &mut effects);
+    }
+    assert_eq!(effects.len(), 50_000);
+    assert_eq!(process.owner.callee(&ACTOR).unwrap().calls_pending(), 50_000, "what is cancelled does not wait");
+    process.died(W1, &[]);
+    assert_eq!(process.news(1, ActorNews::Restarting).len(), 50_000);
+    assert_eq!(process.owner.callee(&ACTOR).unwrap().calls_pending(), 0);
+}
+
+#[test]
+fn cancelled_calls_among_others_that_wait_do_not_count() {
+    let mut process = Process::new();
+    let made: Vec<Made> = (0..6).map(|_| process.submit(call())).collect();
+    let pending = |process: &Process| process.owner.callee(&ACTOR).unwrap().calls_pending();
+    for (at, left) in [(1, 5), (0, 4), (2, 3), (5, 2), (4, 1)] {
+        assert_eq!(process.cancelled(&made[at]), [resolved(&made[at])]);
+        assert_eq!(pending(&process), left);
+    }
+    assert_eq!(process.news(0, ActorNews::Alive(W1)), [push(&made[3], W1)]);
+}
