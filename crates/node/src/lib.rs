@@ -21,6 +21,8 @@ mod notices;
 mod procs;
 mod room;
 mod status;
+#[cfg(test)]
+mod tests;
 mod zygote;
 
 use std::collections::VecDeque;

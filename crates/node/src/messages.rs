@@ -63,7 +63,7 @@ impl Node {
                 }
             }
             ToNode::Retiring => self.on_retiring(who),
-            ToNode::Export { function, body } => self.export(function, body),
+            ToNode::Export { function, body } => self.export(who, function, body),
             ToNode::WantExtent { length } => self.want_extent(who, length),
             ToNode::ReturnExtent { offset, length } => self.return_extent(who, offset, length),
             ToNode::LinkClosed { peer } => self.on_link_closed(who, peer),
@@ -191,7 +191,10 @@ impl Node {
     fn on_ask(&mut self, conn: usize, request: u64, question: Question) {
         let who = self.conns.get_mut(conn).and_then(|conn| conn.who);
         let answer = match question {
-            Question::Function(function) => return self.ask_function(conn, request, function),
+            Question::Function(function) => match who {
+                Some(who) => return self.ask_function(who, request, function),
+                None => Answer::Function(None),
+            },
             Question::ActorByName { namespace, name } => {
                 let found = self
                     .actors

@@ -191,7 +191,12 @@ impl Node {
                 self.end_worker(worker, false, "its driver left");
             }
         }
-        self.lease_of.remove(&id);
+        self.functions.process_gone(id);
+        self.room.process_gone(id);
+        if let Some(lease) = self.lease_of.remove(&id) {
+            self.lease_needs.remove(&lease);
+            self.lease_names.remove(&lease);
+        }
         self.lease_needs.retain(|lease, _| lease.owner != id);
         self.lease_names.retain(|lease, _| lease.owner != id);
         self.act(control::Event::ProcessDied { process: id, exit });
@@ -208,6 +213,9 @@ impl Node {
         let jobs: FxHashSet<JobId> =
             self.actors.iter().filter(|record| !is_dead(record)).map(|record| record.creation.job).collect();
         self.departed.retain(|job, _| jobs.contains(job));
+        let drivers = self.procs.iter().filter(|proc| matches!(proc.kind, Kind::Driver { .. })).map(|proc| proc.job);
+        let alive = drivers.chain(self.departed.keys().copied()).collect();
+        self.functions.keep(&alive);
     }
 
     /// NODE-1: gives back what dead processes had, once nobody needs it.

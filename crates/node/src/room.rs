@@ -25,6 +25,11 @@ impl Room {
         let sweep = (self.host.orphaned() > 0).then(|| self.swept.plus_ms(SWEEP_MS));
         self.waiting.iter().map(|(deadline, ..)| *deadline).chain(sweep).min()
     }
+
+    /// Nothing is granted to a process that is dead: nobody would give it back.
+    pub(crate) fn process_gone(&mut self, id: ProcId) {
+        self.waiting.retain(|(_, who, _)| *who != id);
+    }
 }
 
 impl Node {
