@@ -4,9 +4,15 @@
 //! slice. So a waiter spins only while no more threads want to run than there are cores (it is one of them), only if it gets one of
 //! the node's tokens, and only as long as spinning has paid off lately. What runs is sampled by waiters themselves: nothing is
 //! sampled while nobody waits.
+//!
+//! The system counts the threads of the whole machine that want to run, also for processes that affinity or a container limits to a
+//! few of its cores. So they are held against all cores that are online: that says whether the machine has room, and no more can be
+//! known of a few of its cores. As many waiters spin as there are tokens, one per core that the node may use; one that is often put
+//! off its core spins less.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 use crate::clock::now_ns;
 use crate::segment::Segment;
@@ -38,7 +44,7 @@ impl SpinPage {
     /// Whether more threads wanted to run than there are cores when a waiter last looked.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        self.runnable_x16.load(Ordering::Relaxed) > self.cores.load(Ordering::Relaxed) * 16 + 6
+        is_crowd(self.runnable_x16.load(Ordering::Relaxed), self.cores.load(Ordering::Relaxed), cores_online())
     }
 
     /// Frees the tokens of a dead process.
@@ -47,6 +53,18 @@ impl SpinPage {
             let _ = token.compare_exchange(u32::from(slot) + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
+}
+
+/// Whether so many sixteenths of threads are too many for a machine with this many cores, of which the node may use some.
+fn is_crowd(runnable_x16: u32, usable: u32, online: u32) -> bool {
+    runnable_x16 > usable.max(online) * 16 + 6
+}
+
+/// The machine's cores, whatever this process is limited to.
+fn cores_online() -> u32 {
+    static CORES: OnceLock<u32> = OnceLock::new();
+    // SAFETY: no arguments that could be wrong.
+    *CORES.get_or_init(|| u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(0))
 }
 
 /// What waiters do, for benchmarks that compare: `EAGLERAY_SPIN`.
@@ -183,5 +201,28 @@ fn involuntary_switches() -> i64 {
     unsafe {
         let mut usage = std::mem::zeroed::<libc::rusage>();
         if libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) == 0 { usage.ru_nivcsw } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cores_online, is_crowd};
+
+    #[test]
+    fn as_many_threads_as_cores_are_no_crowd() {
+        assert!(!is_crowd(2 * 16 + 6, 2, 2));
+        assert!(is_crowd(2 * 16 + 7, 2, 2), "a third one wants to run for a good part of the time");
+    }
+
+    /// Thirty busy cores elsewhere on the machine kept a container of four from ever spinning.
+    #[test]
+    fn what_runs_on_the_machines_other_cores_is_no_crowd() {
+        assert!(!is_crowd(30 * 16, 4, 64));
+        assert!(is_crowd(65 * 16, 4, 64));
+    }
+
+    #[test]
+    fn the_machine_has_at_least_the_cores_that_this_process_may_use() {
+        assert!(cores_online() as usize >= std::thread::available_parallelism().unwrap().get());
     }
 }
