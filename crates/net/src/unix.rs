@@ -97,8 +97,10 @@ pub fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> Result
 /// Turns a stream of bytes back into messages.
 #[derive(Default)]
 pub struct Inbox {
+    /// Room that is made once and used again; what came lies between `start` and `end`.
     bytes: Vec<u8>,
     start: usize,
+    end: usize,
     /// Descriptors that came along, in order.
     pub fds: Vec<OwnedFd>,
 }
@@ -118,15 +120,16 @@ impl Inbox {
     /// # Errors
     /// As the system call; "would block" is no error.
     pub fn fill(&mut self, socket: impl AsFd, wait: bool) -> Result<Arrived> {
-        if self.start > 0 && self.start == self.bytes.len() {
-            self.bytes.clear();
-            self.start = 0;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
         }
-        let end = self.bytes.len();
-        self.bytes.resize(end + READ_BYTES, 0);
+        if self.bytes.len() < self.end + READ_BYTES {
+            self.bytes.resize(self.end + READ_BYTES, 0);
+        }
         let flags = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
-        let result = receive_some(socket, &mut self.bytes[end..], &mut self.fds, flags);
-        self.bytes.truncate(end + result.unwrap_or(0));
+        let room = &mut self.bytes[self.end..self.end + READ_BYTES];
+        let result = receive_some(socket, room, &mut self.fds, flags);
+        self.end += result.unwrap_or(0);
         match result {
             Ok(0) => Ok(Arrived::Closed),
             Ok(_) | Err(Errno::AGAIN) => Ok(Arrived::Open),
@@ -140,7 +143,7 @@ impl Inbox {
     /// # Errors
     /// If the peer announces a message beyond all limits.
     pub fn next_message(&mut self) -> std::result::Result<Option<Vec<u8>>, wire::Malformed> {
-        let rest = &self.bytes[self.start..];
+        let rest = &self.bytes[self.start..self.end];
         let Some(length) = rest.first_chunk::<4>().map(|raw| u32::from_le_bytes(*raw) as usize) else {
             return Ok(None);
         };
@@ -151,8 +154,8 @@ impl Inbox {
         let message = message.to_vec();
         self.start += 4 + length;
         if self.start > 1 << 20 {
-            self.bytes.drain(..self.start);
-            self.start = 0;
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
         }
         Ok(Some(message))
     }
@@ -217,5 +220,40 @@ impl Outbox {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Inbox, READ_BYTES, pair, send};
+
+    #[test]
+    fn messages_of_any_size_come_out_as_they_went_in() {
+        let (ours, theirs) = pair().unwrap();
+        let sizes = [0, 1, 5, READ_BYTES - 4, READ_BYTES, 3 * READ_BYTES + 1, 7, 0, 2 << 20, 9];
+        let message = |number: usize, size: usize| (0..size).map(|at| (at + number) as u8).collect::<Vec<u8>>();
+        let sender = std::thread::spawn(move || {
+            for (number, size) in sizes.into_iter().enumerate() {
+                send(&theirs, &message(number, size), &[]).unwrap();
+            }
+        });
+        let mut inbox = Inbox::default();
+        for (number, size) in sizes.into_iter().enumerate() {
+            assert!(inbox.receive(&ours).unwrap() == Some(message(number, size)), "message {number} of {size} bytes");
+        }
+        sender.join().unwrap();
+        assert_eq!(inbox.receive(&ours).unwrap(), None);
+    }
+
+    /// Each read cleared sixty-four kibibytes first, for messages of some fifty bytes.
+    #[test]
+    fn room_is_cleared_when_it_is_made_and_not_before_each_read() {
+        let (ours, theirs) = pair().unwrap();
+        let mut inbox = Inbox::default();
+        send(&theirs, &[7; 100], &[]).unwrap();
+        inbox.receive(&ours).unwrap();
+        send(&theirs, &[8; 10], &[]).unwrap();
+        inbox.receive(&ours).unwrap();
+        assert_eq!((inbox.bytes.len(), inbox.bytes[50]), (READ_BYTES, 7), "what was there before is written over");
     }
 }
