@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use net::unix;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions};
 use wire::zygote::{DIED, FORK, FORK_FAILED, FORKED, KILL, PACKET_BYTES, Packet, UP};
 
 /// How long descendants may take to be gone. Less than the node waits for the zygote.
@@ -107,7 +107,7 @@ impl Launcher {
         match packet.kind {
             FORK => passed.pop().map(|socket| Next::Fork { slot: packet.slot, epoch: packet.status as u32, socket }),
             KILL => {
-                if let Some(pid) = Pid::from_raw(packet.pid) {
+                if let Some(pid) = Pid::from_raw(packet.pid).filter(|pid| is_child(*pid)) {
                     let _ = rustix::process::kill_process(pid, Signal::KILL);
                 }
                 None
@@ -163,6 +163,12 @@ impl Launcher {
     }
 }
 
+/// Whether this is a child that was not waited for yet: until then its number is nobody else's.
+fn is_child(pid: Pid) -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    rustix::process::waitid(WaitId::Pid(pid), look).is_ok()
+}
+
 fn children_of(pid: Pid) -> Vec<i32> {
     let pid = pid.as_raw_nonzero();
     std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
@@ -184,4 +190,41 @@ pub fn socket_from_stdin() -> std::io::Result<OwnedFd> {
     let null = std::fs::File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use super::{KILL, Launcher, OwnedFd, Packet, Pid, PidfdFlags, unix};
+
+    fn launcher() -> Launcher {
+        let (socket, other) = unix::packet_pair().unwrap();
+        let node = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
+        Launcher { socket, node, children: OwnedFd::from(other), session_dir: "/nowhere".into(), keep_session: true }
+    }
+
+    fn kill(launcher: &Launcher, pid: i32) {
+        assert!(launcher.on_packet(Packet { kind: KILL, slot: 0, pid, status: 0 }, Vec::new()).is_none());
+    }
+
+    /// A worker that was waited for leaves its number to any process of the machine: a late order killed that one.
+    #[test]
+    fn only_a_child_is_killed() {
+        let launcher = launcher();
+        let mut shell =
+            Command::new("sh").args(["-c", "sleep 60 & echo $!; wait"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = [0; 16];
+        let length = shell.stdout.as_mut().unwrap().read(&mut said).unwrap();
+        let stranger: i32 = std::str::from_utf8(&said[..length]).unwrap().trim().parse().unwrap();
+        let pid = Pid::from_raw(stranger).unwrap();
+        kill(&launcher, stranger);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let state = std::fs::read_to_string(format!("/proc/{stranger}/stat")).unwrap();
+        assert!(!state.contains(") Z"), "it is no child of ours: {state}");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        kill(&launcher, shell.id() as i32);
+        shell.wait().unwrap();
+    }
 }
