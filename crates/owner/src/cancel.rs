@@ -1,6 +1,6 @@
 //! Cancelling: what has not started never does; what runs is interrupted.
 
-use model::{Failure, ProcId, TaskKey};
+use model::{Failure, ProcId, TaskKey, Tick};
 
 use crate::tasks::{Stage, Target};
 use crate::{Effect, Owner, Slot};
@@ -73,14 +73,14 @@ impl Owner {
     }
 
     /// The task cannot be sent at all. One that was sent elsewhere meanwhile, or waits for another worker, is left alone.
-    pub fn on_cannot_send(&mut self, key: TaskKey, failure: Failure, out: &mut Vec<Effect>) {
+    pub fn on_cannot_send(&mut self, now: Tick, key: TaskKey, failure: Failure, out: &mut Vec<Effect>) {
         let Some(task) = self.task(key) else { return };
         let target = task.spec.target;
         let Stage::Under { worker, ticket: 0 } = task.stage else { return };
         self.finish_failed(key, failure, out);
         match target {
             Target::Actor(actor) => self.actor_progressed(actor, key, out),
-            Target::Pool => self.lease_progressed(model::Tick::default(), worker, key, out),
+            Target::Pool => self.lease_progressed(now, worker, key, out),
         }
     }
 

@@ -74,7 +74,9 @@ impl LogQueue {
         self.bytes += event.bytes();
         self.events.push_back(event);
         while self.bytes > LOGS_BYTES_MAX
-            && let Some(oldest) = self.events.pop_front()
+            // A mark stays: somebody waits for it.
+            && let Some(at) = self.events.iter().position(|event| !matches!(event, LogEvent::Mark))
+            && let Some(oldest) = self.events.remove(at)
         {
             self.bytes -= oldest.bytes();
             self.dropped += 1;
@@ -334,5 +336,24 @@ impl Runtime {
         if let Peer::Want { .. } = message {
             state.owner.on_process_gone(to, &mut state.effects);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LOGS_BYTES_MAX, LogEvent, LogQueue};
+
+    /// It was dropped with the oldest lines: whoever waited for it waited out the full five seconds.
+    #[test]
+    fn a_mark_is_kept_although_lines_are_dropped() {
+        let mut queue = LogQueue::default();
+        let notice = || LogEvent::Notice { kind: "".into(), text: "x".repeat(LOGS_BYTES_MAX / 4).into() };
+        queue.push(notice());
+        queue.push(LogEvent::Mark);
+        (0..10).for_each(|_| queue.push(notice()));
+        let events: Vec<LogEvent> = std::iter::from_fn(|| queue.pop()).collect();
+        assert!(matches!(&events[0], LogEvent::Notice { kind, .. } if &**kind == "output_dropped"));
+        assert!(matches!(events[1], LogEvent::Mark));
+        assert!(queue.bytes == 0 && events.len() < 6);
     }
 }

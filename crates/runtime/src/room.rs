@@ -141,7 +141,8 @@ impl Runtime {
             if let Some(why) = refused
                 && let Some(key) = link.stalled.pop_front()
             {
-                state.owner.on_cannot_send(key, Failure::StoreFull(why.into()), &mut state.effects);
+                let failure = Failure::StoreFull(why.into());
+                state.owner.on_cannot_send(net::clock::now(), key, failure, &mut state.effects);
             }
             self.push_stalled(state, at);
         }

@@ -195,9 +195,11 @@ fn a_task_that_cannot_be_sent_ends_and_leaves_its_worker_to_others() {
     // It waits for room in the arena.
     process.owner.on_pushed(a.key, 0);
     let full = || Failure::StoreFull("no room".into());
-    let effects = process.when(|owner, _, out| owner.on_cannot_send(a.key, full(), out));
+    let effects = process.when(|owner, now, out| owner.on_cannot_send(now, a.key, full(), out));
     assert_eq!(effects, [resolved(&a)]);
     assert_eq!(process.value_of(&a), Some(failed(full())));
+    // The worker was taken for idle since the machine had started, and given back at once.
+    assert_eq!(process.after_ms(1), []);
     let Made { effects, key, .. } = process.submit(task());
     assert_eq!(effects, [push(key, W1)]);
 }
@@ -211,7 +213,7 @@ fn a_task_that_was_sent_elsewhere_meanwhile_runs_on() {
     process.died(W1, &[]);
     assert_eq!(process.granted(1, W2), [push(&a, W2)]);
     let full = Failure::StoreFull("no room".into());
-    assert_eq!(process.when(|owner, _, out| owner.on_cannot_send(a.key, full, out)), []);
+    assert_eq!(process.when(|owner, now, out| owner.on_cannot_send(now, a.key, full, out)), []);
     assert_eq!(process.replied(&a, W2, value(1)), [resolved(&a)]);
 }
 

@@ -284,7 +284,7 @@ impl World {
             match said {
                 Said::TookBack(key, worker) => self.owner.on_took_back(self.now, key, worker, &mut effects),
                 Said::CannotSend(key) => {
-                    self.owner.on_cannot_send(key, Failure::StoreFull("full".into()), &mut effects);
+                    self.owner.on_cannot_send(self.now, key, Failure::StoreFull("full".into()), &mut effects);
                 }
             }
             self.hear(effects);
