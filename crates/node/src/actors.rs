@@ -4,7 +4,39 @@ use model::{ActorId, LeaseId, ProcId};
 use scheduler::LeaseKind;
 use wire::control::{ActorPlace, ActorRegistration, FromNode, NamedActor};
 
+use rustc_hash::FxHashMap;
+
 use crate::looped::Node;
+
+/// Leases of actors, at most one of each: which life of which actor asked.
+#[derive(Default)]
+pub(crate) struct ActorLeases {
+    lives: FxHashMap<LeaseId, (ActorId, u32)>,
+    by_actor: FxHashMap<ActorId, LeaseId>,
+}
+
+impl ActorLeases {
+    pub(crate) fn get(&self, lease: &LeaseId) -> Option<&(ActorId, u32)> {
+        self.lives.get(lease)
+    }
+
+    fn insert(&mut self, lease: LeaseId, life: (ActorId, u32)) {
+        self.remove(life.0);
+        self.by_actor.insert(life.0, lease);
+        self.lives.insert(lease, life);
+    }
+
+    /// The lease that this very life asked for.
+    fn of(&self, life: (ActorId, u32)) -> Option<LeaseId> {
+        self.by_actor.get(&life.0).copied().filter(|lease| self.lives.get(lease) == Some(&life))
+    }
+
+    fn remove(&mut self, actor: ActorId) {
+        if let Some(lease) = self.by_actor.remove(&actor) {
+            self.lives.remove(&lease);
+        }
+    }
+}
 
 impl Node {
     /// Tells the actor table something and does what it says.
@@ -23,10 +55,8 @@ impl Node {
             control::Effect::Answer { request, answer } => self.answer_creation(request, answer),
             control::Effect::Place { actor, incarnation } => self.place_actor(actor, incarnation),
             control::Effect::Unplace { actor, incarnation } => {
-                let lease =
-                    self.actor_leases.iter().find(|(_, life)| **life == (actor, incarnation)).map(|(lease, _)| *lease);
-                if let Some(lease) = lease {
-                    self.actor_leases.remove(&lease);
+                if let Some(lease) = self.actor_leases.of((actor, incarnation)) {
+                    self.actor_leases.remove(actor);
                     self.schedule(scheduler::Event::LeaseCancelled(lease));
                 }
             }
@@ -61,7 +91,6 @@ impl Node {
         // Actor leases have numbers of their own, beyond those that owners give out.
         self.actor_lease_next += 1;
         let lease = LeaseId { owner, number: (1 << 63) | self.actor_lease_next };
-        self.actor_leases.retain(|_, life| life.0 != actor);
         self.actor_leases.insert(lease, (actor, incarnation));
         self.schedule(scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Actor, need });
     }
@@ -89,7 +118,7 @@ impl Node {
         }
         if matches!(view.state, control::ActorState::Dead(_)) {
             self.watchers.remove(&view.actor);
-            self.actor_leases.retain(|_, life| life.0 != view.actor);
+            self.actor_leases.remove(view.actor);
         }
     }
 
@@ -133,5 +162,26 @@ impl Node {
             }
         }
         self.tell_actor(by, &view);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{ActorId, LeaseId, ProcId};
+
+    use super::ActorLeases;
+
+    #[test]
+    fn an_actor_has_the_lease_of_its_latest_life_only() {
+        let lease = |number| LeaseId { owner: ProcId { slot: 0, epoch: 1 }, number };
+        let (a, b) = (ActorId([1; 16]), ActorId([2; 16]));
+        let mut leases = ActorLeases::default();
+        leases.insert(lease(1), (a, 0));
+        leases.insert(lease(2), (b, 0));
+        leases.insert(lease(3), (a, 1));
+        assert_eq!((leases.of((a, 0)), leases.of((a, 1)), leases.of((b, 0))), (None, Some(lease(3)), Some(lease(2))));
+        assert_eq!((leases.get(&lease(1)), leases.get(&lease(3))), (None, Some(&(a, 1))));
+        leases.remove(a);
+        assert_eq!((leases.lives.len(), leases.by_actor.len(), leases.of((a, 1))), (1, 1, None));
     }
 }

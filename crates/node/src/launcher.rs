@@ -197,12 +197,12 @@ mod tests {
     use std::io::Read;
     use std::process::{Command, Stdio};
 
-    use super::{KILL, Launcher, OwnedFd, Packet, Pid, PidfdFlags, unix};
+    use super::{KILL, Launcher, Packet, Pid, PidfdFlags, unix};
 
     fn launcher() -> Launcher {
-        let (socket, other) = unix::packet_pair().unwrap();
+        let (socket, children) = unix::packet_pair().unwrap();
         let node = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
-        Launcher { socket, node, children: OwnedFd::from(other), session_dir: "/nowhere".into(), keep_session: true }
+        Launcher { socket, node, children, session_dir: "/nowhere".into(), keep_session: true }
     }
 
     fn kill(launcher: &Launcher, pid: i32) {

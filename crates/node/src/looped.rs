@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
+use crate::actors::ActorLeases;
 use crate::conns::Conns;
 use crate::functions::Functions;
 use crate::links::Links;
@@ -50,8 +51,7 @@ pub(crate) struct Node {
     pub(crate) actors: control::Actors,
     pub(crate) acted: Vec<control::Effect>,
     pub(crate) watchers: FxHashMap<model::ActorId, Vec<ProcId>>,
-    /// Leases of actors: which life of which actor asked.
-    pub(crate) actor_leases: FxHashMap<model::LeaseId, (model::ActorId, u32)>,
+    pub(crate) actor_leases: ActorLeases,
     pub(crate) actor_lease_next: u64,
     /// Who asked for an actor and waits for the answer.
     pub(crate) creators: FxHashMap<model::ActorId, ProcId>,
@@ -112,7 +112,7 @@ impl Node {
             actors: control::Actors::new(),
             acted: Vec::new(),
             watchers: FxHashMap::default(),
-            actor_leases: FxHashMap::default(),
+            actor_leases: ActorLeases::default(),
             actor_lease_next: 0,
             creators: FxHashMap::default(),
             lease_of: FxHashMap::default(),
