@@ -23,6 +23,9 @@ static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 /// Python holds output back that has no line's end yet: it must be out before the caller hears of the result.
 static IS_UNFLUSHED: AtomicBool = AtomicBool::new(false);
 
+/// Bound methods that are kept.
+const METHODS_MAX: usize = 1024;
+
 type Methods = HashMap<usize, (Arc<Template>, Py<PyAny>)>;
 
 /// The assignment that Python has taken over.
@@ -285,7 +288,14 @@ pub(crate) fn callable<'py>(
         return Ok(known.into_bound(py));
     }
     let method = worker.call_method1("method", (&*template.method,))?;
-    METHODS.with(|table| table.borrow_mut().insert(address, (template.clone(), method.clone().unbind())));
+    // Calls with names of their own have templates of their own: they are not kept for ever.
+    let old = METHODS.with(|table| {
+        let mut table = table.borrow_mut();
+        let old = if table.len() < METHODS_MAX { Methods::new() } else { std::mem::take(&mut *table) };
+        table.insert(address, (template.clone(), method.clone().unbind()));
+        old
+    });
+    drop(old);
     Ok(method)
 }
 

@@ -332,7 +332,7 @@ impl Runtime {
     }
 
     fn on_undeliverable(&self, state: &mut State, to: ProcId, message: Peer) {
-        state.dead.entry(to).or_insert_with(|| Arc::new(model::WorkerExit::Unknown));
+        state.dead.insert(to);
         if let Peer::Want { .. } = message {
             state.owner.on_process_gone(to, &mut state.effects);
         }

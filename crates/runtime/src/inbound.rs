@@ -102,11 +102,7 @@ impl Runtime {
                 let number = reader.u32()?;
                 let template = wire::decode(reader.rest())?;
                 let link = state.links[at].as_mut().ok_or(Malformed("link"))?;
-                if number as usize != link.theirs.len() {
-                    return Err(Malformed("template number"));
-                }
-                link.theirs.push(Arc::new(template));
-                Ok(())
+                link.define(number, template)
             }
             _ => Err(Malformed("kind")),
         }
@@ -248,7 +244,7 @@ impl Runtime {
             self.apply(state);
         }
         state.incoming.retain(|incoming| incoming.peer != peer);
-        state.dead.insert(peer, Arc::new(exit.clone()));
+        state.dead.insert(peer);
         state.unlinked.remove(&peer);
         if let Some(mut link) = state.take_link(peer) {
             link.gate = Gate::Dead;

@@ -7,8 +7,13 @@ use model::{ProcId, TaskKey, Template};
 use net::{Bell, Duplex, Segment};
 use rustc_hash::FxHashMap;
 use store::Place;
+use wire::Malformed;
 use wire::control::Rings;
 use wire::frame::{DEFINE, FAR, FRAME_BYTES_MAX, GIVEN_BACK, Header, REPLY};
+
+/// Templates that each side of a ring keeps. A program that gives each call a name of its own would fill both with them: beyond this
+/// many, numbering begins anew.
+const TEMPLATES_MAX: usize = 4096;
 
 pub(crate) struct Link {
     pub(crate) peer: ProcId,
@@ -87,13 +92,30 @@ impl Link {
         if let Some(number) = self.kept.get(template) {
             return Ok(*number);
         }
-        let number = self.kept.len() as u32;
+        let begins_anew = self.kept.len() >= TEMPLATES_MAX;
+        let number = if begins_anew { 0 } else { self.kept.len() as u32 };
         let body = wire::encode(&**template);
         let header = Header { length: 0, kind: DEFINE, flags: 0, claim: 0, request: u64::from(number) };
         self.write(store, header, &[&number.to_le_bytes(), &body])?;
+        if begins_anew {
+            self.kept.clear();
+            self.numbers.clear();
+        }
         self.kept.insert(template.clone(), number);
         self.numbers.insert(address, number);
         Ok(number)
+    }
+
+    /// The peer numbered a template. Calls before this one have theirs by now, so the first number may begin a new count.
+    pub(crate) fn define(&mut self, number: u32, template: Template) -> Result<(), Malformed> {
+        if number == 0 {
+            self.theirs.clear();
+        }
+        if number as usize != self.theirs.len() {
+            return Err(Malformed("template number"));
+        }
+        self.theirs.push(Arc::new(template));
+        Ok(())
     }
 
     /// Writes one frame. A body too large for the ring goes through the arena.
@@ -191,4 +213,57 @@ pub(crate) enum WriteError {
     Busy,
     /// Room in the arena is needed first.
     NeedExtent(u64),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::{FunctionId, Need, ProcId, Template};
+    use net::Segment;
+    use wire::Reader;
+    use wire::control::Rings;
+
+    use super::{Link, TEMPLATES_MAX};
+
+    fn template(name: String) -> Arc<Template> {
+        Arc::new(Template {
+            function: FunctionId::NIL,
+            name: name.into(),
+            method: "".into(),
+            need: Need::default(),
+            returns: 1,
+            retries_max: 0,
+            retry_exceptions: false,
+            calls_max: 0,
+        })
+    }
+
+    /// Both sides kept one template per call of a program that names its calls, for as long as the two were linked.
+    #[test]
+    fn templates_without_end_take_room_for_a_bounded_number() {
+        let segment = Arc::new(Segment::create().unwrap());
+        let peer = |slot| ProcId { slot, epoch: 1 };
+        let mut ours = Link::new(&segment, peer(1), Rings { out: 0, out_bit: 0, inward: 1, in_bit: 0 });
+        let mut theirs = Link::new(&segment, peer(0), Rings { out: 1, out_bit: 0, inward: 0, in_bit: 0 });
+        let often = template("often".into());
+        let mut body = Vec::new();
+        for call in 0..3 * TEMPLATES_MAX {
+            let once = template(format!("call {call}"));
+            for template in [&once, &often] {
+                let number = ours.number_of(template).ok().expect("there is room");
+                while let Some(header) = {
+                    body.clear();
+                    theirs.rings.reader.pop(&mut body).unwrap()
+                } {
+                    let mut reader = Reader::new(&body[..header.length as usize]);
+                    let number = reader.u32().unwrap();
+                    theirs.define(number, wire::decode(reader.rest()).unwrap()).unwrap();
+                }
+                assert_eq!(theirs.theirs[number as usize], *template);
+            }
+            assert!(ours.kept.len() <= TEMPLATES_MAX && ours.numbers.len() <= TEMPLATES_MAX);
+            assert!(theirs.theirs.len() <= TEMPLATES_MAX);
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! What the lock guards: the owner's brain, the links, the calls that came in.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use model::{ProcId, TaskKey};
 use net::segment::RINGS_PER_PROC;
@@ -10,6 +9,23 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::execute::{Build, Incoming};
 use crate::link::Link;
+
+/// Processes known to be dead: of each slot the latest, since a slot is used again only after the one before has ended.
+#[derive(Default)]
+pub(crate) struct Dead {
+    epochs: FxHashMap<u16, u32>,
+}
+
+impl Dead {
+    pub(crate) fn insert(&mut self, id: ProcId) {
+        let epoch = self.epochs.entry(id.slot).or_default();
+        *epoch = id.epoch.max(*epoch);
+    }
+
+    pub(crate) fn contains_key(&self, id: &ProcId) -> bool {
+        self.epochs.get(&id.slot).is_some_and(|epoch| id.epoch <= *epoch)
+    }
+}
 
 pub(crate) struct State {
     pub(crate) owner: Owner,
@@ -54,7 +70,7 @@ pub(crate) struct State {
     /// Something was resolved, or a call came in, since waiting threads were last told.
     pub(crate) has_news: bool,
     /// Processes known to be dead.
-    pub(crate) dead: FxHashMap<ProcId, Arc<model::WorkerExit>>,
+    pub(crate) dead: Dead,
     /// What the lease in force assigned to this worker.
     pub(crate) assigned: Option<crate::execute::Assignment>,
     /// Requests for leases that have not gone out yet, by number.
@@ -94,7 +110,7 @@ impl State {
             bodies: Vec::new(),
             scratch: Vec::new(),
             has_news: false,
-            dead: FxHashMap::default(),
+            dead: Dead::default(),
             assigned: None,
             held_back: Vec::new(),
             calls_told: FxHashMap::default(),
@@ -154,5 +170,24 @@ impl State {
             body.clear();
             self.bodies.push(body);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ProcId;
+
+    use super::Dead;
+
+    /// One entry was kept for every process that had ever died.
+    #[test]
+    fn the_dead_of_one_slot_take_the_room_of_one() {
+        let id = |epoch| ProcId { slot: 3, epoch };
+        let mut dead = Dead::default();
+        (1..100).for_each(|epoch| dead.insert(id(epoch)));
+        dead.insert(id(5));
+        assert!((1..100).all(|epoch| dead.contains_key(&id(epoch))));
+        assert!(!dead.contains_key(&id(100)) && !dead.contains_key(&ProcId { slot: 4, epoch: 1 }));
+        assert_eq!(dead.epochs.len(), 1);
     }
 }

@@ -5,9 +5,9 @@
 //!
 //! | kind | body |
 //! |---|---|
-//! | `DEFINE` | `number: u32`, then a postcard `Template`: later calls on this ring name it by number |
+//! | `DEFINE` | `number: u32`, then a postcard `Template`: later calls on this ring name it by number. Numbers count up; zero forgets those before |
 //! | `CALL` | `claim word: u32`, `template: u32`, `task id: 24`, counted payload, then values, one per dependency |
-//! | `REPLY` | `count: u32`, that many values, then references that the worker keeps (id: 28, owner: 8 bytes each) |
+//! | `REPLY` | `count: u32`, that many values, then references that the worker keeps (id: 28, owner: 8, borrower: 8 bytes each) |
 //!
 //! A value is one byte of kind, then: inline, error and failure: counted bytes; stored: offset and length, 8 bytes each.
 
