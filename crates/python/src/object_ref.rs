@@ -32,6 +32,11 @@ impl ObjectRef {
         Ok(Self { id, held: None })
     }
 
+    /// What it holds, in a process that counts it: a forked child has a name only.
+    fn counted(&self) -> Option<&(Arc<Runtime>, u32)> {
+        self.held.as_ref().filter(|_| !session::is_forked())
+    }
+
     /// The slot, if the ref belongs to the session that is running.
     #[inline]
     pub(crate) fn slot_in(&self, runtime: &Arc<Runtime>) -> Option<u32> {
@@ -132,10 +137,11 @@ impl ObjectRef {
     }
 
     fn __copy__(&self) -> Self {
-        if let Some((runtime, slot)) = &self.held {
+        let held = self.counted().cloned();
+        if let Some((runtime, slot)) = &held {
             runtime.add_handle(*slot);
         }
-        Self { id: self.id, held: self.held.clone() }
+        Self { id: self.id, held }
     }
 
     fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
@@ -177,7 +183,7 @@ impl ObjectRef {
 
     /// Handles in this process, and pending tasks and containers that use it.
     fn _counts(&self) -> (u32, u32) {
-        self.held.as_ref().map_or((0, 0), |(runtime, slot)| runtime.counts(*slot))
+        self.counted().map_or((0, 0), |(runtime, slot)| runtime.counts(*slot))
     }
 
     #[getter]

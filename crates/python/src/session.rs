@@ -40,6 +40,12 @@ pub(crate) fn current() -> Option<Arc<Runtime>> {
     CURRENT.read().expect("never poisoned").clone()
 }
 
+/// Whether this process was forked off one that runs a session. A lock that a thread of the parent held is held here for ever.
+#[inline]
+pub(crate) fn is_forked() -> bool {
+    IS_FORKED.load(Ordering::Relaxed)
+}
+
 #[inline]
 pub(crate) fn is_current(runtime: &Arc<Runtime>) -> bool {
     !IS_FORKED.load(Ordering::Relaxed)
