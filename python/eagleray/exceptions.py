@@ -378,9 +378,9 @@ class OwnerDiedError(ObjectLostError):
 
 
 class ObjectFreedError(ObjectLostError):
-    """Somebody freed the object by hand."""
+    """The object was freed before it was asked for: nobody held a ref to it that its owner knew of."""
 
-    _reason = "It was freed explicitly."
+    _reason = "It was freed: no ref to it was held that its owner knew of."
 
 
 class ReferenceCountingAssertionError(ObjectLostError, AssertionError):

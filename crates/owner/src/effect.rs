@@ -33,7 +33,7 @@ pub enum Effect {
         /// Where.
         worker: ProcId,
     },
-    /// Try to take the task back before it starts; if that works, say `on_took_back`.
+    /// Try to take the task back before it starts; if that works, say `on_took_back`, else nothing: it will answer.
     TakeBack {
         /// Which.
         task: TaskKey,

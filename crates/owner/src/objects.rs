@@ -1,6 +1,6 @@
 //! How long each object is kept, and who is told when it has a value.
 
-use model::{ActorId, Failure, ObjectId, ProcId, TaskKey};
+use model::{ActorId, ObjectId, ProcId, TaskKey};
 use smallvec::SmallVec;
 
 use crate::{Effect, Owner, Slot, Value};
@@ -228,25 +228,6 @@ impl Owner {
             self.on_dependency_ready(task, out);
         }
         self.is_telling = false;
-    }
-
-    /// Somebody freed the object by hand: reading it is an error from now on.
-    pub fn on_freed_by_hand(&mut self, slot: Slot, out: &mut Vec<Effect>) -> Option<(u64, u64)> {
-        let object = self.objects.get_mut(slot)?;
-        let freed = Value::Failed(std::sync::Arc::new(Failure::Freed));
-        if object.value.is_none() {
-            self.set_value(slot, freed, SmallVec::new(), out);
-            return None;
-        }
-        let old = object.value.replace(freed)?;
-        let contains = std::mem::take(&mut object.contains);
-        for inner in contains {
-            self.release(inner, out);
-        }
-        match old {
-            Value::Stored { offset, length } => Some((offset, length)),
-            _ => None,
-        }
     }
 
     /// Makes the object that stands for an actor we created: while it is held anywhere, the actor lives.

@@ -86,8 +86,10 @@ impl Bytes {
         if self.view.len == 0 {
             return &[];
         }
-        // SAFETY: a contiguous buffer of `len` bytes, held until drop. The interpreter's lock keeps Python from writing meanwhile;
-        // native code that writes at the same time would be a bug of the user's.
+        // SAFETY: a contiguous buffer of `len` bytes, held until drop: it is neither freed nor moved before. Small ones are copied under
+        // the interpreter's lock; large ones without it, so another thread that writes to the object at the same time races with the
+        // copy, as it would with any library that lets the lock go. The bytes are copied and never interpreted here, so what such a
+        // program gets is some mixture of old and new ones.
         unsafe { std::slice::from_raw_parts(self.view.buf.cast(), self.view.len as usize) }
     }
 }

@@ -4,21 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use model::{FunctionId, Need, Quantity, Resources, Template};
-use owner_target::Target;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use runtime::{Runtime, Submission};
+use runtime::{Runtime, Submission, Target};
 use smallvec::SmallVec;
 use wire::control::OWN_ENV;
 
 use crate::encode::{self, Encoded};
 use crate::object_ref::ObjectRef;
 use crate::{context, errors, plain, session};
-
-mod owner_target {
-    pub(crate) use runtime::Target;
-}
 
 pub(crate) const DEPENDENCY: u8 = b'V';
 pub(crate) const PICKLED: u8 = b'P';

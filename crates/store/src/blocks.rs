@@ -104,10 +104,6 @@ impl Blocks {
         self.held_bytes
     }
 
-    pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> {
-        self.extents.iter().map(|(&offset, &length)| Extent { offset, length })
-    }
-
     /// True if `extent` overlaps none that is held already.
     pub(crate) fn has_room_for(&self, extent: Extent) -> bool {
         let before = self.extents.range(..extent.end()).next_back();

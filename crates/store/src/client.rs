@@ -14,8 +14,6 @@ use crate::table::Table;
 use crate::view::{Pin, View};
 use crate::{CHUNK_BYTES, Error, Extent, Place};
 
-/// `touch_ahead` asks the kernel for this much at a time: about a millisecond of zeroing.
-const TOUCH_STEP_BYTES: u64 = 1 << 20;
 /// Up to this many kept blocks are looked at one by one; more are compared with a sorted list of all pins.
 const KEPT_ONE_BY_ONE_MAX: usize = 4;
 
@@ -177,34 +175,6 @@ impl Client {
             }
         });
         given
-    }
-
-    /// Takes up to `bytes_max` of memory in this process's extents that it has not mapped yet, and maps it, in steps of
-    /// a millisecond or so: for a thread of low priority, so that the next large put finds warm pages. Returns the
-    /// bytes that it has done, 0 when there is nothing left to do.
-    pub fn touch_ahead(&self, bytes_max: u64) -> u64 {
-        let inner = &self.inner;
-        if inner.check_home().is_err() {
-            return 0;
-        }
-        let extents: Vec<Extent> = inner.heap().blocks.extents().collect();
-        let mut left = bytes_max;
-        for extent in extents {
-            let mut chunk = extent.offset / CHUNK_BYTES;
-            let chunk_end = extent.end() / CHUNK_BYTES;
-            while let Some((first, run_end)) = mapping::next_run(inner.mapped.words(), chunk, chunk_end, false) {
-                let step = left.min(TOUCH_STEP_BYTES) / CHUNK_BYTES;
-                if step == 0 {
-                    return bytes_max - left;
-                }
-                chunk = run_end.min(first + step);
-                if !inner.populate(first, chunk) {
-                    return bytes_max - left;
-                }
-                left -= (chunk - first) * CHUNK_BYTES;
-            }
-        }
-        bytes_max - left
     }
 
     /// Looks again at what was freed while pinned.

@@ -164,20 +164,6 @@ fn store_8_a_loop_of_large_puts_stays_on_the_same_pages() {
 }
 
 #[test]
-fn touching_ahead_is_bounded_and_ends() {
-    let mut host = Host::create(256 * MIB, 1).unwrap();
-    let (client, extent) = attach_with(&mut host, 0, 20 * MIB);
-    assert_eq!(client.touch_ahead(3 * MIB), 3 * MIB);
-    assert_eq!(host.resident().unwrap(), 3 * MIB);
-    let place = put(&client, 5 * MIB, 9);
-    assert_eq!(host.resident().unwrap(), 5 * MIB, "a put touches what it needs");
-    assert_eq!(client.touch_ahead(u64::MAX), extent.length - 5 * MIB);
-    assert_eq!(client.touch_ahead(u64::MAX), 0);
-    assert_eq!(host.resident().unwrap(), extent.length, "and nothing beyond the extent");
-    assert!(holds(&client.pin(place).unwrap(), 5 * MIB, 9), "it changes no byte");
-}
-
-#[test]
 fn views_outlive_the_client_that_made_them() {
     let mut host = Host::create(MIB, 2).unwrap();
     let (owner, _) = attach_with(&mut host, 0, 100 * KIB);

@@ -1,9 +1,9 @@
 //! How long a value is kept: handles, uses, containers, and the object that stands for an actor.
 
-use model::{Failure, ObjectId};
+use model::ObjectId;
 use smallvec::smallvec;
 
-use super::story::{ACTOR, Process, W1, call, failed, freed, push, resolved, task, value};
+use super::story::{ACTOR, Process, W1, call, freed, push, resolved, task, value};
 use crate::{ActorNews, Effect, Value};
 
 #[test]
@@ -88,32 +88,6 @@ fn freeing_a_value_in_the_arena_tells_where_it_lay() {
     let id = ObjectId::of(process.next_id(), 1);
     let slot = process.owner.on_put(id, Value::Stored { offset: 64, length: 8 }, &[]);
     assert_eq!(process.dropped(slot), [Effect::Freed { slot, stored: Some((64, 8)) }]);
-}
-
-#[test]
-fn a_value_freed_by_hand_is_unreadable_and_lets_go_of_what_it_named() {
-    let mut process = Process::new();
-    let inner = process.put(&[]);
-    let slot = process.put(&[inner]);
-    process.dropped(inner);
-    let effects = process.when(|owner, _, out| _ = owner.on_freed_by_hand(slot, out));
-    assert_eq!(effects, [freed(inner)]);
-    assert_eq!(process.value_of(slot), Some(failed(Failure::Freed)));
-    let late = process.submit(task().needs(slot));
-    assert_eq!(late.effects, [resolved(&late)]);
-    assert_eq!(process.dropped(slot), [freed(slot)]);
-}
-
-/// It had its failure, but nobody who waited for it was told, and its own task could not wake them any more.
-#[test]
-fn own_1_a_value_freed_by_hand_before_it_is_there_wakes_those_who_wait() {
-    let mut process = Process::leased();
-    let a = process.submit(task());
-    let b = process.submit(task().needs(&a));
-    let effects = process.when(|owner, _, out| _ = owner.on_freed_by_hand(a.slot(), out));
-    assert_eq!(effects, [resolved(&a), resolved(&b)]);
-    process.dropped(&a);
-    assert_eq!(process.replied(&a, W1, value(1)), [freed(&a)]);
 }
 
 #[test]

@@ -25,7 +25,6 @@ pub(super) enum Move {
     },
     AddHandle(usize),
     DropHandle(usize),
-    FreeByHand(usize),
     Grant(usize),
     GrantAgain(usize),
     Revoke(usize),
@@ -113,7 +112,6 @@ fn moves() -> impl Strategy<Value = Move> {
         3 => picks().prop_map(|names| Move::Put { names }),
         2 => PICK.prop_map(Move::AddHandle),
         6 => PICK.prop_map(Move::DropHandle),
-        1 => PICK.prop_map(Move::FreeByHand),
         4 => (PICK, PICK, prop_oneof![Just(1), Just(-1)])
             .prop_map(|(object, to, count)| Move::Lend { object, to, count }),
         1 => PICK.prop_map(Move::BorrowerGone),

@@ -34,13 +34,6 @@ impl World {
                     self.drop_handle(slot);
                 }
             }
-            Move::FreeByHand(number) => {
-                let ours = self.model.objects.iter().filter(|(_, held)| held.owner.is_none() && held.actor.is_none());
-                if let Some(slot) = pick(ours.map(|(slot, _)| *slot), number) {
-                    self.model.objects.get_mut(&slot).expect("picked").names.clear();
-                    self.step(|owner, _, out| _ = owner.on_freed_by_hand(slot, out));
-                }
-            }
             Move::Grant(number) => {
                 if let Some(number) = pick(self.open.keys().copied(), number) {
                     self.grant(number);
