@@ -11,6 +11,8 @@ from eagleray._retries import RetryFilters
 from eagleray._surroundings import Surroundings
 
 WORKER: Worker | None = None
+#: Of the worker itself, not of what the user's code forks off it.
+_PID = 0
 
 
 class Worker:
@@ -215,6 +217,8 @@ def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
 
 def _settle(slot: int, epoch: int, session_dir: str) -> None:
     """Make the forked process a proper one: its own output files, signals, random numbers, priority."""
+    global _PID
+    _PID = os.getpid()
     _streams.redirect(os.path.join(session_dir, "logs"), f"worker-{slot}-{epoch}")
     import faulthandler
     import signal
@@ -239,7 +243,14 @@ def _on_sigint(_number: int, _frame: Any) -> None:
         raise KeyboardInterrupt
 
 
-def _on_sigterm(_number: int, _frame: Any) -> None:
+def _on_sigterm(number: int, _frame: Any) -> None:
+    if os.getpid() != _PID:
+        # A child that the user's code forked: it has no calls to finish, and ends as any process does.
+        import signal
+
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        return
     _actor_end.on_sigterm(WORKER)
 
 
