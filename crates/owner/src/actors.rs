@@ -101,12 +101,6 @@ impl Owner {
         self.callees.iter()
     }
 
-    /// Whether we have heard where the actor is, or asked.
-    #[must_use]
-    pub fn knows(&self, actor: &ActorId) -> bool {
-        self.callees.contains_key(actor)
-    }
-
     pub(crate) fn enter_actor(&mut self, actor: ActorId, key: TaskKey, is_ready: bool, out: &mut Vec<Effect>) {
         self.on_handle_made(actor, true);
         let callee = self.callees.get_mut(&actor).expect("made above");

@@ -17,6 +17,10 @@ impl Runtime {
     /// Looks for actors with very many calls waiting. Once per tick of the pump, so that submitting costs nothing for it.
     pub(crate) fn warn_of_long_queues(&self, state: &mut State) {
         let State { owner, calls_told, .. } = state;
+        // No single actor can have more than all together: a program with very many actors, most of them gone, is not looked through.
+        if owner.tasks_pending() <= CALLS_PENDING_MAX {
+            return;
+        }
         for (actor, callee) in owner.callees() {
             let pending = callee.calls_pending();
             if pending <= CALLS_PENDING_MAX {
