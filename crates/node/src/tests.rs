@@ -46,6 +46,8 @@ impl Bench {
             listen: None,
             prestart: 0,
             idle_ms_max: 1_000,
+            rings_max: net::segment::RINGS_MAX,
+            link_idle_ms_max: 60_000,
             grace_ms_max: 1_000,
             keep_session: false,
             id: NodeId([7; 28]),

@@ -25,12 +25,6 @@ extern "C" fn on_fork() {
     IS_FORKED.store(true, Ordering::SeqCst);
 }
 
-/// Whether this process was forked off one that runs a session.
-#[inline]
-pub(crate) fn is_forked() -> bool {
-    IS_FORKED.load(Ordering::Relaxed)
-}
-
 /// The runtime, if this process has joined a node.
 #[inline]
 pub(crate) fn current() -> Option<Arc<Runtime>> {

@@ -243,6 +243,9 @@ mod tests {
     #[test]
     fn templates_without_end_take_room_for_a_bounded_number() {
         let segment = Arc::new(Segment::create().unwrap());
+        let host = store::Host::create(1 << 20, 4).unwrap();
+        let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
+        let store = store::Client::attach(copy(host.data_fd()), copy(host.table_fd()), 1).unwrap();
         let peer = |slot| ProcId { slot, epoch: 1 };
         let mut ours = Link::new(&segment, peer(1), Rings { out: 0, out_bit: 0, inward: 1, in_bit: 0 });
         let mut theirs = Link::new(&segment, peer(0), Rings { out: 1, out_bit: 0, inward: 0, in_bit: 0 });
@@ -251,7 +254,7 @@ mod tests {
         for call in 0..3 * TEMPLATES_MAX {
             let once = template(format!("call {call}"));
             for template in [&once, &often] {
-                let number = ours.number_of(template).ok().expect("there is room");
+                let number = ours.number_of(&store, template).ok().expect("there is room");
                 while let Some(header) = {
                     body.clear();
                     theirs.rings.reader.pop(&mut body).unwrap()
