@@ -5,6 +5,8 @@
 //! has written and read. If both did and the numbers match, both are told to let go, and the rings are free once both have; else whoever
 //! held back goes on. An end without a link that has a call asks for a new one.
 //!
+//! A process that calls itself (an actor through its own handle) has one ring for both directions, and keeps it.
+//!
 //! - **LINK-1** a ring belongs to one pair until each of its ends has let go or is dead.
 //! - **LINK-2** a link between two that live is closed only if each has read all that the other ever wrote on it.
 //! - **LINK-3** whoever wants a link gets one as soon as there are rings, in the order of asking; while somebody waits, idle pairs are asked.
@@ -109,7 +111,7 @@ impl Links {
 
     /// `a` is going to call `b`. Wanting again changes nothing.
     pub(crate) fn want(&mut self, now: Tick, a: ProcId, b: ProcId, out: &mut Vec<Effect>) {
-        if a == b || self.dead.contains(&a) || self.dead.contains(&b) {
+        if self.dead.contains(&a) || self.dead.contains(&b) {
             return;
         }
         if let Some(pair) = self.pairs.get_mut(&key(a, b)) {
@@ -130,11 +132,12 @@ impl Links {
 
     fn serve(&mut self, now: Tick, out: &mut Vec<Effect>) {
         while let Some((a, b)) = self.waiting.front().copied()
-            && let Some(rings) = self.take_rings()
+            && let Some(rings) = self.take_rings(if a == b { 1 } else { 2 })
         {
             self.waiting.pop_front();
             let key = key(a, b);
-            let bits = [key.0, key.1].map(|end| self.ends.entry(end).or_default().take_bit());
+            let first = self.ends.entry(key.0).or_default().take_bit();
+            let bits = [first, if a == b { first } else { self.ends.entry(key.1).or_default().take_bit() }];
             let pair = Pair {
                 rings,
                 bits,
@@ -147,22 +150,26 @@ impl Links {
             self.ends.entry(a).or_default().peers.insert(b);
             self.ends.entry(b).or_default().peers.insert(a);
             // Whoever is called hears of it first: it is told once, the caller may have more to hear.
-            for (to, peer) in [(b, a), (a, b)] {
+            for (to, peer) in [(b, a), (a, b)].into_iter().take(if a == b { 1 } else { 2 }) {
                 out.push(Effect::Linked { to, peer, rings: pair.seen_by(end_of(to, peer)) });
             }
             self.pairs.insert(key, pair);
         }
     }
 
-    fn take_rings(&mut self) -> Option<[u32; 2]> {
+    /// Two rings, or one for both directions.
+    fn take_rings(&mut self, count: usize) -> Option<[u32; 2]> {
         let left = self.free.len() + (self.rings_max - self.made) as usize;
-        (left >= 2).then(|| {
-            [(); 2].map(|()| {
-                self.free.pop().unwrap_or_else(|| {
-                    self.made += 1;
-                    self.made - 1
-                })
-            })
+        (left >= count).then(|| {
+            let first = self.take_ring();
+            [first, if count == 1 { first } else { self.take_ring() }]
+        })
+    }
+
+    fn take_ring(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.made += 1;
+            self.made - 1
         })
     }
 
@@ -216,6 +223,9 @@ impl Links {
             let key = key(who, peer);
             let Some(pair) = self.pairs.get_mut(&key) else { continue };
             pair.holds[end_of(who, peer)] = false;
+            if who == peer {
+                pair.holds = [false; 2];
+            }
             pair.stage = Stage::Closing;
             pair.is_wanted = false;
             self.free_if_unheld(now, key, out);
@@ -243,7 +253,8 @@ impl Links {
                 ends.bits[usize::from(bit)] = false;
             }
         }
-        for ring in pair.rings {
+        let count = if key.0 == key.1 { 1 } else { 2 };
+        for ring in pair.rings.into_iter().take(count) {
             debug_assert!(!self.free.contains(&ring), "LINK-1: ring {ring} is freed twice");
             self.free.push(ring);
             out.push(Effect::Reset(ring));
@@ -267,6 +278,9 @@ impl Links {
         let mut idle = Vec::new();
         let mut to_come = 0;
         for (key, pair) in &mut self.pairs {
+            if key.0 == key.1 {
+                continue;
+            }
             if !matches!(pair.stage, Stage::Open) {
                 to_come += 1;
                 continue;

@@ -486,3 +486,18 @@ fn link_1_an_end_that_dies_after_letting_go_leaves_the_rings_to_the_other_until_
     links.let_go(Tick(6_000), b, a, &mut out);
     assert!(matches!(out[..], [Effect::Reset(_), Effect::Reset(_)]) && links.forget(a));
 }
+
+#[test]
+fn a_process_that_calls_itself_has_one_ring_until_it_dies() {
+    let mut links = Links::new(4, 1);
+    let mut out = Vec::new();
+    links.want(Tick(0), id(1), id(1), &mut out);
+    let [Effect::Linked { to, peer, rings }] = out[..] else { panic!("{out:?}") };
+    assert_eq!((to, peer, rings.out, rings.out_bit), (id(1), id(1), rings.inward, rings.in_bit));
+    out.clear();
+    links.look(Tick(10_000_000), |_| Level { tail: 0, head: 0 }, &mut out);
+    assert_eq!(out, [], "it is not asked whether it is idle");
+    links.died(Tick(10_000_000), id(1), &mut out);
+    assert_eq!(out, [Effect::Reset(rings.out)]);
+    assert!(links.forget(id(1)));
+}

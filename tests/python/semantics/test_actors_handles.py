@@ -100,3 +100,58 @@ def test_A5d_inherited_methods_are_listed_too():
 def test_A5e_dir_of_the_class_has_its_verbs():
     assert isinstance(Actor, ActorClass)
     assert {"options", "remote", "bind"} <= set(dir(Actor))
+
+
+class Caller:
+    def __init__(self):
+        self.me = ray.get_runtime_context().current_actor
+        self.steps = 0
+
+    def step(self, last):
+        self.steps += 1
+        if self.steps < last:
+            self.me.step.remote(last)
+
+    def count(self):
+        return self.steps
+
+    def later(self):
+        return self.me.count.remote()
+
+    def both(self):
+        return 1 + ray.get(self.me.count.remote())
+
+    def large(self):
+        return self.me.echo.remote(bytes(300_000), [ray.put("inside")])
+
+    def echo(self, value, refs):
+        return value, refs
+
+
+def test_A5c_an_actor_may_call_itself_through_its_handle(wait_until):
+    caller = ray.remote(Caller).remote()
+    ray.get(caller.step.remote(5))
+    wait_until(lambda: ray.get(caller.count.remote()) == 5)
+    assert ray.get(ray.get(caller.later.remote())) == 5
+    value, refs = ray.get(ray.get(caller.large.remote()))
+    assert (len(value), ray.get(refs)) == (300_000, ["inside"])
+
+
+def test_A5c_a_threaded_actor_may_wait_for_its_own_call():
+    caller = ray.remote(max_concurrency=2)(Caller).remote()
+    assert ray.get(caller.both.remote(), timeout=60) == 1
+
+
+def test_A5c_an_async_actor_may_await_its_own_call():
+    @ray.remote
+    class Async:
+        def __init__(self):
+            self.me = ray.get_runtime_context().current_actor
+
+        async def one(self):
+            return 1
+
+        async def both(self):
+            return 1 + await self.me.one.remote()
+
+    assert ray.get(Async.remote().both.remote(), timeout=60) == 2
