@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from typing import Any, NoReturn
 
 from eagleray import _native
@@ -34,6 +36,12 @@ def note_exit(worker: Any, error: SystemExit) -> None:
         worker.is_leaving = True
     elif not worker.exit_code:
         worker.exit_code = code
+
+
+def die_of(number: int) -> None:
+    """End by this signal, as any process does that has no handler for it."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def on_sigterm(worker: Any) -> None:

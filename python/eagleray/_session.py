@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from eagleray import _native
+from eagleray import _actor_end, _native
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -231,7 +231,12 @@ def _watch_sigterm() -> None:
         return
     import signal
 
+    driver = os.getpid()
+
     def on_sigterm(number: int, _frame: Any) -> None:
+        if os.getpid() != driver:
+            # A child that the user's code forked: the session is not its to end.
+            _actor_end.die_of(number)
         sys.exit(number)
 
     if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, None):

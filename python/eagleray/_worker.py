@@ -245,12 +245,8 @@ def _on_sigint(_number: int, _frame: Any) -> None:
 
 def _on_sigterm(number: int, _frame: Any) -> None:
     if os.getpid() != _PID:
-        # A child that the user's code forked: it has no calls to finish, and ends as any process does.
-        import signal
-
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-        return
+        # A child that the user's code forked: it has no calls to finish.
+        _actor_end.die_of(number)
     _actor_end.on_sigterm(WORKER)
 
 

@@ -184,9 +184,9 @@ def test_pool_that_is_not_closed_ends_with_its_worker(no_session, leaks):
     leaks.check(children)
 
 
-@pytest.mark.parametrize("kind", ["task", "actor"])
-def test_SIGTERM_ends_a_forked_child_of_a_worker(ray_session, kind):
-    # The worker's handler ran in the child: it raised what nobody took up, or, in an actor, waited for calls to end. A
+@pytest.mark.parametrize("kind", ["task", "actor", "driver"])
+def test_SIGTERM_ends_a_forked_child(ray_session, kind):
+    # The parent's handler ran in the child: it raised what nobody took up, or, in an actor, waited for calls to end. A
     # pool of multiprocessing, which ends its processes by SIGTERM, then hung in a task now and then.
     def fork():
         child = os.fork()
@@ -203,8 +203,12 @@ def test_SIGTERM_ends_a_forked_child_of_a_worker(ray_session, kind):
         def fork(self):
             return fork()
 
-    ref = ray.remote(fork).remote() if kind == "task" else ray.remote(Forker).remote().fork.remote()
-    assert ray.get(ref, timeout=40) == -signal.SIGTERM
+    if kind == "driver":
+        ended = fork()
+    else:
+        ref = ray.remote(fork).remote() if kind == "task" else ray.remote(Forker).remote().fork.remote()
+        ended = ray.get(ref, timeout=40)
+    assert ended == -signal.SIGTERM
 
 
 def test_fork_inside_a_task_cannot_use_the_api_and_harms_nobody(ray_session):
