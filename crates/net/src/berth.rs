@@ -1,9 +1,9 @@
 //! On which core a worker sleeps.
 //!
-//! While no core is idle, a caller and its worker that take turns are best off on one core: handing over is a context switch there, while
-//! waking a sleeper on the other core, which a stranger uses, takes four times as long. So a caller with a single call under way says where
-//! it waits, and a worker that has nothing else to do moves there before it falls asleep. It is not pinned: the kernel may move it away,
-//! and does as soon as a core is idle.
+//! While no core is idle, a caller and workers that do next to nothing per call are best off on one core: handing over is a context switch
+//! there, while waking a sleeper on the other core, which a stranger uses, takes four times as long. So a caller says where it waits, and a
+//! worker that has been awake for a moment only moves there before it falls asleep. It is not pinned: the kernel may move it away, and
+//! does as soon as a core is idle. Whoever works for longer stays where the kernel put it.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
@@ -14,21 +14,30 @@ use crate::sync::Ordering;
 /// Between two moves: a move takes some 30 us, so they never take more than a thirtieth of the time.
 const PAUSE_NS: u64 = 1_000_000;
 
+/// A worker that was awake for longer has work of its own, for which another core may be better.
+const AWAKE_NS_MAX: u64 = 100_000;
+
 /// One worker's memory of its moves.
 #[derive(Default)]
 pub struct Berth {
+    woke_ns: u64,
     moved_ns: u64,
 }
 
 impl Berth {
-    /// The calling thread is about to sleep and `caller` was the last to call: moves to its core if that is where it waits, alone.
+    /// The thread has slept.
+    pub fn wake(&mut self) {
+        self.woke_ns = now_ns();
+    }
+
+    /// The calling thread is about to sleep and `caller` was the last to call: moves to the core on which that one waits.
     pub fn settle(&mut self, caller: &ProcEntry) {
-        let Some(core) = caller.waits_on.load(Ordering::Relaxed).checked_sub(1) else { return };
-        if core as usize == sched_getcpu() {
+        let now = now_ns();
+        if now.saturating_sub(self.woke_ns) > AWAKE_NS_MAX || now.saturating_sub(self.moved_ns) < PAUSE_NS {
             return;
         }
-        let now = now_ns();
-        if now.saturating_sub(self.moved_ns) > PAUSE_NS {
+        let Some(core) = caller.waits_on.load(Ordering::Relaxed).checked_sub(1) else { return };
+        if core as usize != sched_getcpu() {
             move_to(core as usize);
             self.moved_ns = now;
         }
@@ -36,10 +45,9 @@ impl Berth {
 }
 
 impl ProcEntry {
-    /// A thread of this process is about to sleep: where, if all it waits for is one call.
-    pub fn say_where(&self, is_alone: bool) {
-        let core = if is_alone { sched_getcpu() as u32 + 1 } else { 0 };
-        self.waits_on.store(core, Ordering::Relaxed);
+    /// A thread of this process is about to wait for calls: here.
+    pub fn say_where(&self) {
+        self.waits_on.store(sched_getcpu() as u32 + 1, Ordering::Relaxed);
     }
 }
 

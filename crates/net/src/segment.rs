@@ -49,7 +49,7 @@ pub struct ProcEntry {
     /// Counts the leases that its node gave to this worker; written by the node before the lease's owner hears of it. What a lease
     /// gives comes by the socket, and the first call through a ring may overtake it.
     pub assignments: AtomicU64,
-    /// The core, counted from one, on which a thread of the process waits for its only call under way; else zero.
+    /// The core, counted from one, on which a thread of the process last waited for calls of its own while none was idle.
     pub waits_on: AtomicU32,
     _free: AtomicU32,
     /// What the process runs, for people; written by the process.

@@ -162,10 +162,14 @@ impl Runtime {
             {
                 noted = Some(self.note_wait(model::Tick(start / 1_000), who, what()));
             }
-            if self.segment.spin().is_crowded() {
+            let is_crowded = self.segment.spin().is_crowded();
+            if is_crowded {
                 self.choose_core(in_task);
             }
             self.sleep(limit, &is_done);
+            if is_crowded && let Ok(mut berth) = self.berth.try_lock() {
+                berth.wake();
+            }
             if interrupts.is_interrupted() {
                 break Err(Error::Interrupted);
             }
@@ -185,10 +189,11 @@ impl Runtime {
     /// This thread is about to sleep, and no core is idle: a caller says where, a worker with nothing to do goes to who called it last.
     #[cold]
     fn choose_core(&self, in_task: bool) {
-        let state = self.state.lock().expect("never poisoned");
         if in_task || !self.is_worker {
-            self.segment.proc(self.me.slot).say_where(state.owner.tasks_pending() == 1);
-        } else if let Some(caller) = state.last_caller.filter(|_| state.running.is_empty()) {
+            return self.segment.proc(self.me.slot).say_where();
+        }
+        let state = self.state.lock().expect("never poisoned");
+        if let Some(caller) = state.last_caller.filter(|_| state.running.is_empty()) {
             drop(state);
             if let Ok(mut berth) = self.berth.try_lock() {
                 berth.settle(self.segment.proc(caller.slot));
