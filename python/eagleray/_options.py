@@ -75,6 +75,9 @@ def check_returns(options: Mapping[str, Any], *, is_generator: bool) -> None:
     if num_returns in ("streaming", "dynamic") and not is_generator:
         text = f"num_returns='{num_returns}' can only be used with generator functions"
         raise ValueError(text)
+    if num_returns in ("streaming", "dynamic"):
+        text = f"num_returns='{num_returns}': generators are not there yet; return a list, or give num_returns a number"
+        raise NotImplementedError(text)
 
 
 def check_bundle_index(placement_group: Any, index: int) -> None:

@@ -53,6 +53,9 @@ pub(crate) struct Proc {
     pidfd: Option<OwnedFd>,
 }
 
+/// How long an actor of a driver that is gone may take to end.
+const ORPHAN_GRACE_MS: u64 = 1_000;
+
 impl Procs {
     pub(crate) fn get(&self, id: ProcId) -> Option<&Proc> {
         self.table.get(&id.slot).filter(|proc| proc.id == id && !proc.is_dead)
@@ -185,6 +188,11 @@ impl Node {
             self.told.forget(job);
             self.departed.insert(job, (namespace, paths));
             self.forget_departed();
+            // Its actors may run their exit handlers, but nobody waits for what they compute.
+            let at = net::clock::now().plus_ms(self.options.grace_ms_max.min(ORPHAN_GRACE_MS));
+            let ending = self.procs.iter().filter(|proc| proc.ending.is_some() && proc.job == job);
+            let ending: Vec<ProcId> = ending.map(|proc| proc.id).collect();
+            self.procs.overdue.entry(at).or_default().extend(ending);
             // Nobody has a lease on these any more: they would live on with whatever they still wait for.
             let retiring = self.procs.iter().filter(|proc| proc.is_retiring && proc.job == job);
             for worker in retiring.map(|proc| proc.id).collect::<Vec<_>>() {
