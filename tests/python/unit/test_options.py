@@ -351,8 +351,13 @@ def test_C2_ordered_execution_needs_a_plain_actor():
 def test_streaming_needs_a_generator():
     with pytest.raises(ValueError, match="num_returns='streaming' can only be used with generator functions"):
         _options.check_returns({"num_returns": "streaming"}, is_generator=False)
-    _options.check_returns({"num_returns": "streaming"}, is_generator=True)
     _options.check_returns({"num_returns": 2}, is_generator=False)
+
+
+@pytest.mark.parametrize("value", ["streaming", "dynamic"])
+def test_generators_are_refused_with_what_to_do_instead(value):
+    with pytest.raises(NotImplementedError, match="return a list"):
+        _options.check_returns({"num_returns": value}, is_generator=True)
 
 
 def test_E4_default_retries_come_from_the_environment():
