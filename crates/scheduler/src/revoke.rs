@@ -5,7 +5,7 @@
 //! asked for before counts as if it were back.
 //!
 //! The waiting owner holds `h` leases of the shape that waits; another (owner, shape) that holds `k`
-//! which could be asked back gives one up if `k > h + 1`, or if `h` is zero. So owners come to hold
+//! which could be asked back gives one up if `k > h + 1`, or if `h` is zero, or if more is held than there is. So owners come to hold
 //! about the same, and where there are more owners than places they take turns. An actor stays, so it
 //! never takes turns: for it `h` counts as zero. The same shape is asked first, then the one that holds
 //! most; of its leases the youngest.
@@ -150,7 +150,8 @@ impl Scheduler {
 
     fn candidate(&self, waiter: Waiter, outlook: &Outlook) -> Option<At> {
         let waiting = self.shapes.get(waiter.shape);
-        let yields = |count: u32| count > waiter.held + 1 || waiter.held == 0;
+        let is_overdrawn = self.ledger.free.iter().any(|free| *free < 0);
+        let yields = |count: u32| count > waiter.held + 1 || waiter.held == 0 || is_overdrawn;
         let of_shape = |index: u32, shape: &Shape| {
             let except = (index == waiter.shape).then_some(waiter.owner);
             shape
