@@ -134,7 +134,9 @@ print("actor", ray.get(actor.__ray_call__.remote(use), timeout=30))
     assert "closed" in out
     assert "works True" in out
     assert "actor True" in out
-    assert "closed by the code it ran" in out + err, "somebody should say why a worker was lost"
+    # The worker says why it ends, or its node is first to see that it cannot be spoken to any more.
+    is_told = "closed by the code it ran" in out + err
+    assert is_told or "found out before it could answer" in out, "somebody should say why a worker was lost"
 
 
 def can_be_run_by_others(path):
