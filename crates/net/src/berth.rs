@@ -11,7 +11,7 @@ use crate::clock::now_ns;
 use crate::segment::ProcEntry;
 use crate::sync::Ordering;
 
-/// Between two moves: a move takes some 30 us, so they never take more than a thirtieth of the time.
+/// Between two moves, so that they never cost much even where the kernel undoes each at once.
 const PAUSE_NS: u64 = 1_000_000;
 
 /// A worker that was awake for longer has work of its own, for which another core may be better.

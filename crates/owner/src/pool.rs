@@ -14,7 +14,7 @@ pub const PIPELINE_MAX: usize = 64;
 const REQUESTS_MAX: usize = 2;
 /// A lease that had nothing to do for this long is given back.
 pub const LEASE_IDLE_MS: u64 = 500;
-/// How long a lease that is wanted back may still be used, counted from its grant: handing it over costs as much as dozens of short calls.
+/// How long a lease that is wanted back may still be used, counted from its grant: handing it over call by call would cost more than the calls.
 pub(crate) const TURN_MS: u64 = 2;
 
 pub(crate) struct Pool {

@@ -31,6 +31,11 @@ pub(crate) struct Demand {
 }
 
 impl Ledger {
+    /// Whether more is held than there is: workers that waited run again.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.free.iter().any(|free| *free < 0)
+    }
+
     pub(crate) fn new(total: &Resources, workers_max: u32) -> Self {
         let mut names: Vec<Box<str>> = vec!["CPU".into(), "GPU".into(), "memory".into(), "".into()];
         let mut amounts = vec![total.cpu.0, total.gpu.0, total.memory.0, i64::from(workers_max)];

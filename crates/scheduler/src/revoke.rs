@@ -12,7 +12,7 @@
 //!
 //! One that needs several leases back may see the first of them taken by a smaller one before the last
 //! is there. So that this does not go round and round, a shape asks for leases of which one alone is not
-//! enough at most every ten milliseconds: some hundred times what asking costs.
+//! enough at most every ten milliseconds.
 
 use model::ProcId;
 
@@ -110,7 +110,7 @@ impl Scheduler {
         let mut picked: Vec<At> = Vec::new();
         while !outlook.fits(self.shapes.get(waiter.shape)) {
             let Some(at) = self.candidate(waiter, outlook).filter(|&at| self.may_ask(waiter.shape, at)) else {
-                if self.ledger.free.iter().any(|free| *free < 0) && !picked.is_empty() {
+                if self.ledger.is_overdrawn() && !picked.is_empty() {
                     // Workers that waited run again, more than there is room for. What others hold without using it must come back
                     // first, or everyone waits for that.
                     break;
@@ -150,7 +150,7 @@ impl Scheduler {
 
     fn candidate(&self, waiter: Waiter, outlook: &Outlook) -> Option<At> {
         let waiting = self.shapes.get(waiter.shape);
-        let is_overdrawn = self.ledger.free.iter().any(|free| *free < 0);
+        let is_overdrawn = self.ledger.is_overdrawn();
         let yields = |count: u32| count > waiter.held + 1 || waiter.held == 0 || is_overdrawn;
         let of_shape = |index: u32, shape: &Shape| {
             let except = (index == waiter.shape).then_some(waiter.owner);
