@@ -247,7 +247,7 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             listen=listen,
             prestart=prestart,
             idle_ms_max=60_000,
-            rings_max=int(os.environ.get("EAGLERAY_RINGS_MAX") or 16 * 1024),
+            rings_max=int(os.environ.get("EAGLERAY_RINGS_MAX") or 1024 * 1024),
             link_idle_ms_max=int(os.environ.get("EAGLERAY_LINK_IDLE_MS_MAX") or 60_000),
             grace_ms_max=_grace_ms(wants.grace_ms_max),
             keep_session=keep_session,

@@ -22,6 +22,7 @@ const AWAKE_NS_MAX: u64 = 100_000;
 pub struct Berth {
     woke_ns: u64,
     moved_ns: u64,
+    settled_on: Option<usize>,
 }
 
 impl Berth {
@@ -37,9 +38,20 @@ impl Berth {
             return;
         }
         let Some(core) = caller.waits_on.load(Ordering::Relaxed).checked_sub(1) else { return };
+        self.settled_on = Some(core as usize);
         if core as usize != sched_getcpu() {
-            move_to(core as usize);
+            move_to(|each| each == core as usize);
             self.moved_ns = now;
+        }
+    }
+
+    /// The calling thread is about to sleep while there is an idle core: if it is still where it settled, it moves off. The kernel would
+    /// do that too, but only after milliseconds in which caller and worker spin in each other's way.
+    pub fn leave(&mut self) {
+        if let Some(core) = self.settled_on.take()
+            && core == sched_getcpu()
+        {
+            move_to(|each| each != core);
         }
     }
 }
@@ -51,15 +63,12 @@ impl ProcEntry {
     }
 }
 
-/// Moves the calling thread, if it may run there. What the user allowed is the same afterwards.
-fn move_to(core: usize) {
+/// Moves the calling thread to one of the cores that `is_there` names and it may run on. What the user allowed is the same afterwards.
+fn move_to(is_there: impl Fn(usize) -> bool) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
-    if core >= CpuSet::MAX_CPU || !allowed.is_set(core) {
-        return;
-    }
     let mut there = CpuSet::new();
-    there.set(core);
-    if sched_setaffinity(None, &there).is_ok() {
+    (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core) && is_there(*core)).for_each(|core| there.set(core));
+    if there.count() > 0 && sched_setaffinity(None, &there).is_ok() {
         let _ = sched_setaffinity(None, &allowed);
     }
 }
@@ -72,8 +81,9 @@ mod tests {
     fn a_move_leaves_the_allowed_cores_as_they_were() {
         let before = sched_getaffinity(None).unwrap();
         let last = (0..CpuSet::MAX_CPU).rev().find(|core| before.is_set(*core)).unwrap();
-        move_to(last);
-        move_to(CpuSet::MAX_CPU);
+        move_to(|core| core == last);
+        assert_eq!(sched_getcpu(), last);
+        move_to(|_| false);
         assert_eq!(before, sched_getaffinity(None).unwrap());
     }
 }

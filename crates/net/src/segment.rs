@@ -17,8 +17,12 @@ use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Byte, Ordering};
 
 /// Processes at once.
 pub const PROCS_MAX: u16 = 1024;
-/// Rings at once; a pair of processes uses two.
-pub const RINGS_MAX: u32 = 16 * 1024;
+/// Rings at once: two for each pair of processes that there can be, one for each that calls itself. So nobody ever has to wait for rings.
+pub const RINGS_MAX: u32 = PROCS_MAX as u32 * PROCS_MAX as u32;
+/// Where address space is limited (`ulimit -v`) there are fewer, but not less than these.
+const RINGS_LEAST: u32 = 1024;
+/// One part in so many of the address space is for rings, where that is limited. A driver with a node inside maps them twice.
+const SHARE_OF_ADDRESSES: u64 = 16;
 /// Rings that one process can read: the bits of its ready map. One for every other process there can be.
 pub const RINGS_PER_PROC: u16 = if cfg!(loom) { 64 } else { PROCS_MAX };
 
@@ -26,7 +30,6 @@ const HEAD_BYTES: usize = 4096;
 const PROC_BYTES: usize = 256;
 const RING_STRIDE: usize = RING_BYTES + 4096;
 const RINGS_AT: usize = HEAD_BYTES + PROC_BYTES * PROCS_MAX as usize;
-const SEGMENT_BYTES: usize = RINGS_AT + RING_STRIDE * RINGS_MAX as usize;
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<ProcEntry>() == PROC_BYTES && size_of::<RingHead>() <= 4096);
@@ -119,6 +122,7 @@ pub struct Duplex {
 /// A mapping of the segment.
 pub struct Segment {
     base: NonNull<u8>,
+    rings: u32,
     fd: OwnedFd,
 }
 
@@ -133,8 +137,12 @@ impl Segment {
     /// # Errors
     /// If the system gives no memory.
     pub fn create() -> rustix::io::Result<Self> {
+        Self::create_with(rings_within(address_space_max()))
+    }
+
+    fn create_with(rings: u32) -> rustix::io::Result<Self> {
         let fd = memfd_create("eagleray-segment", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&fd, SEGMENT_BYTES as u64)?;
+        ftruncate(&fd, bytes_with(rings) as u64)?;
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Self::attach(fd)
     }
@@ -144,17 +152,26 @@ impl Segment {
     /// # Errors
     /// If it is no segment of this version.
     pub fn attach(fd: OwnedFd) -> rustix::io::Result<Self> {
-        if rustix::fs::fstat(&fd)?.st_size as u64 != SEGMENT_BYTES as u64 {
+        let bytes = rustix::fs::fstat(&fd)?.st_size as usize;
+        let rings = (bytes.saturating_sub(RINGS_AT) / RING_STRIDE) as u32;
+        if rings == 0 || rings > RINGS_MAX || bytes_with(rings) != bytes {
             return Err(rustix::io::Errno::INVAL);
         }
         // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let base = unsafe {
-            mmap(std::ptr::null_mut(), SEGMENT_BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &fd, 0)?
-        };
-        // A forked child of the user's must not write into our rings.
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &fd, 0)? };
+        // A forked child of the user's must not write into our rings, and a core file need not go through them.
         // SAFETY: the range was mapped just now.
-        let _ = unsafe { libc::madvise(base, SEGMENT_BYTES, libc::MADV_DONTFORK) };
-        Ok(Self { base: NonNull::new(base.cast()).expect("mmap never returns null"), fd })
+        let _ = unsafe {
+            (libc::madvise(base, bytes, libc::MADV_DONTFORK), libc::madvise(base, bytes, libc::MADV_DONTDUMP))
+        };
+        Ok(Self { base: NonNull::new(base.cast()).expect("mmap never returns null"), rings, fd })
+    }
+
+    /// How many rings it has.
+    #[must_use]
+    pub fn rings(&self) -> u32 {
+        self.rings
     }
 
     /// To be handed to other processes.
@@ -164,7 +181,7 @@ impl Segment {
     }
 
     fn at(&self, offset: usize) -> *mut u8 {
-        debug_assert!(offset < SEGMENT_BYTES);
+        debug_assert!(offset < bytes_with(self.rings));
         // SAFETY: inside the mapping.
         unsafe { self.base.as_ptr().add(offset) }
     }
@@ -193,7 +210,7 @@ impl Segment {
     /// If there is no such ring.
     #[must_use]
     pub fn ring(&self, number: u32) -> (*const RingHead, *mut Byte) {
-        assert!(number < RINGS_MAX, "no such ring: {number}");
+        assert!(number < self.rings, "no such ring: {number}");
         let at = RINGS_AT + RING_STRIDE * number as usize;
         (self.at(at).cast(), self.at(at + 4096).cast())
     }
@@ -252,6 +269,38 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: mapped by `attach`, with that length; borrows of the segment have ended.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), SEGMENT_BYTES) };
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), bytes_with(self.rings)) };
+    }
+}
+
+const fn bytes_with(rings: u32) -> usize {
+    RINGS_AT + RING_STRIDE * rings as usize
+}
+
+/// Rings for a process that may have so much address space.
+fn rings_within(bytes_max: Option<u64>) -> u32 {
+    let fitting = bytes_max.map_or(RINGS_MAX.into(), |bytes| bytes / SHARE_OF_ADDRESSES / RING_STRIDE as u64);
+    fitting.clamp(RINGS_LEAST.into(), RINGS_MAX.into()) as u32
+}
+
+fn address_space_max() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes one struct of the caller's.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } == 0;
+    (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_rings_for_every_pair_unless_addresses_are_scarce() {
+        let pairs = u32::from(PROCS_MAX) * (u32::from(PROCS_MAX) - 1) / 2;
+        assert_eq!(rings_within(None), 2 * pairs + u32::from(PROCS_MAX));
+        assert_eq!(rings_within(Some(u64::MAX)), RINGS_MAX);
+        let few = rings_within(Some(16 << 30));
+        assert!(bytes_with(few) <= (1 << 30) + RINGS_AT, "{few} rings are more than a sixteenth");
+        assert_eq!(rings_within(Some(1 << 20)), RINGS_LEAST);
     }
 }

@@ -21,7 +21,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// Tokens at most, whatever the number of cores.
 const TOKENS_MAX: usize = 64;
 /// A sample is believed for so long.
-const SAMPLE_NS: u64 = 2_000_000;
+const SAMPLE_NS: u64 = 500_000;
 /// Longest spin for one wait.
 const SPIN_NS_MAX: u64 = 100_000;
 /// Shortest, once spinning has not paid off: enough to notice when it would again.

@@ -83,6 +83,7 @@ impl Node {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io("making an epoll"))?;
         let segment = Arc::new(Segment::create().map_err(io("making the shared segment"))?);
         segment.spin().cores.store(options.cores, std::sync::atomic::Ordering::Relaxed);
+        let rings = options.rings_max.min(segment.rings());
         let room = Room::new(store::Host::create(options.store_bytes, net::segment::PROCS_MAX)?);
         let logs = Logs::new(logs_dir).map_err(io("watching the log folder"))?;
         let listener = match &options.listen {
@@ -105,7 +106,7 @@ impl Node {
             segment,
             conns: Conns::default(),
             procs: Procs::default(),
-            links: Links::new(options.rings_max.min(net::segment::RINGS_MAX), options.link_idle_ms_max),
+            links: Links::new(rings, options.link_idle_ms_max),
             zygote: Zygote::default(),
             scheduler,
             scheduled: Vec::new(),

@@ -165,6 +165,8 @@ impl Runtime {
             let is_crowded = self.segment.spin().is_crowded();
             if is_crowded {
                 self.choose_core(in_task);
+            } else if is_idle && let Ok(mut berth) = self.berth.try_lock() {
+                berth.leave();
             }
             self.sleep(limit, &is_done);
             if is_crowded && let Ok(mut berth) = self.berth.try_lock() {

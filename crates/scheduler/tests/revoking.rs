@@ -111,3 +111,43 @@ fn a_shape_that_was_capped_asks_again_as_soon_as_it_is_not_full() {
     let effects = node.given([Event::LeaseReturned(lease(A, 1))]);
     assert_eq!(effects, [Effect::Revoke(lease(worker(1), 1))], "what the first one left idle is in the way");
 }
+
+/// Four of four cores are lent by a worker that waits and used by three others; then it runs again.
+fn overdrawn() -> Node {
+    let mut node = Node::cpus(4);
+    node.given([tasks(lease(A, 1), cpus(4)), Event::WorkerBlocked(worker(1))]);
+    node.given([tasks(lease(B, 1), cpus(1)), tasks(lease(C, 1), cpus(1)), tasks(lease(A, 2), cpus(2))]);
+    assert_eq!(node.given([Event::WorkerUnblocked(worker(1))]), []);
+    assert_eq!(node.free_cpus(), -4.0);
+    node
+}
+
+#[test]
+fn while_more_is_held_than_there_is_one_that_holds_as_many_may_ask_too() {
+    let mut node = overdrawn();
+    let asked = [Effect::Revoke(lease(C, 1)), Effect::Revoke(lease(A, 1))];
+    assert_eq!(node.when(tasks(lease(B, 2), cpus(1))), asked, "one each would be fair, but nobody can be served");
+}
+
+#[test]
+fn while_more_is_held_than_there_is_what_comes_back_helps_even_if_it_is_not_enough() {
+    let holds_a_core = Event::LeaseRequested {
+        lease: lease(A, 9),
+        job: model::JobId([1; 4]),
+        kind: scheduler::LeaseKind::Actor,
+        need: model::Need::same(cpus(1)),
+    };
+    for is_overdrawn in [false, true] {
+        let mut node = Node::cpus(2);
+        node.given([holds_a_core.clone(), tasks(lease(A, 1), with(cpus(1), "CPU", 9_000))]);
+        if is_overdrawn {
+            node.given([
+                Event::WorkerBlocked(worker(2)),
+                tasks(lease(B, 1), cpus(1)),
+                Event::WorkerUnblocked(worker(2)),
+            ]);
+        }
+        let asked = node.when(tasks(lease(C, 1), cpus(2)));
+        assert_eq!(asked.len(), if is_overdrawn { 2 } else { 0 }, "the actor's core never comes back");
+    }
+}

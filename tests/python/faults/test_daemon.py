@@ -279,6 +279,31 @@ time.sleep(600)
     assert out.split() == ["1", "gone"]
 
 
+# The whole time that an actor may take to end was given to one whose caller had left: half a minute on cores that others waited for.
+def test_a_departed_drivers_busy_actor_is_not_waited_for(daemon, drivers, leaks, monkeypatch):
+    monkeypatch.setenv("EAGLERAY_actor_graceful_shutdown_timeout_ms", "600000")
+    daemon.start()
+    out, _ = drivers.run("""
+        ray.init(address="auto")
+
+        @ray.remote(num_cpus=1)
+        class Busy:
+            def pid(self):
+                return os.getpid()
+
+            def work(self):
+                end = time.monotonic() + 600
+                while time.monotonic() < end:
+                    pass
+
+        busy = Busy.remote()
+        pid = ray.get(busy.pid.remote(), timeout=30)
+        busy.work.remote()
+        print(pid)
+        """)
+    leaks.check([int(out)])
+
+
 def test_a_killed_daemon_leaves_no_process_and_the_next_one_starts(daemon, drivers, leaks, wait_until):
     pid = daemon.start()
     driver = drivers.start(
