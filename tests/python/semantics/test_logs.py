@@ -155,7 +155,7 @@ def test_L4c_last_words_of_a_worker_that_ends_are_not_lost(drivers, end):
     try:
         ray.get(actor.end.remote())
     except ray.exceptions.RayActorError:
-        print("it is dead")
+        sys.stdout.write("it is dead\\n")  # in one piece, or output of others comes between the line and its end
     """
     out, _ = drivers.run(code)
     assert "it is dead" in out
