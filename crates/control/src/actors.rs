@@ -136,7 +136,9 @@ impl Actors {
     fn on_placed(&mut self, actor: ActorId, incarnation: u32, worker: ProcId, out: &mut Vec<Effect>) {
         let Some(record) = self.records.get_mut(&actor) else { return };
         let waits = matches!(record.state, ActorState::Pending | ActorState::Restarting);
-        if !waits || record.incarnation != incarnation || self.by_worker.contains_key(&worker) {
+        // A life that is postponed has asked for no place.
+        let is_postponed = self.postponed.iter().any(|(_, postponed, _)| *postponed == actor);
+        if !waits || is_postponed || record.incarnation != incarnation || self.by_worker.contains_key(&worker) {
             return;
         }
         if self.gone.has(worker) {

@@ -74,6 +74,16 @@ fn ctl_7_an_actor_that_is_killed_while_its_next_life_is_postponed_never_begins_i
 }
 
 #[test]
+fn ctl_7_a_place_that_nobody_asked_for_does_not_begin_a_postponed_life() {
+    let mut table = Table::given([create(&restarting(1, -1))]);
+    for life in 0..3 {
+        table.given_more([placed(1, life, life as u16 + 1), died(worker(life as u16 + 1), CRASH)]);
+    }
+    assert_eq!(table.when(placed(1, 3, 9)), []);
+    assert_eq!(table.after_ms(100), [place(1, 3)]);
+}
+
+#[test]
 fn leaving_and_exit_code_zero_are_no_crash() {
     let mut table = Table::given([create(&restarting(1, -1)), placed(1, 0, 1)]);
     assert_eq!(table.when(Event::Leaving { worker: worker(1) }), [], "calls under way still finish");
