@@ -99,6 +99,8 @@ class Node:
         resources: dict[str, int],
         gpu_names: list[str],
         store_bytes: int,
+        folders: list[str],
+        folders_full_at: int,
         cores: int,
         zygote: list[str],
         zygote_env: list[tuple[str, str]],

@@ -128,6 +128,7 @@ def init(
     resources: dict[str, float] | None = None,
     labels: dict[str, str] | None = None,
     object_store_memory: int | None = None,
+    object_spilling_directory: str | list[str] | None = None,
     local_mode: bool = False,
     ignore_reinit_error: bool = False,
     include_dashboard: bool | None = None,
@@ -170,6 +171,7 @@ def init(
         temp_dir = private.get("_temp_dir")
         if temp_dir is not None and not os.path.isabs(temp_dir):
             raise ValueError("temp_dir must be an absolute path")
+        config = private.get("_system_config") or {}
         wants = _start.Wants(
             num_cpus=num_cpus,
             num_gpus=num_gpus,
@@ -178,7 +180,9 @@ def init(
             memory=private.get("_memory"),
             temp_dir=temp_dir,
             prestart=private.get("_prestart"),
-            grace_ms_max=(private.get("_system_config") or {}).get("actor_graceful_shutdown_timeout_ms"),
+            grace_ms_max=config.get("actor_graceful_shutdown_timeout_ms"),
+            object_spilling_directory=object_spilling_directory,
+            config=config,
         )
         if log_to_driver is None:
             log_to_driver = os.environ.get("RAY_LOG_TO_DRIVER", os.environ.get("EAGLERAY_LOG_TO_DRIVER", "1")) != "0"

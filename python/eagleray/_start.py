@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eagleray import _native
+from eagleray import _native, _spilling
 
 _PARTS = 10_000
 #: Each GPU of a node has a name of its own.
@@ -29,6 +29,8 @@ class Wants:
     temp_dir: str | None = None
     prestart: int | None = None
     grace_ms_max: int | None = None
+    object_spilling_directory: str | list[str] | None = None
+    config: dict[str, Any] = field(default_factory=dict)
 
 
 def checked_namespace(namespace: str | None, job_config: Any) -> str:
@@ -220,6 +222,8 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
         store = min(int(usable_memory() * 0.3), 200 * 2**30)
     if type(store) is not int or store < 1 << 20:
         raise ValueError(f"object_store_memory must be a whole number of bytes, at least 1 MiB, got {store!r}")
+    spill_folders = _spilling.checked_folders(wants.object_spilling_directory, wants.config)
+    spill_limit = _spilling.checked_limit(wants.config)
     folder = Path(wants.temp_dir) if wants.temp_dir else base_dir()
     stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
     session_dir = folder / f"session_{stamp}_{os.getpid()}_{time.monotonic_ns() % 1_000_000:06d}"
@@ -231,6 +235,8 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             resources=amounts,
             gpu_names=gpu_names,
             store_bytes=store,
+            folders=_spilling.make_folders(spill_folders, session_dir),
+            folders_full_at=spill_limit,
             cores=cores,
             zygote=[
                 sys.executable,

@@ -78,6 +78,10 @@ pub enum Failure {
     NodeDied,
     /// The value does not fit into the store; the text says what was needed and what there is.
     StoreFull(Box<str>),
+    /// The store is full and no folder takes what it has no room for; the text says why.
+    DiskFull(Box<str>),
+    /// The value is lost, and cannot be made again; the text says why.
+    Lost(Box<str>),
 }
 
 impl Failure {

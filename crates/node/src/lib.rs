@@ -9,6 +9,7 @@
 
 mod actors;
 mod conns;
+mod folders;
 mod functions;
 pub mod launcher;
 mod leases;
@@ -43,6 +44,10 @@ pub struct Options {
     pub gpu_names: Vec<Box<str>>,
     /// Bytes of the arena.
     pub store_bytes: u64,
+    /// Where values go that the arena has no room for; of this session alone, and removed with it. None: they go nowhere.
+    pub folders: Vec<PathBuf>,
+    /// A file system that is filled to so many thousandths takes no more of them.
+    pub folders_full_at: u32,
     /// Cores that waiters may count on.
     pub cores: u32,
     /// Version of the interpreter that its workers run; drivers of another one are refused.

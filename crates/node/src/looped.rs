@@ -238,7 +238,7 @@ impl Node {
             self.act(control::Event::Tick);
         }
         self.expire_functions(now);
-        self.retry_room(now);
+        self.look_after_room(now);
         self.end_overdue(now);
         self.look_for_idle_links(now);
         if self.zygote.next_start().is_some_and(|next| next <= now) {

@@ -66,6 +66,7 @@ impl Node {
             ToNode::Export { function, body } => self.export(who, function, body),
             ToNode::WantExtent { length } => self.want_extent(who, length),
             ToNode::ReturnExtent { offset, length } => self.return_extent(who, offset, length),
+            ToNode::GaveBack { round, bytes } => self.on_gave_back(who, round, bytes),
             ToNode::LinkClosed { peer } => self.on_link_closed(who, peer),
             ToNode::WantLink { peer } => {
                 self.link(who, peer);
@@ -184,6 +185,8 @@ impl Node {
             session_dir: self.options.session_dir.to_string_lossy().into(),
             address: self.options.listen.as_ref().map_or_else(String::new, |path| path.to_string_lossy().into()).into(),
             cores: self.options.cores,
+            folders: self.options.folders.iter().map(|path| path.to_string_lossy().into()).collect(),
+            folders_full_at: self.options.folders_full_at,
         };
         self.tell_conn(conn, &FromNode::Welcome(welcome), memory);
     }

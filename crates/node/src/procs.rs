@@ -200,7 +200,7 @@ impl Node {
             }
         }
         self.functions.process_gone(id);
-        self.room.process_gone(id);
+        self.room_without(id);
         if let Some(lease) = self.lease_of.remove(&id) {
             self.lease_needs.remove(&lease);
             self.lease_names.remove(&lease);

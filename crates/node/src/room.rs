@@ -1,34 +1,101 @@
-//! Room in the arena: extents for processes that need some, and patience when there is none at the moment.
+//! Room in the arena: extents for processes that need some. When there is none, everyone is asked to give back what it does not use and to
+//! move what it owns into files, in rounds, as long as rounds bring something.
 
 use model::{ProcId, Tick};
+use rustc_hash::FxHashSet;
 use wire::control::FromNode;
 
 use crate::looped::Node;
 
-/// How long a request waits for room that others may give back.
+/// How long a request waits for room that others may give back without being asked.
 const PATIENCE_MS: u64 = 300;
+/// How long it waits in all, while rounds bring something.
+const WAIT_MS_MAX: u64 = 50_000;
+/// Between two rounds of which the first brought nothing: what readers let go of may have helped.
+const PAUSE_MS: u64 = 50;
+/// A round asks for at least this part of the arena, so that there are few of them, but for no more than so many bytes.
+const SHARE_PER_ROUND: u64 = 16;
+const ROUND_BYTES_MAX: u64 = 256 << 20;
 /// Values that outlive the process that made them are looked after this often.
 const SWEEP_MS: u64 = 1_000;
 
 pub(crate) struct Room {
     pub(crate) host: store::Host,
-    waiting: Vec<(Tick, ProcId, u64)>,
+    waiting: Vec<Request>,
+    rounds: Rounds,
     swept: Tick,
+}
+
+struct Request {
+    since: Tick,
+    who: ProcId,
+    length: u64,
+}
+
+/// Who was asked in the round under way, and what it has brought.
+#[derive(Default)]
+struct Rounds {
+    number: u64,
+    awaited: FxHashSet<ProcId>,
+    freed: u64,
+    next: Option<Tick>,
+}
+
+/// What becomes of those who wait once a round is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// There may be more: ask again.
+    AskAgain,
+    /// Nothing came; some may come without us.
+    Pause,
+    /// Nothing came for long enough.
+    GiveUp,
+}
+
+impl Rounds {
+    fn is_under_way(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    fn begin(&mut self, asked: impl IntoIterator<Item = ProcId>) -> u64 {
+        self.number += 1;
+        self.awaited = asked.into_iter().collect();
+        (self.freed, self.next) = (0, None);
+        self.number
+    }
+
+    /// True: that was the last one.
+    fn answered(&mut self, who: ProcId, round: u64, bytes: u64) -> bool {
+        if round != self.number || !self.awaited.remove(&who) {
+            return false;
+        }
+        self.freed += bytes;
+        self.awaited.is_empty()
+    }
+
+    fn gone(&mut self, who: ProcId) -> bool {
+        self.answered(who, self.number, 0)
+    }
+
+    /// For a request that has waited for so long.
+    fn verdict(&self, waited_ms: u64) -> Verdict {
+        match self.freed {
+            _ if waited_ms >= WAIT_MS_MAX => Verdict::GiveUp,
+            0 if waited_ms >= PATIENCE_MS => Verdict::GiveUp,
+            0 => Verdict::Pause,
+            _ => Verdict::AskAgain,
+        }
+    }
 }
 
 impl Room {
     pub(crate) fn new(host: store::Host) -> Self {
-        Self { host, waiting: Vec::new(), swept: Tick(0) }
+        Self { host, waiting: Vec::new(), rounds: Rounds::default(), swept: Tick(0) }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Tick> {
         let sweep = (self.host.orphaned() > 0).then(|| self.swept.plus_ms(SWEEP_MS));
-        self.waiting.iter().map(|(deadline, ..)| *deadline).chain(sweep).min()
-    }
-
-    /// Nothing is granted to a process that is dead: nobody would give it back.
-    pub(crate) fn process_gone(&mut self, id: ProcId) {
-        self.waiting.retain(|(_, who, _)| *who != id);
+        self.rounds.next.into_iter().chain(sweep).min()
     }
 }
 
@@ -38,35 +105,87 @@ impl Node {
             Ok(extent) => self.grant_extent(who, length, Ok((extent.offset, extent.length))),
             Err(store::Error::TooLarge { .. }) => self.refuse_extent(who, length),
             Err(_) => {
-                self.room.waiting.push((net::clock::now().plus_ms(PATIENCE_MS), who, length));
-                let others: Vec<ProcId> = self.procs.iter().map(|proc| proc.id).collect();
-                for other in others {
-                    self.tell(other, &FromNode::GiveBackRoom);
+                self.room.waiting.push(Request { since: net::clock::now(), who, length });
+                if !self.room.rounds.is_under_way() {
+                    self.begin_round();
                 }
             }
+        }
+    }
+
+    fn begin_round(&mut self) {
+        let others: Vec<ProcId> = self.procs.iter().map(|proc| proc.id).collect();
+        let wanted: u64 = self.room.waiting.iter().map(|request| request.length).sum();
+        let least = (self.room.host.capacity() / SHARE_PER_ROUND).min(ROUND_BYTES_MAX);
+        let round = self.room.rounds.begin(others.iter().copied());
+        for other in others {
+            self.tell(other, &FromNode::GiveBackRoom { round, bytes: wanted.max(least) });
+        }
+    }
+
+    pub(crate) fn on_gave_back(&mut self, who: ProcId, round: u64, bytes: u64) {
+        if self.room.rounds.answered(who, round, bytes) {
+            self.end_round();
+        }
+    }
+
+    /// Nothing is granted to a process that is dead: nobody would give it back.
+    pub(crate) fn room_without(&mut self, gone: ProcId) {
+        self.room.waiting.retain(|request| request.who != gone);
+        if self.room.rounds.gone(gone) {
+            self.end_round();
+        }
+    }
+
+    fn end_round(&mut self) {
+        self.serve_waiting();
+        let now = net::clock::now();
+        let verdicts = self.room.waiting.iter().map(|request| self.room.rounds.verdict(now.ms_since(request.since)));
+        let verdicts: Vec<Verdict> = verdicts.collect();
+        let waiting = std::mem::take(&mut self.room.waiting);
+        for (request, verdict) in waiting.into_iter().zip(&verdicts) {
+            match verdict {
+                Verdict::GiveUp => self.refuse_extent(request.who, request.length),
+                Verdict::AskAgain | Verdict::Pause => self.room.waiting.push(request),
+            }
+        }
+        if verdicts.contains(&Verdict::AskAgain) {
+            self.begin_round();
+        } else if verdicts.contains(&Verdict::Pause) {
+            self.room.rounds.next = Some(now.plus_ms(PAUSE_MS));
         }
     }
 
     pub(crate) fn return_extent(&mut self, who: ProcId, offset: u64, length: u64) {
         // A process can only give back what it was given; anything else is refused by the host and changes nothing.
         let _ = self.room.host.take_back(who.slot, store::Extent { offset, length });
-        self.retry_room(Tick(0));
+        self.serve_waiting();
     }
 
-    pub(crate) fn retry_room(&mut self, now: Tick) {
+    /// What is due by now.
+    pub(crate) fn look_after_room(&mut self, now: Tick) {
         if now.ms_since(self.room.swept) >= SWEEP_MS && self.room.host.orphaned() > 0 {
             self.room.swept = now;
             self.room.host.sweep();
         }
+        if self.room.rounds.next.is_some_and(|next| next <= now) {
+            self.room.rounds.next = None;
+            self.serve_waiting();
+            if !self.room.waiting.is_empty() {
+                self.begin_round();
+            }
+        }
+    }
+
+    fn serve_waiting(&mut self) {
         if self.room.waiting.is_empty() {
             return;
         }
         self.room.host.sweep();
-        for (deadline, who, length) in std::mem::take(&mut self.room.waiting) {
-            match self.room.host.grant(who.slot, length) {
-                Ok(extent) => self.grant_extent(who, length, Ok((extent.offset, extent.length))),
-                Err(_) if deadline <= now => self.refuse_extent(who, length),
-                Err(_) => self.room.waiting.push((deadline, who, length)),
+        for request in std::mem::take(&mut self.room.waiting) {
+            match self.room.host.grant(request.who.slot, request.length) {
+                Ok(extent) => self.grant_extent(request.who, request.length, Ok((extent.offset, extent.length))),
+                Err(_) => self.room.waiting.push(request),
             }
         }
     }
@@ -82,5 +201,37 @@ impl Node {
 
     fn grant_extent(&mut self, who: ProcId, wanted: u64, granted: Result<(u64, u64), Box<str>>) {
         self.tell(who, &FromNode::Extent { granted, wanted });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ProcId = ProcId { slot: 1, epoch: 1 };
+    const B: ProcId = ProcId { slot: 2, epoch: 1 };
+
+    #[test]
+    fn a_round_ends_with_its_last_answer_or_death() {
+        let mut rounds = Rounds::default();
+        let first = rounds.begin([A, B]);
+        assert!(!rounds.answered(A, first, 10) && !rounds.answered(A, first, 10), "twice is once");
+        assert!(rounds.gone(B) && !rounds.is_under_way());
+        assert_eq!(rounds.freed, 10);
+        let second = rounds.begin([A]);
+        assert!(!rounds.answered(A, first, 99), "an answer to an older question");
+        assert!(rounds.answered(A, second, 0));
+    }
+
+    #[test]
+    fn rounds_go_on_while_they_bring_something() {
+        let mut rounds = Rounds::default();
+        let round = rounds.begin([A]);
+        rounds.answered(A, round, 5);
+        assert_eq!(rounds.verdict(PATIENCE_MS + 1), Verdict::AskAgain);
+        assert_eq!(rounds.verdict(WAIT_MS_MAX), Verdict::GiveUp);
+        let round = rounds.begin([A]);
+        rounds.answered(A, round, 0);
+        assert_eq!((rounds.verdict(1), rounds.verdict(PATIENCE_MS)), (Verdict::Pause, Verdict::GiveUp));
     }
 }

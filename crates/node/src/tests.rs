@@ -38,6 +38,8 @@ impl Bench {
             total: Resources::cpus(2),
             gpu_names: Vec::new(),
             store_bytes: STORE_BYTES,
+            folders: Vec::new(),
+            folders_full_at: 1_000,
             cores: 2,
             python: "3".into(),
             zygote: Vec::new(),

@@ -193,8 +193,6 @@ impl Node {
             let _ = std::fs::remove_file(path);
         }
         self.flush_logs();
-        if !self.options.keep_session {
-            let _ = std::fs::remove_dir_all(&self.options.session_dir);
-        }
+        crate::folders::remove(&self.options.session_dir, self.options.keep_session);
     }
 }

@@ -200,8 +200,8 @@ impl Owner {
         for slot in touched {
             let Some(object) = self.objects.get_mut(slot) else { continue };
             if object.owner == Some(gone) {
-                if matches!(object.value, Some(Value::Stored { .. })) {
-                    // Its place in the arena is given to others now.
+                if matches!(object.value, Some(Value::Bulk(_))) {
+                    // Its place in the arena is given to others now, or its file removed.
                     object.value = None;
                 }
                 if object.value.is_none() {

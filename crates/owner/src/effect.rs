@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{ActorId, Failure, Need, ObjectId, ProcId, TaskKey};
+use model::{ActorId, Bulk, Failure, Need, ObjectId, ProcId, TaskKey};
 
 /// An object's place in the owner's table. Valid while somebody holds the object.
 pub type Slot = u32;
@@ -12,13 +12,8 @@ pub type Slot = u32;
 pub enum Value {
     /// Small: the encoded bytes.
     Inline(Arc<[u8]>),
-    /// Large: where in the arena.
-    Stored {
-        /// Offset.
-        offset: u64,
-        /// Bytes.
-        length: u64,
-    },
+    /// Large: where it lies.
+    Bulk(Bulk),
     /// None; why.
     Failed(Arc<Failure>),
 }
@@ -56,20 +51,15 @@ pub enum Effect {
     },
     /// The object has its value or failure: tell whoever waits.
     Resolved(Slot),
-    /// The object is gone: its slot may be given out again; its bytes, if it lay in the arena and is ours, are free.
+    /// The object is gone: its slot may be given out again; its bytes, if it was large and ours, are free.
     Freed {
         /// Which.
         slot: Slot,
-        /// Offset and length in the arena.
-        stored: Option<(u64, u64)>,
+        /// Where its value lay.
+        bulk: Option<Bulk>,
     },
-    /// A value in the arena came for nobody: its bytes are free.
-    Discarded {
-        /// Offset in the arena.
-        offset: u64,
-        /// Bytes.
-        length: u64,
-    },
+    /// A large value came for nobody, or lies elsewhere now: its bytes are free.
+    Discarded(Bulk),
     /// Ask the owner of a borrowed object for its value.
     Want {
         /// Whom.

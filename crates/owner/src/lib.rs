@@ -15,6 +15,7 @@ mod borrow;
 mod cancel;
 mod effect;
 mod invariants;
+mod moving;
 mod objects;
 mod pool;
 mod table;
@@ -28,6 +29,7 @@ use rustc_hash::FxHashMap;
 pub use actors::{ActorNews, Callee, CalleeState};
 pub use borrow::Kept;
 pub use effect::{Effect, Slot, Value};
+pub use moving::Movable;
 pub use objects::Object;
 pub use pool::{LEASE_IDLE_MS, PIPELINE_MAX};
 pub use tasks::{Spec, Stage, Target, Task};
@@ -54,6 +56,8 @@ pub struct Owner {
     pub(crate) readied: VecDeque<TaskKey>,
     pub(crate) is_telling: bool,
     pub(crate) submitted: u64,
+    /// Counts looks at large values.
+    pub(crate) touches: u64,
 }
 
 impl Owner {

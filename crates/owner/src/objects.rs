@@ -16,6 +16,8 @@ pub struct Object {
     pub value: Option<Value>,
     /// The task that makes it, while that is under way.
     pub maker: Option<TaskKey>,
+    /// Of a large value: when it was last looked at.
+    pub(crate) touched: u64,
     /// Handles in this process.
     pub(crate) handles: u32,
     /// Pending tasks that use it and objects that contain it.
@@ -49,6 +51,7 @@ impl Object {
             owner,
             value: None,
             maker: None,
+            touched: 0,
             handles: 0,
             uses: 0,
             borrowers: SmallVec::new(),
@@ -83,6 +86,7 @@ impl Owner {
     pub fn on_put(&mut self, id: ObjectId, value: Value, contains: &[Slot]) -> Slot {
         let mut object = Object::new(id, None);
         object.handles = 1;
+        object.touched = self.touches;
         object.value = Some(value);
         object.contains = contains.into();
         for inner in contains {
@@ -164,8 +168,8 @@ impl Owner {
                     }
                 }
             }
-            let stored = match (object.owner, &object.value) {
-                (None, Some(Value::Stored { offset, length })) => Some((*offset, *length)),
+            let bulk = match (object.owner, &object.value) {
+                (None, Some(Value::Bulk(bulk))) => Some(*bulk),
                 _ => None,
             };
             if let (Some(owner), true) = (object.owner, object.shares != 0) {
@@ -175,7 +179,7 @@ impl Owner {
             if let Some(actor) = object.actor {
                 out.push(Effect::ActorUnreachable(actor));
             }
-            out.push(Effect::Freed { slot, stored });
+            out.push(Effect::Freed { slot, bulk });
         }
         self.freeing = freeing;
     }
@@ -191,8 +195,8 @@ impl Owner {
 
     /// A value that nobody waits for any more.
     pub(crate) fn discard(&mut self, value: Option<&Value>, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
-        if let Some(&Value::Stored { offset, length }) = value {
-            out.push(Effect::Discarded { offset, length });
+        if let Some(&Value::Bulk(bulk)) = value {
+            out.push(Effect::Discarded(bulk));
         }
         contains.into_iter().for_each(|inner| self.release(inner, out));
     }
@@ -205,6 +209,7 @@ impl Owner {
             return self.discard(Some(&value).filter(|_| is_ours), contains, out);
         };
         let id = object.id;
+        object.touched = self.touches;
         object.value = Some(value.clone());
         object.contains = contains;
         let waiting = std::mem::take(&mut object.waiting);

@@ -153,9 +153,14 @@ fn store_parts(
         runtime::Error::StoreFull(why) => {
             errors::named(py, "ObjectStoreFullError", format!("cannot store {length} bytes: {why}"))
         }
+        runtime::Error::DiskFull(why) => errors::named(
+            py,
+            "OutOfDiskError",
+            format!("the object store is full, and cannot move {length} bytes to disk: {why}"),
+        ),
         other => errors::from_runtime(&other),
     })?;
-    let place = door::enter(py, || {
+    let bulk = door::enter(py, || {
         let room = block.as_mut_slice();
         room[..head.len()].copy_from_slice(&head);
         let mut at = head.len();
@@ -167,5 +172,5 @@ fn store_parts(
         }
         block.seal()
     });
-    Ok(Encoded { content: Content::Stored(place), refs })
+    Ok(Encoded { content: Content::Bulk(bulk), refs })
 }

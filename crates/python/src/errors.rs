@@ -27,6 +27,7 @@ pub(crate) fn from_runtime(error: &runtime::Error) -> PyErr {
         runtime::Error::Refused(why) => PyRuntimeError::new_err(why.clone()),
         runtime::Error::Closed => named(py, "RaySystemError", "Ray has not been started yet, or was shut down."),
         runtime::Error::StoreFull(why) => named(py, "ObjectStoreFullError", why),
+        runtime::Error::DiskFull(why) => named(py, "OutOfDiskError", why),
         runtime::Error::TimedOut(what) => named(py, "GetTimeoutError", what),
         runtime::Error::Interrupted => pyo3::exceptions::PyKeyboardInterrupt::new_err(()),
         runtime::Error::NameTaken => PyValueError::new_err("the name is taken"),
@@ -123,6 +124,14 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
         Failure::NodeDied => dict.set_item("kind", "node_died")?,
         Failure::StoreFull(why) => {
             dict.set_item("kind", "store_full")?;
+            dict.set_item("text", &**why)?;
+        }
+        Failure::DiskFull(why) => {
+            dict.set_item("kind", "disk_full")?;
+            dict.set_item("text", &**why)?;
+        }
+        Failure::Lost(why) => {
+            dict.set_item("kind", "lost")?;
             dict.set_item("text", &**why)?;
         }
     }

@@ -469,7 +469,7 @@ fn encode_return(
         .map_err(|error| errors::unserializable(value, error, "return value", &template.name))?;
     match encoded.content {
         Content::Inline(bytes) => Value::Inline(&bytes).write(body),
-        Content::Stored(place) => Value::Stored { offset: place.offset, length: place.length }.write(body),
+        Content::Bulk(bulk) => Value::Bulk(bulk).write(body),
     }
     // Refs in the value are held by handles in the value itself until the reply has registered the caller's shares.
     Ok(())

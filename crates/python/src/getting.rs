@@ -50,13 +50,31 @@ fn wait_for(
 }
 
 /// tour(task) 10: the value comes out of the owner's table and becomes a Python object.
-fn load<'py>(py: Python<'py>, runtime: &Arc<Runtime>, slot: u32, id: &model::ObjectId) -> PyResult<Bound<'py, PyAny>> {
+fn load<'py>(
+    py: Python<'py>,
+    runtime: &Arc<Runtime>,
+    slot: u32,
+    id: &model::ObjectId,
+    timeout: Option<f64>,
+) -> PyResult<Bound<'py, PyAny>> {
     let clock = Stage::clock();
-    let result = match runtime.content(slot) {
-        Some(Got::Inline(bytes)) => context_decode(py, &bytes, &decode::Shared(&bytes)),
-        Some(Got::Stored(view)) => context_decode(py, view.as_slice(), &decode::Stored(&view)),
-        Some(Got::Failed(failure)) => Err(errors::from_failure(py, &failure, id)),
-        None => Err(owner_unknown()),
+    let mut got = runtime.content(slot);
+    let result = loop {
+        break match got {
+            Some(Got::Inline(bytes)) => context_decode(py, &bytes, &decode::Shared(&bytes)),
+            Some(Got::Stored(view)) => context_decode(py, view.as_slice(), &decode::Stored(&view)),
+            Some(Got::Failed(failure)) => Err(errors::from_failure(py, &failure, id)),
+            Some(Got::Filed(filed)) => {
+                got = door::enter(py, || runtime.fetch(slot, filed));
+                continue;
+            }
+            None => {
+                // It does not lie any more where its owner said, and the owner was asked again.
+                get_wait(py, runtime, &[slot], timeout)?;
+                got = runtime.content(slot);
+                continue;
+            }
+        };
     };
     Stage::Get.add(clock);
     result
@@ -87,7 +105,7 @@ fn get<'py>(py: Python<'py>, object_refs: &Bound<'py, PyAny>, timeout: Option<f6
         if !runtime.is_ready(slot) {
             get_wait(py, &runtime, &[slot], timeout)?;
         }
-        return load(py, &runtime, slot, &object.id);
+        return load(py, &runtime, slot, &object.id, timeout);
     }
     let Ok(list) = refs.cast::<PyList>() else {
         return Err(PyValueError::new_err(format!(
@@ -112,10 +130,10 @@ fn get<'py>(py: Python<'py>, object_refs: &Bound<'py, PyAny>, timeout: Option<f6
     // An error anywhere comes first: the others may never be ready.
     if let Some(failed) = slots.iter().position(|slot| runtime.is_failed(*slot)) {
         let id = list.get_item(failed)?.cast::<ObjectRef>()?.get().id;
-        load(py, &runtime, slots[failed], &id)?;
+        load(py, &runtime, slots[failed], &id, timeout)?;
     }
     for (item, slot) in list.iter().zip(&slots) {
-        values.append(load(py, &runtime, *slot, &item.cast::<ObjectRef>()?.get().id)?)?;
+        values.append(load(py, &runtime, *slot, &item.cast::<ObjectRef>()?.get().id, timeout)?)?;
     }
     Ok(values.into_any())
 }

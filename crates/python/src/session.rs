@@ -93,12 +93,14 @@ pub(crate) struct Node {
 impl Node {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
-    #[pyo3(signature = (*, resources, gpu_names, store_bytes, cores, zygote, zygote_env, session_dir, listen, prestart, idle_ms_max, rings_max, link_idle_ms_max, grace_ms_max, keep_session))]
+    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, prestart, idle_ms_max, rings_max, link_idle_ms_max, grace_ms_max, keep_session))]
     fn new(
         py: Python<'_>,
         resources: &Bound<'_, PyDict>,
         gpu_names: Vec<String>,
         store_bytes: u64,
+        folders: Vec<PathBuf>,
+        folders_full_at: u32,
         cores: u32,
         zygote: Vec<OsString>,
         zygote_env: Vec<(OsString, OsString)>,
@@ -117,6 +119,8 @@ impl Node {
             total: function::resources(resources)?,
             gpu_names: gpu_names.into_iter().map(Into::into).collect(),
             store_bytes,
+            folders,
+            folders_full_at,
             cores,
             python: python_version(py).into(),
             zygote,

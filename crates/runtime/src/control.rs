@@ -17,7 +17,7 @@ use wire::peer::{Content, Peer};
 use crate::effects::failed;
 use crate::execute::{Assignment, Build};
 use crate::state::State;
-use crate::{Error, Runtime};
+use crate::{Error, Runtime, value};
 
 /// Bytes of log events kept for a driver that does not read them; older ones are dropped.
 const LOGS_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -200,7 +200,7 @@ impl Runtime {
         self.pump.kick();
     }
 
-    fn on_message(&self, message: FromNode) {
+    fn on_message(self: &Arc<Self>, message: FromNode) {
         match message {
             FromNode::Welcome(_) | FromNode::Refused(_) => {}
             FromNode::Granted { number, worker, .. } => self.with_state(|state| {
@@ -248,7 +248,7 @@ impl Runtime {
                 state.build = Some(Build { actor, spec, options, incarnation });
             }),
             FromNode::Extent { granted, wanted } => self.on_extent(granted, wanted),
-            FromNode::GiveBackRoom => self.give_back_room(0),
+            FromNode::GiveBackRoom { round, bytes } => self.make_room(round, bytes),
             FromNode::Relay { sender, message } => self.with_state(|state| self.on_peer(state, sender, message)),
             FromNode::Undeliverable { to, message } => {
                 self.with_state(|state| self.on_undeliverable(state, to, message))
@@ -300,16 +300,12 @@ impl Runtime {
             Peer::Have { object, content } => {
                 let (value, contains) = match content {
                     Content::Inline(bytes) => {
-                        let contains = self.take_contained(state, &bytes);
+                        let contains = self.take_contained(state, value::refs_of(&bytes));
                         (Value::Inline(Arc::from(bytes)), contains)
                     }
-                    Content::Stored { offset, length } => {
-                        let place = store::Place { offset, length };
-                        let contains = match self.store.pin(place) {
-                            Ok(view) => self.take_contained(state, view.as_slice()),
-                            Err(_) => SmallVec::new(),
-                        };
-                        (Value::Stored { offset, length }, contains)
+                    Content::Bulk(bulk) => {
+                        let contains = self.take_contained(state, self.refs_in(bulk));
+                        (Value::Bulk(bulk), contains)
                     }
                     Content::Failed(failure) => (failed(failure), SmallVec::new()),
                 };
@@ -326,7 +322,7 @@ impl Runtime {
                     state.owner.on_cancel(slot, force, recursive, &mut state.effects);
                 }
             }
-            Peer::FreePlace { offset, length } => self.free_given_place(state, store::Place { offset, length }),
+            Peer::FreePlace(place) => self.free_given_place(state, place),
             Peer::Interrupt { task, recursive } => self.on_interrupt(state, task, recursive),
         }
     }

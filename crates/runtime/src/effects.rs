@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::{Failure, ProcId, TaskKey};
+use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use net::{Readiness, Word};
 use owner::{Effect, Stage as TaskStage, Value};
 use wire::control::ToNode;
@@ -58,13 +58,13 @@ impl Runtime {
                 state.has_news = true;
                 self.tell_loops(slot);
             }
-            Effect::Freed { slot, stored } => {
+            Effect::Freed { slot, bulk } => {
                 self.cells.set(slot, Readiness::Pending);
-                if let Some((offset, length)) = stored {
-                    self.free_stored(state, store::Place { offset, length });
+                if let Some(bulk) = bulk {
+                    self.free_bulk(state, bulk);
                 }
             }
-            Effect::Discarded { offset, length } => self.free_stored(state, store::Place { offset, length }),
+            Effect::Discarded(bulk) => self.free_bulk(state, bulk),
             Effect::Want { owner, object } => self.relay(owner, Peer::Want { object }),
             Effect::Have { to, object, value } => self.answer_want(state, to, object, &value),
             Effect::Borrowed { owner, object, borrower, count } => {
@@ -99,14 +99,12 @@ impl Runtime {
     fn answer_want(&self, state: &mut State, to: ProcId, object: model::ObjectId, value: &Value) {
         let content = match value {
             Value::Inline(bytes) => {
-                self.register_shares(state, bytes, to, 1);
+                self.register_shares(state, &value::refs_of(bytes), to, 1);
                 Content::Inline(bytes.to_vec())
             }
-            Value::Stored { offset, length } => {
-                if let Ok(view) = self.store.pin(store::Place { offset: *offset, length: *length }) {
-                    self.register_shares(state, view.as_slice(), to, 1);
-                }
-                Content::Stored { offset: *offset, length: *length }
+            Value::Bulk(bulk) => {
+                self.register_shares(state, &self.refs_in(*bulk), to, 1);
+                Content::Bulk(*bulk)
             }
             Value::Failed(failure) => Content::Failed((**failure).clone()),
         };
@@ -114,12 +112,12 @@ impl Runtime {
     }
 
     /// A value goes to `to` for good: `to` gets `count` (one) shares of every reference in it.
-    pub(crate) fn register_shares(&self, state: &mut State, bytes: &[u8], to: ProcId, count: i32) {
+    pub(crate) fn register_shares(&self, state: &mut State, refs: &[(ObjectId, ProcId)], to: ProcId, count: i32) {
         // A question may outlive who asked it. Nobody would ever give back what is counted for the dead.
         if state.dead.contains_key(&to) {
             return;
         }
-        for (object, owner) in value::refs_of(bytes) {
+        for &(object, owner) in refs {
             if owner == self.me {
                 state.owner.on_shares(&object, to, count, &mut state.effects);
             } else {
@@ -128,16 +126,31 @@ impl Runtime {
         }
     }
 
-    /// Frees a value's bytes: our own block, or one in the extents of the process that made it.
-    pub(crate) fn free_stored(&self, state: &mut State, place: store::Place) {
+    /// Frees a large value's bytes.
+    pub(crate) fn free_bulk(&self, state: &mut State, bulk: Bulk) {
+        match bulk {
+            Bulk::Stored(place) => self.free_stored(state, place),
+            Bulk::Filed(filed) => {
+                if state.let_go_of_file(filed.file) {
+                    self.files.remove(filed.file);
+                }
+            }
+        }
+    }
+
+    /// Our own block, or one in the extents of the process that made it.
+    fn free_stored(&self, state: &mut State, place: store::Place) {
         match state.stored_elsewhere.remove(&place.offset) {
             Some((holder, pin)) => {
                 drop(pin);
                 if !state.dead.contains_key(&holder) {
-                    self.relay(holder, Peer::FreePlace { offset: place.offset, length: place.length });
+                    self.relay(holder, Peer::FreePlace(place));
                 }
             }
-            None => free(&self.store, place),
+            None => {
+                free(&self.store, place);
+                self.came_free();
+            }
         }
     }
 
@@ -289,9 +302,7 @@ fn write_call(
     for dep in &task.spec.deps {
         match owner.object(*dep).and_then(|object| object.value.as_ref()) {
             Some(Value::Inline(bytes)) => frame::Value::Inline(bytes).write(scratch),
-            Some(Value::Stored { offset, length }) => {
-                frame::Value::Stored { offset: *offset, length: *length }.write(scratch);
-            }
+            Some(Value::Bulk(bulk)) => frame::Value::Bulk(*bulk).write(scratch),
             Some(Value::Failed(failure)) => frame::Value::write_failure(failure, scratch),
             None => frame::Value::write_failure(&Failure::Freed, scratch),
         }

@@ -12,6 +12,9 @@ pub enum Error {
     /// The store has no room.
     #[error("{0}")]
     StoreFull(String),
+    /// The store has no room, and no folder takes the value either.
+    #[error("{0}")]
+    DiskFull(String),
     /// No answer within the time allowed.
     #[error("timed out: {0}")]
     TimedOut(&'static str),

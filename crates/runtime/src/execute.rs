@@ -111,9 +111,7 @@ impl IncomingCall {
         while !reader.rest().is_empty() {
             args.push(match frame::Value::read(&mut reader)? {
                 frame::Value::Inline(bytes) => CallArg::Inline(bytes),
-                frame::Value::Stored { offset, length } => {
-                    CallArg::Stored(runtime.store.pin(Place { offset, length }).map_err(|_| Malformed("place"))?)
-                }
+                frame::Value::Bulk(bulk) => CallArg::Stored(runtime.look(bulk).map_err(|_| Malformed("place"))?),
                 frame::Value::Raised { .. } | frame::Value::Failed(_) => return Err(Malformed("argument")),
             });
         }
@@ -263,19 +261,15 @@ impl Runtime {
     pub(crate) fn free_given_place(&self, state: &mut State, place: Place) {
         if state.given.remove(&place.offset).is_some() {
             crate::effects::free(&self.store, place);
+            self.came_free();
         }
     }
 
     /// The process that values were given to is dead.
     pub(crate) fn free_given(&self, state: &mut State, peer: ProcId) {
-        let gone: Vec<(u64, u64)> = state
-            .given
-            .iter()
-            .filter(|(_, (to, _))| *to == peer)
-            .map(|(offset, (_, length))| (*offset, *length))
-            .collect();
-        for (offset, length) in gone {
-            self.free_given_place(state, Place { offset, length });
+        let gone: Vec<Place> = state.given.values().filter(|(to, _)| *to == peer).map(|(_, place)| *place).collect();
+        for place in gone {
+            self.free_given_place(state, place);
         }
     }
 

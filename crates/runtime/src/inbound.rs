@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use model::{Failure, ObjectId, ProcId, TaskKey};
+use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use net::Word;
 use owner::{Slot, Value};
 use smallvec::SmallVec;
-use store::Place;
 use wire::frame::{self, CALL, DEFINE, FAR, GIVEN_BACK, Header, REPLY};
 use wire::{Malformed, Reader};
 
@@ -78,7 +77,7 @@ impl Runtime {
     #[cold]
     fn fetch_far(&self, state: &mut State, at: usize, body: &mut Vec<u8>) -> Result<(), Malformed> {
         let mut reader = Reader::new(body);
-        let place = Place { offset: reader.u64()?, length: reader.u64()? };
+        let place = frame::read_place(&mut reader)?;
         let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
         body.clear();
         body.extend_from_slice(view.as_slice());
@@ -192,22 +191,26 @@ impl Runtime {
     ) -> Result<(Value, SmallVec<[Slot; 0]>), Malformed> {
         Ok(match frame::Value::read(reader)? {
             frame::Value::Inline(bytes) => {
-                let contains = self.take_contained(state, bytes);
+                let contains = self.take_contained(state, value::refs_of(bytes));
                 (Value::Inline(Arc::from(bytes)), contains)
             }
-            frame::Value::Stored { offset, length } => {
-                let place = Place { offset, length };
+            frame::Value::Bulk(bulk @ Bulk::Filed(_)) => {
+                state.hold_file(bulk);
+                let contains = self.take_contained(state, self.refs_in(bulk));
+                (Value::Bulk(bulk), contains)
+            }
+            frame::Value::Bulk(bulk @ Bulk::Stored(place)) => {
                 // The pin keeps the bytes even if the process that wrote them dies.
                 match self.store.pin_to_keep(place) {
                     Ok(view) => {
-                        let contains = self.take_contained(state, view.as_slice());
-                        state.stored_elsewhere.insert(offset, (from, view));
-                        (Value::Stored { offset, length }, contains)
+                        let contains = self.take_contained(state, value::refs_of(view.as_slice()));
+                        state.stored_elsewhere.insert(place.offset, (from, view));
+                        (Value::Bulk(bulk), contains)
                     }
                     Err(error @ store::Error::PinsFull { .. }) => {
                         let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
-                        let contains = self.take_contained(state, view.as_slice());
-                        self.relay(from, wire::peer::Peer::FreePlace { offset, length });
+                        let contains = self.take_contained(state, value::refs_of(view.as_slice()));
+                        self.relay(from, wire::peer::Peer::FreePlace(place));
                         (failed(Failure::StoreFull(error.to_string().into())), contains)
                     }
                     Err(_) => return Err(Malformed("place")),
@@ -220,9 +223,8 @@ impl Runtime {
     }
 
     /// References inside a value that is ours from now on; whoever sent it has registered a share of each for us.
-    pub(crate) fn take_contained(&self, state: &mut State, bytes: &[u8]) -> SmallVec<[Slot; 0]> {
-        value::refs_of(bytes)
-            .into_iter()
+    pub(crate) fn take_contained(&self, state: &mut State, refs: Vec<(ObjectId, ProcId)>) -> SmallVec<[Slot; 0]> {
+        refs.into_iter()
             .map(|(id, owner)| {
                 if owner == self.me {
                     let slot = state.owner.on_contained(id, None, 0);

@@ -21,6 +21,7 @@ mod objects;
 mod pump;
 mod reply;
 mod room;
+mod spill;
 mod stages;
 mod start;
 mod state;
@@ -45,6 +46,7 @@ pub use execute::{Assignment, Build, CallArg, CallHandle, IncomingCall, Work};
 pub use objects::{Content, Got};
 pub use owner::{Slot as ObjectSlot, Target};
 pub use reply::Unsent;
+pub use spill::Block;
 pub use stages::{STAGES, Stage};
 pub use start::{Connected, connect};
 pub use submit::Submission;
@@ -75,6 +77,10 @@ pub struct Runtime {
     pub(crate) segment: Arc<Segment>,
     pub(crate) bell: Bell,
     pub(crate) store: store::Client,
+    pub(crate) files: store::Files,
+    pub(crate) spill: spill::Spill,
+    /// Until when room that comes free is given back at once.
+    pub(crate) short_until_ns: AtomicU64,
     pub(crate) state: Mutex<State>,
     pub(crate) cells: Cells,
     /// Handles that Python dropped; taken up by the next thread that enters.

@@ -153,8 +153,10 @@ impl Link {
         }
         let place = block.seal();
         header.flags |= FAR;
-        header.length = 16;
-        match self.rings.writer.push(header, &[&place.offset.to_le_bytes(), &place.length.to_le_bytes()]) {
+        let mut body = Vec::with_capacity(24);
+        wire::frame::write_place(place, &mut body);
+        header.length = body.len() as u32;
+        match self.rings.writer.push(header, &[&body]) {
             Ok(()) => {
                 self.far.push_back(place);
                 self.unrung = true;

@@ -1,15 +1,16 @@
 //! `put`, `get`, `wait`: values in and out.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
-use model::{Failure, ObjectId, ProcId};
+use model::{Bulk, Failure, Filed, ObjectId, ProcId};
 use owner::{Slot, Value};
 use rustc_hash::FxHashSet;
-use store::{Place, View};
+use store::View;
 
 use crate::Runtime;
+use crate::state::State;
 
 /// What `get` finds.
 pub enum Got {
@@ -17,6 +18,8 @@ pub enum Got {
     Inline(Arc<[u8]>),
     /// Encoded bytes in the arena, pinned while the view lives.
     Stored(View),
+    /// Encoded bytes in a file, to be read by `fetch`.
+    Filed(Filed),
     /// Why there is no value.
     Failed(Arc<Failure>),
 }
@@ -25,8 +28,8 @@ pub enum Got {
 pub enum Content {
     /// Small.
     Inline(Vec<u8>),
-    /// In the arena.
-    Stored(Place),
+    /// Large: where it was written.
+    Bulk(Bulk),
 }
 
 /// One event loop that wants to be told when objects are ready.
@@ -43,9 +46,12 @@ impl Runtime {
     pub fn put(&self, id: ObjectId, content: Content, contains: &[Slot]) -> Slot {
         let value = match content {
             Content::Inline(bytes) => Value::Inline(Arc::from(bytes)),
-            Content::Stored(place) => Value::Stored { offset: place.offset, length: place.length },
+            Content::Bulk(bulk) => Value::Bulk(bulk),
         };
         let mut state = self.state.lock().expect("never poisoned");
+        if let Value::Bulk(bulk) = value {
+            state.hold_file(bulk);
+        }
         let slot = state.owner.on_put(id, value, contains);
         self.cells.set(slot, net::Readiness::Value);
         self.take_dropped(&mut state);
@@ -94,22 +100,67 @@ impl Runtime {
         self.apply(&mut state);
     }
 
-    /// The object's value; `None` if it is not there yet.
+    /// The object's value; `None` if it is not there yet, or not any more where its owner said: then its owner is asked again.
     #[must_use]
     #[inline]
     pub fn content(&self, slot: Slot) -> Option<Got> {
-        let state = self.state.lock().expect("never poisoned");
+        let mut state = self.state.lock().expect("never poisoned");
         let object = state.owner.object(slot)?;
         match object.value.as_ref()? {
             Value::Inline(bytes) => Some(Got::Inline(bytes.clone())),
-            Value::Stored { offset, length } => {
-                let place = Place { offset: *offset, length: *length };
-                Some(match self.store.pin(place) {
-                    Ok(view) => Got::Stored(view),
-                    Err(error) => Got::Failed(Arc::new(Failure::StoreFull(error.to_string().into()))),
-                })
+            Value::Bulk(Bulk::Filed(filed)) => Some(Got::Filed(*filed)),
+            Value::Bulk(Bulk::Stored(place)) => {
+                let place = *place;
+                state.owner.on_touched(slot);
+                let looked = self.store.pin(place);
+                self.looked(state, slot, Bulk::Stored(place), looked)
             }
             Value::Failed(failure) => Some(Got::Failed(failure.clone())),
+        }
+    }
+
+    /// Reads a value that lies in a file; otherwise as `content`. Takes as long as the disk does, so it must not be called with the
+    /// interpreter's lock held.
+    #[must_use]
+    pub fn fetch(&self, slot: Slot, filed: Filed) -> Option<Got> {
+        let looked = self.files.map(&filed);
+        self.looked(self.state.lock().expect("never poisoned"), slot, Bulk::Filed(filed), looked)
+    }
+
+    fn looked<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        slot: Slot,
+        bulk: Bulk,
+        looked: Result<View, store::Error>,
+    ) -> Option<Got> {
+        let why = match looked {
+            Ok(view) => return Some(Got::Stored(view)),
+            Err(why) => why,
+        };
+        if state.owner.on_stale(slot, bulk) {
+            self.cells.set(slot, net::Readiness::Pending);
+            let State { owner, effects, .. } = &mut *state;
+            owner.on_needed(slot, effects);
+            self.apply(&mut state);
+            return None;
+        }
+        let value = state.owner.object(slot).and_then(|object| object.value.clone());
+        if value != Some(Value::Bulk(bulk)) {
+            // It has moved while we looked.
+            drop(state);
+            return self.content(slot);
+        }
+        let why = why.to_string().into();
+        let failure = if matches!(bulk, Bulk::Filed(_)) { Failure::Lost(why) } else { Failure::StoreFull(why) };
+        Some(Got::Failed(Arc::new(failure)))
+    }
+
+    /// Looks at a large value, wherever it lies.
+    pub(crate) fn look(&self, bulk: Bulk) -> Result<View, store::Error> {
+        match bulk {
+            Bulk::Stored(place) => self.store.pin(place),
+            Bulk::Filed(filed) => self.files.map(&filed),
         }
     }
 

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use model::{Failure, ProcId};
+use model::{Bulk, Failure, ProcId};
 use owner::{Kept, Slot};
-use store::Place;
 use wire::Reader;
 use wire::frame::{self, Header, REPLY};
 
@@ -65,7 +64,7 @@ impl Runtime {
                     std::thread::sleep(Duration::from_micros(50));
                     false
                 }
-                WriteError::NeedExtent(length) => match self.reserve(length) {
+                WriteError::NeedExtent(length) => match self.reserve_arena(length) {
                     Ok(room) => {
                         drop(room);
                         false
@@ -133,17 +132,15 @@ impl Runtime {
         for value in values_of(body) {
             match value {
                 frame::Value::Inline(bytes) if bytes.first().is_some_and(|flags| flags & value::HAS_REFS != 0) => {
-                    self.register_shares(state, bytes, caller, count);
+                    self.register_shares(state, &value::refs_of(bytes), caller, count);
                 }
-                frame::Value::Stored { offset, length } => {
-                    let place = Place { offset, length };
-                    if let Ok(view) = self.store.pin(place) {
-                        self.register_shares(state, view.as_slice(), caller, count);
-                    }
-                    if count > 0 {
-                        state.given.insert(offset, (caller, length));
-                    } else {
-                        self.free_given_place(state, place);
+                frame::Value::Bulk(bulk) => {
+                    self.register_shares(state, &self.refs_in(bulk), caller, count);
+                    match bulk {
+                        Bulk::Stored(place) if count > 0 => drop(state.given.insert(place.offset, (caller, place))),
+                        Bulk::Stored(place) => self.free_given_place(state, place),
+                        Bulk::Filed(filed) if count < 0 => self.files.remove(filed.file),
+                        Bulk::Filed(_) => {}
                     }
                 }
                 _ => {}
@@ -154,8 +151,10 @@ impl Runtime {
     /// Frees the room that the values in an unsent reply take.
     pub fn discard(&self, body: &[u8]) {
         for value in values_of(body) {
-            if let frame::Value::Stored { offset, length } = value {
-                crate::effects::free(&self.store, Place { offset, length });
+            match value {
+                frame::Value::Bulk(Bulk::Stored(place)) => crate::effects::free(&self.store, place),
+                frame::Value::Bulk(Bulk::Filed(filed)) => self.files.remove(filed.file),
+                _ => {}
             }
         }
     }

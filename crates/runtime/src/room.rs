@@ -1,5 +1,6 @@
 //! Room in the arena: for values that are made here, and for calls and replies too large for a ring.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use model::Failure;
@@ -7,15 +8,19 @@ use rustc_hash::FxHashMap;
 use store::Reservation;
 use wire::control::ToNode;
 
+use crate::spill::Block;
 use crate::state::State;
 use crate::waits::NOTED_AFTER_MS;
 use crate::{Error, Runtime};
 
 /// How long `put` waits for room before it gives up.
-const ROOM_WAIT: Duration = Duration::from_secs(10);
+const ROOM_WAIT: Duration = Duration::from_secs(60);
 
 /// Room that a process keeps for itself, free or not, when it asks for more.
 const KEEP_BYTES: u64 = 64 << 20;
+
+/// How long after the node was short of room everything that comes free is given back at once.
+const SHORT_NS: u64 = 1_000_000_000;
 
 /// Refusals that are remembered, so that whoever waits finds its own.
 const REFUSALS_MAX: usize = 256;
@@ -57,12 +62,8 @@ impl Answers {
 }
 
 impl Runtime {
-    /// Room for a large value. Asks the node for more of the arena where needed, so it must not be called with the
-    /// interpreter's lock held.
-    ///
-    /// # Errors
-    /// If the store has no room.
-    pub fn reserve(&self, length: u64) -> Result<Reservation, Error> {
+    /// Room in the arena. Asks the node for more of it where needed.
+    pub(crate) fn reserve_arena(&self, length: u64) -> Result<Reservation, Error> {
         let mut noted = None;
         let reserved = self.reserve_noted(length, &mut noted);
         if let Some(number) = noted {
@@ -92,6 +93,10 @@ impl Runtime {
                 if self.is_closed() {
                     return Err(Error::Closed);
                 }
+                if self.store.has_room(length) {
+                    // Something of ours came free.
+                    break Ok(());
+                }
                 if net::clock::now_ns() > deadline {
                     return Err(Error::TimedOut("no room in the object store came free"));
                 }
@@ -113,6 +118,21 @@ impl Runtime {
         self.enter();
         for store::Extent { offset, length } in self.store.idle_extents(keep_bytes) {
             self.send(&ToNode::ReturnExtent { offset, length });
+        }
+    }
+
+    /// Others wait for room: for a while, what comes free here is given back at once.
+    pub(crate) fn be_short(&self) {
+        self.short_until_ns.store(net::clock::now_ns() + SHORT_NS, Ordering::Relaxed);
+    }
+
+    /// A block of ours came free.
+    pub(crate) fn came_free(&self) {
+        self.room_answered.notify_all();
+        if self.short_until_ns.load(Ordering::Relaxed) > net::clock::now_ns() {
+            for store::Extent { offset, length } in self.store.idle_extents(0) {
+                self.send(&ToNode::ReturnExtent { offset, length });
+            }
         }
     }
 
@@ -150,8 +170,8 @@ impl Runtime {
 
     /// Room for a large value, if there is some without asking anyone.
     #[must_use]
-    pub fn try_reserve(&self, length: u64) -> Option<Reservation> {
+    pub fn try_reserve(&self, length: u64) -> Option<Block> {
         self.enter();
-        self.store.reserve(length).ok()
+        self.store.reserve(length).ok().map(Block::Arena)
     }
 }

@@ -57,6 +57,10 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
     let segment = Arc::new(Segment::attach(segment).map_err(os("mapping the node's segment"))?);
     let me = welcome.process;
     let store = store::Client::attach(data, table, me.slot).map_err(|error| Error::Refused(error.to_string()))?;
+    let folders = store::Folders {
+        paths: welcome.folders.iter().map(|path| std::path::PathBuf::from(&**path)).collect(),
+        full_at: f64::from(welcome.folders_full_at) / 1_000.0,
+    };
     let runtime = Arc::new(Runtime {
         me,
         worker_id: welcome.worker,
@@ -71,6 +75,9 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         spinner: Mutex::new(Spinner::new(&segment, me.slot)),
         segment,
         store,
+        files: store::Files::new(folders, me),
+        spill: crate::spill::Spill::default(),
+        short_until_ns: AtomicU64::new(0),
         state: Mutex::new(State::new()),
         cells: Cells::new(),
         dropped: SegQueue::new(),
@@ -105,7 +112,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
 }
 
 /// A native thread: it blocks all signals, so that they go to the user's threads.
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>, Error> {
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>, Error> {
     net::without_signals(|| std::thread::Builder::new().name(name.into()).stack_size(512 * 1024).spawn(run))
         .map_err(|error| Error::Refused(format!("cannot start a thread: {error}")))
 }

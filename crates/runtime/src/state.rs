@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use model::{ProcId, TaskKey};
+use model::{Bulk, FileId, ProcId, TaskKey};
 use net::segment::RINGS_PER_PROC;
 use owner::{Effect, Owner};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -53,8 +53,10 @@ pub(crate) struct State {
     pub(crate) has_served_all: bool,
     /// Values that lie in another process's extents: that process, and the pin that keeps them.
     pub(crate) stored_elsewhere: FxHashMap<u64, (ProcId, store::View)>,
-    /// Values in our extents that belong to others: whose, and how long they are.
-    pub(crate) given: FxHashMap<u64, (ProcId, u64)>,
+    /// Values in our extents that belong to others, by offset: whose, and where.
+    pub(crate) given: FxHashMap<u64, (ProcId, store::Place)>,
+    /// Files with values of ours, and how many of those each has.
+    files: FxHashMap<FileId, u32>,
     /// Tasks that others asked us to interrupt.
     pub(crate) interrupted: FxHashSet<model::TaskId>,
     /// Whose call was taken last.
@@ -102,6 +104,7 @@ impl State {
             has_served_all: false,
             stored_elsewhere: FxHashMap::default(),
             given: FxHashMap::default(),
+            files: FxHashMap::default(),
             interrupted: FxHashSet::default(),
             last_caller: None,
             running: FxHashSet::default(),
@@ -116,6 +119,27 @@ impl State {
             calls_told: FxHashMap::default(),
             watched: FxHashSet::default(),
             detached_args: FxHashMap::default(),
+        }
+    }
+
+    /// A value of ours lies there.
+    pub(crate) fn hold_file(&mut self, bulk: Bulk) {
+        if let Bulk::Filed(filed) = bulk {
+            *self.files.entry(filed.file).or_default() += 1;
+        }
+    }
+
+    /// One value fewer in the file. True if it was the last one.
+    pub(crate) fn let_go_of_file(&mut self, file: FileId) -> bool {
+        match self.files.get_mut(&file) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                false
+            }
+            _ => {
+                self.files.remove(&file);
+                true
+            }
         }
     }
 

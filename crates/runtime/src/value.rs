@@ -11,6 +11,21 @@ pub const HAS_REFS: u8 = 0x80;
 /// Bytes of one reference.
 pub const REF_BYTES: usize = 36;
 
+/// Bytes that say how many references there are.
+pub const HEAD_BYTES: usize = 5;
+
+/// How long the part of a value is that lists its references, as its first bytes say; zero if it has none.
+#[must_use]
+pub fn refs_bytes(head: &[u8]) -> usize {
+    match head {
+        [flags, count @ ..] if flags & HAS_REFS != 0 => {
+            let count: Result<[u8; 4], _> = count.get(..4).unwrap_or_default().try_into();
+            count.map_or(0, |count| HEAD_BYTES + REF_BYTES * u32::from_le_bytes(count) as usize)
+        }
+        _ => 0,
+    }
+}
+
 /// The references that an encoded value contains. Nothing if the bytes are no value.
 #[must_use]
 pub fn refs_of(value: &[u8]) -> Vec<(ObjectId, ProcId)> {

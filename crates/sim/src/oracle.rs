@@ -154,7 +154,7 @@ impl Oracle {
             Some(Value::Inline(bytes)) => {
                 (Outcome::Value, bytes[..8] == history.expected.to_le_bytes() && history.has_sent_value)
             }
-            Some(Value::Stored { .. }) => (Outcome::Value, false),
+            Some(Value::Bulk(_)) => (Outcome::Value, false),
             Some(Value::Failed(failure)) => {
                 let is_explained = match &**failure {
                     Failure::Raised(_) => history.raised.contains(failure),
@@ -166,7 +166,12 @@ impl Oracle {
                     Failure::ActorUnavailable { actor, .. } => {
                         history.actor == Some(*actor) && (is_spent || history.retries_max == 0)
                     }
-                    Failure::OwnerDied | Failure::Freed | Failure::NodeDied | Failure::StoreFull(_) => false,
+                    Failure::OwnerDied
+                    | Failure::Freed
+                    | Failure::NodeDied
+                    | Failure::StoreFull(_)
+                    | Failure::DiskFull(_)
+                    | Failure::Lost(_) => false,
                 };
                 (Outcome::Failure, is_explained)
             }

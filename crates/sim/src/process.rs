@@ -251,8 +251,8 @@ impl Process {
                     env.oracle.resolved((self.pid, *key), value);
                 }
             }
-            Effect::Discarded { .. } => unreachable!("every value is small here"),
-            Effect::Freed { slot, stored: _ } => drop(self.maker.remove(&slot)),
+            Effect::Discarded(_) => unreachable!("every value is small here"),
+            Effect::Freed { slot, bulk: _ } => drop(self.maker.remove(&slot)),
             Effect::Interrupt { task, worker, .. } => {
                 if self.owner.is_under(task, worker) {
                     let message = FromNode::Interrupt { caller: self.pid.1, key: task };
@@ -273,7 +273,7 @@ impl Process {
         let Some(task) = self.owner.task(key) else { return };
         let value = |dep: &Slot| match self.owner.object(*dep).and_then(|object| object.value.as_ref()) {
             Some(Value::Inline(bytes)) => Number::from_bytes(bytes),
-            Some(Value::Stored { .. } | Value::Failed(_)) | None => Number { number: u64::MAX, refs: Vec::new() },
+            Some(Value::Bulk(_) | Value::Failed(_)) | None => Number { number: u64::MAX, refs: Vec::new() },
         };
         let values: Vec<Number> = task.spec.deps.iter().map(value).collect();
         let args = values.iter().map(|value| value.number).collect();

@@ -126,7 +126,7 @@ impl Process {
         let answer = match value {
             Value::Inline(bytes) => Ok(Number::from_bytes(bytes)),
             Value::Failed(failure) => Err((**failure).clone()),
-            Value::Stored { .. } => unreachable!("every value is small here"),
+            Value::Bulk(_) => unreachable!("every value is small here"),
         };
         if let Ok(number) = &answer {
             self.register_shares(env, &number.refs, to);

@@ -139,6 +139,11 @@ impl Blocks {
         Some((BlockId(id), offset))
     }
 
+    /// Whether `reserve` would find room.
+    pub(crate) fn has_room(&self, shape: Shape) -> bool {
+        self.find_free(shape).is_some() || self.find_idle(shape).is_some()
+    }
+
     /// The block of a sealed place, and the bytes that it covers.
     pub(crate) fn find(&self, place: Place) -> Result<(BlockId, u64, u64), Error> {
         let &id = self.in_use.get(&place.offset).ok_or(Error::BadPlace(place))?;
@@ -229,6 +234,10 @@ impl Blocks {
     /// Takes the tightest idle extent that is not too good for this object; among equals the most recently freed, and
     /// one that has been used before.
     fn take_idle(&mut self, shape: Shape) -> Option<u32> {
+        self.find_idle(shape).map(|position| self.idle.remove(position))
+    }
+
+    fn find_idle(&self, shape: Shape) -> Option<usize> {
         let size_max = shape.size.saturating_mul(IDLE_TIMES_MAX).max(EXTENT_BYTES_MAX);
         let usable = self.idle.iter().enumerate().rev().filter(|&(_, &id)| {
             let node = &self.nodes[id as usize];
@@ -238,7 +247,7 @@ impl Blocks {
             let node = &self.nodes[id as usize];
             (node.size, node.state == State::Idle { fresh: true })
         })?;
-        Some(self.idle.remove(position))
+        Some(position)
     }
 
     /// Cuts a block that has left its list to `shape`, and lists what is left before and behind.

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::blocks::{BlockId, Blocks, Shape};
@@ -117,7 +118,16 @@ impl Client {
         drop(heap);
         let (block, offset) = found.ok_or(NeedExtent { length: shape.size })?;
         inner.map_chunks(offset, offset + shape.size);
-        Ok(Reservation { inner: inner.clone(), block: Some(block), place: Place { offset, length } })
+        Ok(Reservation { inner: inner.clone(), block: Some(block), place: Place { offset, length, serial: 0 } })
+    }
+
+    /// Whether [`reserve`](Self::reserve) would find room for so much now.
+    pub fn has_room(&self, length: u64) -> bool {
+        let inner = &self.inner;
+        let Some(shape) = Shape::of(length).filter(|_| inner.check_home().is_ok()) else { return false };
+        let mut heap = inner.heap();
+        heap.recheck_kept(&inner.table);
+        heap.blocks.has_room(shape)
     }
 
     /// Frees an object that this process has sealed. If anybody looks at it, its bytes are set aside until nobody does.
@@ -128,6 +138,10 @@ impl Client {
         let mut heap = inner.heap();
         heap.recheck_kept_if_due(&inner.table);
         let (block, start, end) = heap.blocks.find(place)?;
+        if place.serial != 0 {
+            // STORE-9: whoever pins from here on is told that it has moved.
+            inner.table.serial(place.offset).store(0, Ordering::SeqCst);
+        }
         if inner.table.is_pinned(start, end) {
             heap.blocks.keep(block);
             heap.kept.push(block);
@@ -137,16 +151,23 @@ impl Client {
         Ok(())
     }
 
-    /// Looks at an object of any process, and keeps its bytes where they are. The caller must hold something that keeps
-    /// the object alive until this returns.
+    /// Looks at an object of any process, and keeps its bytes where they are. An object without a serial must be kept alive
+    /// by something else until this returns.
+    ///
+    /// # Errors
+    /// `Moved` if the object does not lie there any more.
     pub fn pin(&self, place: Place) -> Result<View, Error> {
         let inner = &self.inner;
         inner.check_home()?;
-        if !place.is_inside(self.capacity()) {
+        if !crate::is_inside(place, self.capacity()) {
             return Err(Error::BadPlace(place));
         }
         let key = inner.pins().pin(&inner.table, inner.slot, place)?;
-        Ok(View::new(Pin { inner: inner.clone(), key, place }))
+        let view = View::new(Pin { inner: inner.clone(), key, place });
+        if place.serial != 0 && inner.table.serial(place.offset).load(Ordering::SeqCst) != place.serial {
+            return Err(Error::Moved);
+        }
+        Ok(view)
     }
 
     /// As `pin`, for long: some pins are left for those who look for a moment.
@@ -155,6 +176,13 @@ impl Client {
             return Err(Error::PinsFull { max: crate::PINS_KEPT_MAX });
         }
         self.pin(place)
+    }
+
+    /// Whether anybody but the caller, who has `own` views of it, looks at the object.
+    pub fn is_looked_at(&self, place: Place, own: u32) -> bool {
+        let inner = &self.inner;
+        let here = inner.pins().views(place);
+        here > own || inner.table.is_pinned_elsewhere(inner.slot, place.offset)
     }
 
     /// Gives up extents in which nothing is left, the longest unused first, except for up to `keep_bytes` of them.
@@ -320,6 +348,11 @@ impl Reservation {
     /// Ends the writing. The place can be sent to others; the message that carries it orders the bytes before it.
     pub fn seal(mut self) -> Place {
         self.block = None;
+        if self.place.length > CHUNK_BYTES {
+            let table = &self.inner.table;
+            self.place.serial = table.new_serial();
+            table.serial(self.place.offset).store(self.place.serial, Ordering::SeqCst);
+        }
         self.place
     }
 }

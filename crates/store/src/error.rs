@@ -48,6 +48,25 @@ pub enum Error {
         /// The limit.
         max: u32,
     },
+    /// The object does not lie there any more: its owner has moved or freed it, and says where it is.
+    #[error("the object has moved")]
+    Moved,
+    /// No folder takes a value that the arena has no room for. Retry after some have been freed.
+    #[error("no room for {need} bytes in files: {why}")]
+    DiskFull {
+        /// Bytes.
+        need: u64,
+        /// What the last folder said.
+        why: String,
+    },
+    /// A value is not in its file any more. Do not retry.
+    #[error("lost with file {file}: {why}")]
+    Lost {
+        /// Which.
+        file: model::FileId,
+        /// What was found.
+        why: String,
+    },
     /// The descriptors do not name an arena of this version. Do not retry.
     #[error("not an arena: {0}")]
     BadArena(&'static str),
@@ -67,7 +86,7 @@ pub enum Error {
 impl Error {
     /// True if the same request can succeed later.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Full { .. } | Self::SlotTaken(_) | Self::PinsFull { .. })
+        matches!(self, Self::Full { .. } | Self::DiskFull { .. } | Self::SlotTaken(_) | Self::PinsFull { .. })
     }
 
     /// For `map_err`: names the call that failed.

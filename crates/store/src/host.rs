@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use crate::mapping;
 use crate::ranges::Ranges;
@@ -219,6 +220,8 @@ impl Host {
         if within.is_empty() {
             return;
         }
+        // STORE-9: nobody finds an object there from here on, except who had pinned it.
+        self.take_serials(&within);
         let mut needed = self.table.pin_ranges();
         needed.extend(self.adopted.iter().map(|(&offset, &length)| (offset, offset + length)));
         let mut needed: Vec<(u64, u64)> = needed.into_iter().map(|(start, end)| chunks_around(start, end)).collect();
@@ -235,6 +238,24 @@ impl Host {
                 }
             }
             self.unorphan(from, last);
+        }
+    }
+
+    /// Takes the serials of objects away that nobody pins and the node has not adopted.
+    fn take_serials(&self, ranges: &[(u64, u64)]) {
+        let mut pinned = Vec::new();
+        self.table.pin_starts(&mut pinned);
+        for &(start, end) in ranges {
+            let chunks = (start / CHUNK_BYTES) as usize..(end / CHUNK_BYTES) as usize;
+            for (at, serial) in self.table.serials()[chunks.clone()].iter().enumerate() {
+                let chunk = (chunks.start + at) as u64 * CHUNK_BYTES;
+                let next = pinned.partition_point(|place| *place < chunk);
+                let is_pinned = pinned.get(next).is_some_and(|place| *place < chunk + CHUNK_BYTES);
+                let is_adopted = self.adopted.range(chunk..chunk + CHUNK_BYTES).next().is_some();
+                if serial.load(Ordering::Relaxed) != 0 && !is_pinned && !is_adopted {
+                    serial.store(0, Ordering::SeqCst);
+                }
+            }
         }
     }
 

@@ -14,6 +14,7 @@
 //! | `client.rs`, `blocks.rs` | where in its extents a process puts an object |
 //! | `pins.rs`, `view.rs` | which bytes a process is looking at |
 //! | `table.rs` | the layout of the memory that all processes write: pins and warm chunks |
+//! | `files.rs` | values in files, when the arena is full |
 //! | `mapping.rs`, `copy.rs` | protection, first touch, the copy itself |
 //!
 //! Every test is named by the invariant that it defends:
@@ -25,17 +26,19 @@
 //! - **STORE-5** a process can write to its own extents only; a stray write faults in the process that strayed.
 //! - **STORE-6** a place or extent that is not what it claims to be is refused, and nothing changes.
 //! - **STORE-7** a forked child changes neither the blocks nor the pins of its parent.
+//! - **STORE-9** whoever pins a place finds the object that was sealed there under that serial, or learns that it has moved.
 //! - **STORE-8** freed memory is used again before memory that nobody has touched.
 //!
-//! What the crate asks of its callers: *a place is pinned only while something else keeps it alive* (a reference, a
-//! message that is being answered). A pin is visible to every later [`Client::free`] before [`Client::pin`] returns, so
-//! an owner that first marks an object as going and then frees it, and a reader that first pins and then looks for the
-//! mark, cannot miss each other.
+//! A pin is visible to every later [`Client::free`] before [`Client::pin`] returns. A free first takes the object's serial
+//! away and then looks for pins; a reader first pins and then looks for the serial: they cannot miss each other. So the owner of an
+//! object may move it elsewhere while others know its place. Objects of a chunk or less have no serial: those must be
+//! kept alive by something else until they are pinned.
 
 mod blocks;
 mod client;
 mod copy;
 mod error;
+mod files;
 mod host;
 mod mapping;
 mod pins;
@@ -46,7 +49,9 @@ mod view;
 pub use client::{Client, NeedExtent, Reservation};
 pub use copy::copy_into;
 pub use error::Error;
+pub use files::{FileReservation, Files, Folders};
 pub use host::Host;
+pub use model::Place;
 pub use view::View;
 
 /// A part of the arena that the node leases to one process. Both numbers are multiples of [`CHUNK_BYTES`].
@@ -55,15 +60,6 @@ pub struct Extent {
     /// Bytes from the start of the arena.
     pub offset: u64,
     /// Bytes.
-    pub length: u64,
-}
-
-/// Where one sealed object lies in the arena of its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    /// Bytes from the start of the arena; a multiple of [`ALIGN_BYTES`].
-    pub offset: u64,
-    /// Bytes, as they were asked for.
     pub length: u64,
 }
 
@@ -98,8 +94,6 @@ impl Extent {
     }
 }
 
-impl Place {
-    pub(crate) fn is_inside(self, capacity: u64) -> bool {
-        self.offset.checked_add(self.length).is_some_and(|end| end <= capacity)
-    }
+pub(crate) fn is_inside(place: Place, capacity: u64) -> bool {
+    place.offset.checked_add(place.length).is_some_and(|end| end <= capacity)
 }

@@ -51,6 +51,11 @@ impl Pins {
         Ok(granule)
     }
 
+    /// Views of this place.
+    pub(crate) fn views(&self, place: Place) -> u32 {
+        self.held.get(&(place.offset / ALIGN_BYTES)).map_or(0, |held| held.views)
+    }
+
     /// Different places that are pinned.
     pub(crate) fn len(&self) -> usize {
         self.held.len()
@@ -136,7 +141,7 @@ mod tests {
     use super::*;
 
     fn place(number: u64) -> Place {
-        Place { offset: number * ALIGN_BYTES, length: ALIGN_BYTES }
+        Place { offset: number * ALIGN_BYTES, length: ALIGN_BYTES, serial: 0 }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! 0       Header                     never written after `create`; read-only in clients
 //! 64 KiB  Commons, SlotHead[procs]   slots in use; how many pin entries of each slot are in use
 //!         warm bits                  one per chunk of the arena: touched by anybody, ever
+//!         serials                    one word per chunk: of the object that begins in it, if that is longer than a chunk
 //! ...     slot 0: starts[], lengths[]   the pins of one process; writable by that process and the host only
 //! ...     slot 1: ...
 //! ```
@@ -24,7 +25,7 @@ use crate::mapping::{self, Mapping};
 use crate::{ALIGN_BYTES, CHUNK_BYTES, Error, Extent, PINS_MAX};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"eaglepin");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_AT: u64 = 0;
 const COMMONS_AT: u64 = CHUNK_BYTES;
 const HEADS_AT: u64 = COMMONS_AT + ALIGN_BYTES;
@@ -44,6 +45,8 @@ const _: () = assert!(size_of::<Header>() == 24 && offset_of!(Header, capacity) 
 struct Commons {
     /// One more than the highest slot that ever had a process.
     slots_used: AtomicU32,
+    /// The last serial that was given out.
+    serial: AtomicU64,
 }
 const _: () = assert!(size_of::<Commons>() as u64 <= ALIGN_BYTES);
 
@@ -155,6 +158,12 @@ impl Table {
         found
     }
 
+    /// True if a process other than that of `slot` pins a place that starts at this byte.
+    pub(crate) fn is_pinned_elsewhere(&self, slot: u16, start: u64) -> bool {
+        fence(Ordering::SeqCst);
+        self.slots().filter(|other| *other != slot).any(|other| any_in(self.entries(other), start / ALIGN_BYTES + 1, 1))
+    }
+
     /// The start of every pinned place, in bytes, sorted, into `out`.
     pub(crate) fn pin_starts(&self, out: &mut Vec<u64>) {
         fence(Ordering::SeqCst);
@@ -197,6 +206,22 @@ impl Table {
         // SAFETY: `total_bytes` counts this array; it is 64-byte aligned, lives as long as the mapping, and every
         // process accesses it atomically.
         unsafe { self.array(warm_at(self.procs_max), words) }
+    }
+
+    /// A number that no object of this arena has had before.
+    pub(crate) fn new_serial(&self) -> u64 {
+        self.commons().serial.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The serial of the object that begins in the chunk around `offset`. An object longer than a chunk has that to itself.
+    pub(crate) fn serial(&self, offset: u64) -> &AtomicU64 {
+        &self.serials()[(offset / CHUNK_BYTES) as usize]
+    }
+
+    /// The serials of all chunks.
+    pub(crate) fn serials(&self) -> &[AtomicU64] {
+        // SAFETY: as `warm`.
+        unsafe { self.array(serials_at(self.capacity, self.procs_max), self.capacity / CHUNK_BYTES) }
     }
 
     /// Slots that may have pins.
@@ -266,9 +291,13 @@ fn warm_at(procs_max: u16) -> u64 {
     (HEADS_AT + u64::from(procs_max) * size_of::<SlotHead>() as u64).next_multiple_of(ALIGN_BYTES)
 }
 
-fn slots_at(capacity: u64, procs_max: u16) -> u64 {
+fn serials_at(capacity: u64, procs_max: u16) -> u64 {
     let warm_bytes = (capacity / CHUNK_BYTES).div_ceil(64) * 8;
-    (warm_at(procs_max) + warm_bytes).next_multiple_of(CHUNK_BYTES)
+    (warm_at(procs_max) + warm_bytes).next_multiple_of(ALIGN_BYTES)
+}
+
+fn slots_at(capacity: u64, procs_max: u16) -> u64 {
+    (serials_at(capacity, procs_max) + capacity / CHUNK_BYTES * 8).next_multiple_of(CHUNK_BYTES)
 }
 
 fn total_bytes(capacity: u64, procs_max: u16) -> u64 {

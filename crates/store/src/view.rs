@@ -4,14 +4,22 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use memmap2::Mmap;
+
 use crate::Place;
 use crate::client::Inner;
 
-/// The bytes of a pinned object, in situ. Reading takes no lock. Clones share the pin, which goes with the last of
-/// them; until then the bytes stay, whoever frees the object and whoever dies (STORE-3).
+/// The bytes of an object, in situ: pinned in the arena, or mapped from a file. Reading takes no lock. Clones share the pin, which goes with
+/// the last of them; until then the bytes stay, whoever frees the object and whoever dies (STORE-3).
 #[derive(Clone)]
 pub struct View {
-    pin: Arc<Pin>,
+    bytes: Bytes,
+}
+
+#[derive(Clone)]
+enum Bytes {
+    Pinned(Arc<Pin>),
+    Filed(Arc<Mmap>),
 }
 
 pub(crate) struct Pin {
@@ -22,22 +30,35 @@ pub(crate) struct Pin {
 
 impl View {
     pub(crate) fn new(pin: Pin) -> Self {
-        Self { pin: Arc::new(pin) }
+        Self { bytes: Bytes::Pinned(Arc::new(pin)) }
     }
 
-    /// Where the object lies.
-    pub fn place(&self) -> Place {
-        self.pin.place
+    pub(crate) fn filed(map: Arc<Mmap>) -> Self {
+        Self { bytes: Bytes::Filed(map) }
+    }
+
+    /// Where in the arena the object lies, if it lies there.
+    pub fn place(&self) -> Option<Place> {
+        match &self.bytes {
+            Bytes::Pinned(pin) => Some(pin.place),
+            Bytes::Filed(_) => None,
+        }
     }
 
     /// The first byte; valid as long as this view or a clone of it lives.
     pub fn as_ptr(&self) -> *const u8 {
-        self.pin.inner.data.at(self.pin.place.offset).as_ptr()
+        match &self.bytes {
+            Bytes::Pinned(pin) => pin.inner.data.at(pin.place.offset).as_ptr(),
+            Bytes::Filed(map) => map.as_ptr(),
+        }
     }
 
     /// Bytes.
     pub fn len(&self) -> usize {
-        self.pin.place.length as usize
+        match &self.bytes {
+            Bytes::Pinned(pin) => pin.place.length as usize,
+            Bytes::Filed(map) => map.len(),
+        }
     }
 
     /// True for an object of no bytes.
@@ -47,9 +68,12 @@ impl View {
 
     /// The object.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `Client::pin` has checked that the place is inside the mapping, which `pin.inner` keeps. Its pages
-        // are readable always. Nobody writes to a sealed object while it is pinned (STORE-3).
-        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) }
+        match &self.bytes {
+            // SAFETY: `Client::pin` has checked that the place is inside the mapping, which `pin.inner` keeps. Its pages
+            // are readable always. Nobody writes to a sealed object while it is pinned (STORE-3).
+            Bytes::Pinned(_) => unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) },
+            Bytes::Filed(map) => map,
+        }
     }
 }
 
@@ -69,7 +93,7 @@ impl AsRef<[u8]> for View {
 
 impl fmt::Debug for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("View").field(&self.pin.place).finish()
+        f.debug_struct("View").field("bytes", &self.len()).finish()
     }
 }
 

@@ -97,7 +97,7 @@ fn store_6_bad_places_and_extents_are_refused() {
     let (owner, extent) = attach_with(&mut host, 0, MIB);
     let (other, other_extent) = attach_with(&mut host, 1, MIB);
     let place = put(&owner, 100 * KIB, 1);
-    let bad = |length, offset| Place { offset, length };
+    let bad = |length, offset| Place { offset, length, serial: 0 };
     for place in [bad(1, 64 * MIB), bad(u64::MAX, 64), bad(2, u64::MAX), bad(64 * MIB + 1, 0)] {
         assert!(matches!(owner.pin(place), Err(Error::BadPlace(_))));
     }

@@ -42,7 +42,7 @@ fn store_4_a_process_killed_while_it_writes_leaves_nothing() {
         put(&client, 3 * MIB, 1);
         let mut half_written = client.reserve(20 * MIB).unwrap();
         half_written.as_mut_slice()[..5_000_000].fill(2);
-        say(link, Place { offset: 0, length: 0 });
+        say(link, Place { offset: 0, length: 0, serial: 0 });
         loop {
             half_written.as_mut_slice().fill(3);
         }

@@ -204,7 +204,8 @@ impl Model {
         let needed = |chunk: u64| {
             let (start, end) = (chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES);
             let meets = |place: Place| place.offset < end && place.offset + place.length.max(1) > start;
-            self.views.iter().any(|(_, view)| meets(view.place())) || self.adopted.values().any(|&place| meets(place))
+            self.views.iter().any(|(_, view)| view.place().is_some_and(meets))
+                || self.adopted.values().any(|&place| meets(place))
         };
         let free: Vec<u64> =
             (0..CHUNKS).filter(|&chunk| self.chunks[chunk as usize] == Chunk::Orphan && !needed(chunk)).collect();
@@ -214,7 +215,7 @@ impl Model {
     fn place(&self, extent: prop::sample::Index, start: u64, length: u64) -> Option<Place> {
         let &(_, extent) = self.extents.values().nth(extent.index(self.extents.len().max(1)))?;
         let start = start % extent.length / 64 * 64;
-        Some(Place { offset: extent.offset + start, length: length.min(extent.length - start) })
+        Some(Place { offset: extent.offset + start, length: length.min(extent.length - start), serial: 0 })
     }
 
     fn bytes(&self, wanted: Chunk) -> u64 {

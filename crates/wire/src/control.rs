@@ -65,6 +65,10 @@ pub struct Welcome {
     pub address: Box<str>,
     /// Cores that waiters may count on.
     pub cores: u32,
+    /// Where values go that the arena has no room for.
+    pub folders: Vec<Box<str>>,
+    /// A file system that is filled to so many thousandths takes no more of them.
+    pub folders_full_at: u32,
 }
 
 /// Rings between two processes of one node, as one of them sees them.
@@ -181,6 +185,13 @@ pub enum ToNode {
         offset: u64,
         /// Bytes.
         length: u64,
+    },
+    /// Answers `GiveBackRoom`.
+    GaveBack {
+        /// As asked.
+        round: u64,
+        /// Bytes that were moved out of the arena.
+        bytes: u64,
     },
     /// The sender uses the rings to this peer no more: it was told so, or the peer is dead and all it had published was read.
     LinkClosed {
@@ -448,8 +459,13 @@ pub enum FromNode {
         /// What was asked for.
         wanted: u64,
     },
-    /// Somebody needs room in the arena: give back what you hold and do not use.
-    GiveBackRoom,
+    /// Somebody needs room in the arena: give back what you hold and do not use, and move so much of what is yours. Answered by `GaveBack`.
+    GiveBackRoom {
+        /// Names this request.
+        round: u64,
+        /// Bytes.
+        bytes: u64,
+    },
     /// From another process.
     Relay {
         /// Who sent it.

@@ -11,7 +11,7 @@
 //!
 //! A value is one byte of kind, then: inline, error and failure: counted bytes; stored: offset and length, 8 bytes each.
 
-use model::{Failure, TaskId};
+use model::{Bulk, Failure, FileId, Filed, Place, ProcId, TaskId};
 
 use crate::{Malformed, Reader};
 
@@ -85,13 +85,8 @@ impl Header {
 pub enum Value<'a> {
     /// The value itself, encoded.
     Inline(&'a [u8]),
-    /// Where it lies in the arena.
-    Stored {
-        /// Offset in the arena.
-        offset: u64,
-        /// Bytes.
-        length: u64,
-    },
+    /// Where it lies, in the arena or in a file.
+    Bulk(Bulk),
     /// The user's code raised; the error as a value. The flag: the call wants it tried again.
     Raised {
         /// The error, encoded as a value.
@@ -108,6 +103,7 @@ const STORED: u8 = 1;
 const RAISED: u8 = 2;
 const RAISED_RETRY: u8 = 3;
 const FAILED: u8 = 4;
+const FILED: u8 = 5;
 
 impl<'a> Value<'a> {
     /// Appends the value to a body.
@@ -115,10 +111,17 @@ impl<'a> Value<'a> {
     pub fn write(self, body: &mut Vec<u8>) {
         match self {
             Self::Inline(bytes) => put_counted(body, INLINE, bytes),
-            Self::Stored { offset, length } => {
+            Self::Bulk(Bulk::Stored(place)) => {
                 body.push(STORED);
-                body.extend_from_slice(&offset.to_le_bytes());
-                body.extend_from_slice(&length.to_le_bytes());
+                write_place(place, body);
+            }
+            Self::Bulk(Bulk::Filed(Filed { file, offset, length, check })) => {
+                body.push(FILED);
+                body.extend_from_slice(&file.by.to_u64().to_le_bytes());
+                body.extend_from_slice(&file.number.to_le_bytes());
+                body.extend_from_slice(&u32::from(file.folder).to_le_bytes());
+                [offset, length].into_iter().for_each(|number| body.extend_from_slice(&number.to_le_bytes()));
+                body.extend_from_slice(&check.to_le_bytes());
             }
             Self::Raised { error, retry } => put_counted(body, if retry { RAISED_RETRY } else { RAISED }, error),
             Self::Failed(bytes) => put_counted(body, FAILED, bytes),
@@ -138,13 +141,37 @@ impl<'a> Value<'a> {
     pub fn read(from: &mut Reader<'a>) -> Result<Self, Malformed> {
         Ok(match from.u8()? {
             INLINE => Self::Inline(from.counted()?),
-            STORED => Self::Stored { offset: from.u64()?, length: from.u64()? },
+            STORED => Self::Bulk(Bulk::Stored(read_place(from)?)),
+            FILED => {
+                let by = ProcId::from_u64(from.u64()?);
+                let (number, folder) = (from.u32()?, from.u32()?);
+                let folder = u16::try_from(folder).map_err(|_| Malformed("folder"))?;
+                let file = FileId { by, number, folder };
+                Self::Bulk(Bulk::Filed(Filed { file, offset: from.u64()?, length: from.u64()?, check: from.u32()? }))
+            }
             RAISED => Self::Raised { error: from.counted()?, retry: false },
             RAISED_RETRY => Self::Raised { error: from.counted()?, retry: true },
             FAILED => Self::Failed(from.counted()?),
             _ => return Err(Malformed("value")),
         })
     }
+}
+
+/// Appends where something lies in the arena.
+#[inline]
+pub fn write_place(place: Place, body: &mut Vec<u8>) {
+    for number in [place.offset, place.length, place.serial] {
+        body.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
+/// The inverse of `write_place`.
+///
+/// # Errors
+/// If there are not enough bytes.
+#[inline]
+pub fn read_place(from: &mut Reader<'_>) -> Result<Place, Malformed> {
+    Ok(Place { offset: from.u64()?, length: from.u64()?, serial: from.u64()? })
 }
 
 #[inline]
@@ -219,7 +246,13 @@ mod tests {
         call.write(&mut body);
         let values = [
             Value::Inline(b"one"),
-            Value::Stored { offset: 64, length: 1 << 40 },
+            Value::Bulk(Bulk::Stored(Place { offset: 64, length: 1 << 40, serial: 3 })),
+            Value::Bulk(Bulk::Filed(Filed {
+                file: FileId { by: ProcId { slot: 1023, epoch: 9 }, number: 77, folder: 2 },
+                offset: 4096,
+                length: 1 << 40,
+                check: 0xdead_beef,
+            })),
             Value::Raised { error: b"boom", retry: true },
         ];
         values.iter().for_each(|value| value.write(&mut body));

@@ -1,7 +1,7 @@
 //! Between two processes of which one holds a value, a task or a reference that the other one owns. Carried by the node, so that
 //! it works between any two processes, with or without a ring.
 
-use model::{Failure, ObjectId, ProcId, TaskId};
+use model::{Bulk, Failure, ObjectId, Place, ProcId, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// A value as it travels in cold messages.
@@ -9,13 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum Content {
     /// The value itself, encoded.
     Inline(Vec<u8>),
-    /// Where it lies in the arena of the node both are on.
-    Stored {
-        /// Offset in the arena.
-        offset: u64,
-        /// Bytes.
-        length: u64,
-    },
+    /// Where it lies on the node both are on.
+    Bulk(Bulk),
     /// There is none.
     Failed(Failure),
 }
@@ -54,12 +49,7 @@ pub enum Peer {
         recursive: bool,
     },
     /// To whoever allocated it: the value that lay there is gone.
-    FreePlace {
-        /// Offset in the arena.
-        offset: u64,
-        /// Bytes.
-        length: u64,
-    },
+    FreePlace(Place),
     /// To a worker: interrupt this task if it runs there; nothing happens if it does not.
     Interrupt {
         /// Which.

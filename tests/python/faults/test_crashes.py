@@ -267,7 +267,11 @@ def test_one_endless_line_is_cut_into_pieces(drivers):
 
 
 def test_result_that_does_not_fit_the_store(no_session):
-    ray.init(num_cpus=1, object_store_memory=32 * 2**20)
+    ray.init(
+        num_cpus=1,
+        object_store_memory=32 * 2**20,
+        _system_config={"automatic_object_spilling_enabled": False},
+    )
     try:
         with pytest.raises(ray.exceptions.ObjectStoreFullError, match="object_store_memory"):
             ray.get(once(bytes, 64 * 2**20))

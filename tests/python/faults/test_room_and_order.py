@@ -17,8 +17,8 @@ MIB = 1 << 20
 
 @pytest.fixture
 def small_store(no_session):
-    """A store of 80 MiB."""
-    ray.init(num_cpus=2, object_store_memory=80 * MIB)
+    """A store of 80 MiB, and nowhere else to go."""
+    ray.init(num_cpus=2, object_store_memory=80 * MIB, _system_config={"automatic_object_spilling_enabled": False})
 
 
 def fill_store():
@@ -103,7 +103,7 @@ def test_a_small_return_value_that_finds_no_room_is_an_error(small_store):
 
 
 def test_a_put_that_is_too_large_fails_no_other_threads_put(no_session):
-    ray.init(num_cpus=2, object_store_memory=200 * MIB)
+    ray.init(num_cpus=2, object_store_memory=200 * MIB, _system_config={"automatic_object_spilling_enabled": False})
     huge, errors, refusals = np.zeros(300 * MIB, dtype=np.uint8), [], []
     is_over = threading.Event()
 

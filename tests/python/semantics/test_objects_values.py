@@ -350,7 +350,11 @@ def test_O7g_functions_classes_and_instances_defined_here_come_back():
 
 
 def test_a_value_that_does_not_fit_the_store_says_so(no_session):
-    ray.init(num_cpus=1, object_store_memory=20 * 2**20)
+    ray.init(
+        num_cpus=1,
+        object_store_memory=20 * 2**20,
+        _system_config={"automatic_object_spilling_enabled": False},
+    )
 
     @ray.remote
     def large():

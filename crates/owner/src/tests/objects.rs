@@ -1,6 +1,6 @@
 //! How long a value is kept: handles, uses, containers, and the object that stands for an actor.
 
-use model::ObjectId;
+use model::{Bulk, ObjectId, Place};
 use smallvec::smallvec;
 
 use super::story::{ACTOR, Process, W1, call, freed, push, resolved, task, value};
@@ -82,12 +82,14 @@ fn what_a_late_answer_names_is_let_go() {
     assert_eq!(process.dropped(inner), [freed(inner)]);
 }
 
+const PLACE: Bulk = Bulk::Stored(Place { offset: 64, length: 8, serial: 1 });
+
 #[test]
 fn freeing_a_value_in_the_arena_tells_where_it_lay() {
     let mut process = Process::new();
     let id = ObjectId::of(process.next_id(), 1);
-    let slot = process.owner.on_put(id, Value::Stored { offset: 64, length: 8 }, &[]);
-    assert_eq!(process.dropped(slot), [Effect::Freed { slot, stored: Some((64, 8)) }]);
+    let slot = process.owner.on_put(id, Value::Bulk(PLACE), &[]);
+    assert_eq!(process.dropped(slot), [Effect::Freed { slot, bulk: Some(PLACE) }]);
 }
 
 #[test]

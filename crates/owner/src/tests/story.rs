@@ -288,5 +288,5 @@ pub(crate) fn resolved(slot: impl Into<Slot>) -> Effect {
 }
 
 pub(crate) fn freed(slot: impl Into<Slot>) -> Effect {
-    Effect::Freed { slot: slot.into(), stored: None }
+    Effect::Freed { slot: slot.into(), bulk: None }
 }

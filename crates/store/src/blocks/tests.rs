@@ -134,11 +134,11 @@ proptest! {
                 Step::Free(index) => {
                     if let Some((offset, length, id)) = model.pick(index) {
                         let kept = blocks.nodes[id.0 as usize].state == State::Kept;
-                        let found = blocks.find(Place { offset, length });
+                        let found = blocks.find(Place { offset, length, serial: 0 });
                         prop_assert_eq!(found.is_err(), kept, "STORE-6: a freed object is not found again");
                         blocks.release(id);
                         model.objects.remove(&offset);
-                        let again = blocks.find(Place { offset, length });
+                        let again = blocks.find(Place { offset, length, serial: 0 });
                         prop_assert!(again.is_err());
                     }
                 }

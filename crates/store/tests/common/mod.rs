@@ -67,12 +67,12 @@ pub fn fork(work: impl FnOnce(&mut UnixStream)) -> Child {
 }
 
 impl Child {
-    /// Waits for sixteen bytes from the child: a place, or whatever it wants to say.
+    /// Waits for twenty-four bytes from the child: a place, or whatever it wants to say.
     pub fn hears(&mut self) -> Place {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; 24];
         self.link.read_exact(&mut bytes).expect("the child speaks before it ends");
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-        Place { offset: word(0), length: word(8) }
+        Place { offset: word(0), length: word(8), serial: word(16) }
     }
 
     pub fn tell(&mut self) {
@@ -117,10 +117,11 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// In the child: says sixteen bytes.
+/// In the child: says twenty-four bytes.
 pub fn say(link: &mut UnixStream, place: Place) {
     link.write_all(&place.offset.to_le_bytes()).unwrap();
     link.write_all(&place.length.to_le_bytes()).unwrap();
+    link.write_all(&place.serial.to_le_bytes()).unwrap();
 }
 
 /// In the child: waits to be told to go on, or to be killed.

@@ -320,9 +320,9 @@ impl World {
                     let value = self.owner.object(slot).map(|object| object.value.as_ref().expect("it is resolved"));
                     self.model.resolved(slot, value);
                 }
-                Effect::Discarded { .. } => unreachable!("every value is small here"),
-                Effect::Freed { slot, stored } => {
-                    assert_eq!(stored, None);
+                Effect::Discarded(_) => unreachable!("every value is small here"),
+                Effect::Freed { slot, bulk } => {
+                    assert_eq!(bulk, None);
                     freed.push(slot);
                 }
                 Effect::Want { owner, object } => {

@@ -1,0 +1,75 @@
+//! Large values that leave the arena for a file, or do not lie any more where we were told.
+
+use model::{Bulk, Filed, Place, TaskKey};
+use rustc_hash::FxHashSet;
+
+use crate::{Effect, Owner, Slot, Value};
+
+/// A value in the arena that may be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Movable {
+    /// Whose it is.
+    pub slot: Slot,
+    /// Where it lies.
+    pub place: Place,
+    /// When it was last looked at: a larger number is later.
+    pub touched: u64,
+}
+
+impl Owner {
+    /// Our values in the arena, the longest unused first. Not those that a call on its way names by their place: whoever runs it has not
+    /// pinned them yet.
+    #[must_use]
+    pub fn movable(&self) -> Vec<Movable> {
+        let leases = self.pools.iter().flat_map(|pool| &pool.leases);
+        let under = leases.flat_map(|lease| &lease.under).chain(self.callees.values().flat_map(|callee| &callee.under));
+        let named: FxHashSet<Slot> =
+            under.filter_map(|key: &TaskKey| self.task(*key)).flat_map(|task| task.spec.deps.iter().copied()).collect();
+        let mut movable: Vec<Movable> = self
+            .objects()
+            .filter_map(|(slot, object)| match object.value {
+                Some(Value::Bulk(Bulk::Stored(place))) if object.owner.is_none() && place.serial != 0 => {
+                    Some(Movable { slot, place, touched: object.touched })
+                }
+                _ => None,
+            })
+            .filter(|movable| !named.contains(&movable.slot))
+            .collect();
+        movable.sort_unstable_by_key(|movable| movable.touched);
+        movable
+    }
+
+    /// Somebody looks at a large value of ours.
+    #[inline]
+    pub fn on_touched(&mut self, slot: Slot) {
+        self.touches += 1;
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.touched = self.touches;
+        }
+    }
+
+    /// A copy of the value that lay in the arena lies in a file now. If it is still the object's value, the file takes its place; else
+    /// nobody needs the copy.
+    pub fn on_moved(&mut self, slot: Slot, from: Place, to: Filed, out: &mut Vec<Effect>) {
+        let object = self.objects.get_mut(slot).filter(|object| object.owner.is_none());
+        match object.filter(|object| object.value == Some(Value::Bulk(Bulk::Stored(from)))) {
+            Some(object) => {
+                object.value = Some(Value::Bulk(Bulk::Filed(to)));
+                out.push(Effect::Discarded(Bulk::Stored(from)));
+            }
+            None => out.push(Effect::Discarded(Bulk::Filed(to))),
+        }
+    }
+
+    /// A borrowed value does not lie where its owner said. Forgets the place, so that the owner is asked again. False if that is no news.
+    pub fn on_stale(&mut self, slot: Slot, bulk: Bulk) -> bool {
+        let object = self.objects.get_mut(slot).filter(|object| object.owner.is_some());
+        match object.filter(|object| object.value == Some(Value::Bulk(bulk))) {
+            Some(object) => {
+                (object.value, object.asked) = (None, false);
+                true
+            }
+            None => false,
+        }
+    }
+}

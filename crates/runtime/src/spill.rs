@@ -1,0 +1,172 @@
+//! Empties the arena into files when the node is short of room.
+//!
+//! The owner of a value moves it: it alone knows who may still ask for it. A thread of its own does so, which starts with the first
+//! shortage and never takes the interpreter's lock. It waits for nothing but the disk, so room is always made in the end.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use model::{Bulk, Filed, ObjectId, ProcId};
+use owner::Movable;
+use store::{FileReservation, Reservation, View};
+use wire::control::ToNode;
+
+use crate::{Error, Runtime, value};
+
+/// Small values are written side by side until a file is this long.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// The thread that writes, once there is one.
+#[derive(Default)]
+pub(crate) struct Spill {
+    orders: Mutex<Option<Sender<Order>>>,
+}
+
+struct Order {
+    round: u64,
+    bytes: u64,
+}
+
+/// Room for a large value that is being written.
+pub enum Block {
+    /// In the arena.
+    Arena(Reservation),
+    /// In a file.
+    File(FileReservation),
+}
+
+impl Block {
+    /// The bytes to write.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        match self {
+            Self::Arena(block) => block.as_mut_slice(),
+            Self::File(block) => block.as_mut_slice(),
+        }
+    }
+
+    /// Ends the writing.
+    #[must_use]
+    pub fn seal(self) -> Bulk {
+        match self {
+            Self::Arena(block) => Bulk::Stored(block.seal()),
+            Self::File(block) => Bulk::Filed(block.seal()),
+        }
+    }
+}
+
+impl Runtime {
+    /// The node is short of room: gives back what is not used, and moves what is, so many bytes of it. Answers when that is done.
+    pub(crate) fn make_room(self: &Arc<Self>, round: u64, bytes: u64) {
+        self.be_short();
+        self.give_back_room(0);
+        if !self.files.is_on() || bytes == 0 {
+            return self.send(&ToNode::GaveBack { round, bytes: 0 });
+        }
+        let mut orders = self.spill.orders.lock().expect("never poisoned");
+        let sent = orders.as_ref().is_some_and(|orders| orders.send(Order { round, bytes }).is_ok());
+        if !sent {
+            let (sender, receiver) = channel();
+            let runtime = Arc::downgrade(self);
+            let spawned = crate::start::spawn("eagleray-spill", move || run(&runtime, &receiver));
+            match spawned {
+                // It ends with the sender, which ends with the runtime.
+                Ok(_) => {
+                    let _ = sender.send(Order { round, bytes });
+                    *orders = Some(sender);
+                }
+                Err(_) => self.send(&ToNode::GaveBack { round, bytes: 0 }),
+            }
+        }
+    }
+
+    /// Moves values that nobody looks at, the longest unused first, until `wanted` bytes are free. Returns how many are.
+    fn spill(&self, wanted: u64) -> u64 {
+        let candidates = {
+            let mut state = self.state.lock().expect("never poisoned");
+            self.drain(&mut state);
+            let movable = state.owner.movable().into_iter();
+            let held = |movable: &Movable| u32::from(state.stored_elsewhere.contains_key(&movable.place.offset));
+            movable.map(|movable| (movable, held(&movable))).collect::<Vec<_>>()
+        };
+        let (mut freed, mut batch_bytes) = (0, 0);
+        let mut batch: Vec<(Movable, View)> = Vec::new();
+        for (movable, own_views) in candidates {
+            if freed + batch_bytes >= wanted {
+                break;
+            }
+            if self.store.is_looked_at(movable.place, own_views) {
+                continue;
+            }
+            let Ok(view) = self.store.pin(movable.place) else { continue };
+            batch.push((movable, view));
+            batch_bytes += movable.place.length;
+            if batch_bytes >= FILE_BYTES {
+                let Ok(bytes) = self.write_out(std::mem::take(&mut batch)) else { return freed };
+                freed += bytes;
+                batch_bytes = 0;
+            }
+        }
+        freed + self.write_out(batch).unwrap_or(0)
+    }
+
+    /// Writes values into one file, and lets go of where they lay.
+    fn write_out(&self, batch: Vec<(Movable, View)>) -> Result<u64, store::Error> {
+        if batch.is_empty() {
+            return Ok(0);
+        }
+        let slices: Vec<&[u8]> = batch.iter().map(|(_, view)| view.as_slice()).collect();
+        let filed = self.files.write(&slices)?;
+        let bytes = batch.iter().map(|(movable, _)| movable.place.length).sum();
+        // Our own look must have ended when the place is freed, or it would be kept for us.
+        let moved: Vec<(Movable, Filed)> = batch.into_iter().map(|(movable, _)| movable).zip(filed).collect();
+        self.with_state(|state| {
+            for (movable, filed) in moved {
+                state.hold_file(Bulk::Filed(filed));
+                state.owner.on_moved(movable.slot, movable.place, filed, &mut state.effects);
+            }
+        });
+        self.give_back_room(0);
+        Ok(bytes)
+    }
+
+    /// Room for a large value: in the arena, or in a file if there is none. Asks the node for more of the arena where needed, so it must
+    /// not be called with the interpreter's lock held.
+    ///
+    /// # Errors
+    /// If neither has room.
+    pub fn reserve(&self, length: u64) -> Result<Block, Error> {
+        match self.reserve_arena(length) {
+            Ok(block) => Ok(Block::Arena(block)),
+            Err(Error::StoreFull(_) | Error::TimedOut(_)) if self.files.is_on() => match self.files.reserve(length) {
+                Ok(block) => Ok(Block::File(block)),
+                Err(error) => Err(Error::DiskFull(error.to_string())),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The references in a large value. Of one in a file only the part that lists them is read.
+    pub(crate) fn refs_in(&self, bulk: Bulk) -> Vec<(ObjectId, ProcId)> {
+        match bulk {
+            Bulk::Stored(place) => {
+                self.store.pin(place).map(|view| value::refs_of(view.as_slice())).unwrap_or_default()
+            }
+            Bulk::Filed(filed) => {
+                let head = self.files.read(&filed, value::HEAD_BYTES as u64).unwrap_or_default();
+                let bytes = value::refs_bytes(&head);
+                if bytes == 0 {
+                    return Vec::new();
+                }
+                value::refs_of(&self.files.read(&filed, bytes as u64).unwrap_or_default())
+            }
+        }
+    }
+}
+
+fn run(runtime: &std::sync::Weak<Runtime>, orders: &Receiver<Order>) {
+    while let Ok(Order { round, bytes }) = orders.recv() {
+        let Some(runtime) = runtime.upgrade() else { return };
+        let bytes = runtime.spill(bytes);
+        runtime.send(&ToNode::GaveBack { round, bytes });
+    }
+}
