@@ -232,6 +232,7 @@ impl Node {
             if self.links.forget(dead) {
                 self.procs.table.remove(&dead.slot);
                 self.room.host.process_gone(dead.slot);
+                store::remove_files_of(dead, &self.options.folders);
             } else {
                 self.procs.unburied.push(dead);
             }

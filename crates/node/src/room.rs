@@ -6,6 +6,7 @@ use rustc_hash::FxHashSet;
 use wire::control::FromNode;
 
 use crate::looped::Node;
+use crate::procs::Kind;
 
 /// How long a request waits for room that others may give back without being asked.
 const PATIENCE_MS: u64 = 300;
@@ -13,6 +14,8 @@ const PATIENCE_MS: u64 = 300;
 const WAIT_MS_MAX: u64 = 50_000;
 /// Between two rounds of which the first brought nothing: what readers let go of may have helped.
 const PAUSE_MS: u64 = 50;
+/// A round is over after this long, whoever has not answered.
+const ROUND_MS_MAX: u64 = 5_000;
 /// A round asks for at least this part of the arena, so that there are few of them, but for no more than so many bytes.
 const SHARE_PER_ROUND: u64 = 16;
 const ROUND_BYTES_MAX: u64 = 256 << 20;
@@ -38,6 +41,7 @@ struct Rounds {
     number: u64,
     awaited: FxHashSet<ProcId>,
     freed: u64,
+    /// When the round under way is over at the latest, or the next one begins.
     next: Option<Tick>,
 }
 
@@ -114,10 +118,12 @@ impl Node {
     }
 
     fn begin_round(&mut self) {
-        let others: Vec<ProcId> = self.procs.iter().map(|proc| proc.id).collect();
+        let can_answer = |proc: &&crate::procs::Proc| proc.kind != Kind::Starting && proc.conn.is_some();
+        let others: Vec<ProcId> = self.procs.iter().filter(can_answer).map(|proc| proc.id).collect();
         let wanted: u64 = self.room.waiting.iter().map(|request| request.length).sum();
         let least = (self.room.host.capacity() / SHARE_PER_ROUND).min(ROUND_BYTES_MAX);
         let round = self.room.rounds.begin(others.iter().copied());
+        self.room.rounds.next = Some(net::clock::now().plus_ms(ROUND_MS_MAX));
         for other in others {
             self.tell(other, &FromNode::GiveBackRoom { round, bytes: wanted.max(least) });
         }
@@ -138,6 +144,7 @@ impl Node {
     }
 
     fn end_round(&mut self) {
+        self.room.rounds.next = None;
         self.serve_waiting();
         let now = net::clock::now();
         let verdicts = self.room.waiting.iter().map(|request| self.room.rounds.verdict(now.ms_since(request.since)));
@@ -170,6 +177,11 @@ impl Node {
         }
         if self.room.rounds.next.is_some_and(|next| next <= now) {
             self.room.rounds.next = None;
+            if self.room.rounds.is_under_way() {
+                // Somebody is stopped, or its disk is slow: the others do not wait for it.
+                self.room.rounds.awaited.clear();
+                return self.end_round();
+            }
             self.serve_waiting();
             if !self.room.waiting.is_empty() {
                 self.begin_round();

@@ -17,14 +17,10 @@ pub struct Movable {
 }
 
 impl Owner {
-    /// Our values in the arena, the longest unused first. Not those that a call on its way names by their place: whoever runs it has not
-    /// pinned them yet.
+    /// Our values in the arena, the longest unused first. Not those that a call on its way names by their place.
     #[must_use]
     pub fn movable(&self) -> Vec<Movable> {
-        let leases = self.pools.iter().flat_map(|pool| &pool.leases);
-        let under = leases.flat_map(|lease| &lease.under).chain(self.callees.values().flat_map(|callee| &callee.under));
-        let named: FxHashSet<Slot> =
-            under.filter_map(|key: &TaskKey| self.task(*key)).flat_map(|task| task.spec.deps.iter().copied()).collect();
+        let named = self.named_by_calls();
         let mut movable: Vec<Movable> = self
             .objects()
             .filter_map(|(slot, object)| match object.value {
@@ -39,6 +35,14 @@ impl Owner {
         movable
     }
 
+    /// Arguments of calls on their way: whoever runs one has perhaps not pinned them yet.
+    fn named_by_calls(&self) -> FxHashSet<Slot> {
+        let leases = self.pools.iter().flat_map(|pool| &pool.leases);
+        let under = leases.flat_map(|lease| &lease.under).chain(self.callees.values().flat_map(|callee| &callee.under));
+        let tasks = under.filter_map(|key: &TaskKey| self.task(*key));
+        tasks.flat_map(|task| task.spec.deps.iter().copied()).collect()
+    }
+
     /// Somebody looks at a large value of ours.
     #[inline]
     pub fn on_touched(&mut self, slot: Slot) {
@@ -48,17 +52,24 @@ impl Owner {
         }
     }
 
-    /// A copy of the value that lay in the arena lies in a file now. If it is still the object's value, the file takes its place; else
-    /// nobody needs the copy.
-    pub fn on_moved(&mut self, slot: Slot, from: Place, to: Filed, out: &mut Vec<Effect>) {
-        let object = self.objects.get_mut(slot).filter(|object| object.owner.is_none());
-        match object.filter(|object| object.value == Some(Value::Bulk(Bulk::Stored(from)))) {
-            Some(object) => {
-                object.value = Some(Value::Bulk(Bulk::Filed(to)));
-                out.push(Effect::Discarded(Bulk::Stored(from)));
+    /// Copies of values that lie in the arena were written to files. Where it is still the object's value, and no call has named its
+    /// place meanwhile, the file takes its place; else nobody needs the copy. Returns how many bytes of the arena that frees.
+    pub fn on_moved(&mut self, moved: &[(Movable, Filed)], out: &mut Vec<Effect>) -> u64 {
+        let named = self.named_by_calls();
+        let mut freed = 0;
+        for (Movable { slot, place, .. }, filed) in moved {
+            let from = Value::Bulk(Bulk::Stored(*place));
+            let object = self.objects.get_mut(*slot).filter(|object| object.owner.is_none() && !named.contains(slot));
+            match object.filter(|object| object.value.as_ref() == Some(&from)) {
+                Some(object) => {
+                    object.value = Some(Value::Bulk(Bulk::Filed(*filed)));
+                    freed += place.length;
+                    out.push(Effect::Discarded(Bulk::Stored(*place)));
+                }
+                None => out.push(Effect::Discarded(Bulk::Filed(*filed))),
             }
-            None => out.push(Effect::Discarded(Bulk::Filed(to))),
         }
+        freed
     }
 
     /// A borrowed value does not lie where its owner said. Forgets the place, so that the owner is asked again. False if that is no news.

@@ -194,11 +194,15 @@ impl Runtime {
                 let contains = self.take_contained(state, value::refs_of(bytes));
                 (Value::Inline(Arc::from(bytes)), contains)
             }
-            frame::Value::Bulk(bulk @ Bulk::Filed(_)) => {
-                state.hold_file(bulk);
-                let contains = self.take_contained(state, self.refs_in(bulk));
-                (Value::Bulk(bulk), contains)
-            }
+            frame::Value::Bulk(Bulk::Filed(filed)) => match self.files.take_over(filed) {
+                Ok(filed) => {
+                    let bulk = Bulk::Filed(filed);
+                    state.hold_file(bulk);
+                    let contains = self.take_contained(state, self.refs_in(bulk));
+                    (Value::Bulk(bulk), contains)
+                }
+                Err(error) => (failed(Failure::Lost(error.to_string().into())), SmallVec::new()),
+            },
             frame::Value::Bulk(bulk @ Bulk::Stored(place)) => {
                 // The pin keeps the bytes even if the process that wrote them dies.
                 match self.store.pin_to_keep(place) {

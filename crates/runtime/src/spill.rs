@@ -116,14 +116,11 @@ impl Runtime {
         }
         let slices: Vec<&[u8]> = batch.iter().map(|(_, view)| view.as_slice()).collect();
         let filed = self.files.write(&slices)?;
-        let bytes = batch.iter().map(|(movable, _)| movable.place.length).sum();
         // Our own look must have ended when the place is freed, or it would be kept for us.
         let moved: Vec<(Movable, Filed)> = batch.into_iter().map(|(movable, _)| movable).zip(filed).collect();
-        self.with_state(|state| {
-            for (movable, filed) in moved {
-                state.hold_file(Bulk::Filed(filed));
-                state.owner.on_moved(movable.slot, movable.place, filed, &mut state.effects);
-            }
+        let bytes = self.with_state(|state| {
+            moved.iter().for_each(|(_, filed)| state.hold_file(Bulk::Filed(*filed)));
+            state.owner.on_moved(&moved, &mut state.effects)
         });
         self.give_back_room(0);
         Ok(bytes)

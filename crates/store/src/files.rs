@@ -35,6 +35,16 @@ pub struct Folders {
     pub full_at: f64,
 }
 
+/// Removes the files of a process that is gone.
+pub fn remove_files_of(gone: ProcId, folders: &[PathBuf]) {
+    let prefix = format!("{gone}-");
+    for entry in folders.iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// One process's access to them.
 pub struct Files {
     folders: Folders,
@@ -191,6 +201,18 @@ impl Files {
 
     fn checked(&self) -> std::sync::MutexGuard<'_, HashSet<(FileId, u64)>> {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another process wrote the file for us: it is named after us from now on, so that it goes with us and not with its writer.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn take_over(&self, filed: Filed) -> Result<Filed, Error> {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let ours = FileId { by: self.by, number, folder: filed.file.folder };
+        std::fs::rename(self.path(filed.file), self.path(ours))
+            .map_err(|error| Error::Lost { file: filed.file, why: error.to_string() })?;
+        Ok(Filed { file: ours, ..filed })
     }
 
     /// Nobody needs a value of the file any more. Whoever looks at one goes on.

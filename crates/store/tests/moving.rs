@@ -156,6 +156,21 @@ fn file_3_a_folder_is_filled_to_its_limit_only() {
 }
 
 #[test]
+fn a_file_goes_with_who_took_it_over_and_not_with_who_wrote_it() {
+    let folder = Folder::new("taken");
+    let writer = files(&[&folder.0]);
+    let owner = Files::new(Folders { paths: vec![folder.0.clone()], full_at: 1.0 }, ProcId { slot: 30, epoch: 7 });
+    let (given, own) = (writer.write(&[&[1; 9_000]]).unwrap()[0], writer.write(&[&[2; 9_000]]).unwrap()[0]);
+    let taken = owner.take_over(given).unwrap();
+    assert!(owner.take_over(given).is_err(), "it is gone from there");
+    store::remove_files_of(BY, std::slice::from_ref(&folder.0));
+    assert!(owner.map(&own).is_err());
+    assert_eq!(owner.map(&taken).unwrap().as_slice(), [1; 9_000]);
+    store::remove_files_of(ProcId { slot: 30, epoch: 7 }, std::slice::from_ref(&folder.0));
+    assert!(folder.names().is_empty());
+}
+
+#[test]
 fn a_value_written_in_place_is_a_file_once_it_is_sealed() {
     let folder = Folder::new("place");
     let files = files(&[&folder.0]);
