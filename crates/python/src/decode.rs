@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use model::{ObjectId, ProcId};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyTuple};
 use runtime::value::{HAS_REFS, REF_BYTES};
 use store::View;
 use wire::Reader;
 
 use crate::buffer::{Buffer, Memory};
-use crate::encode::{INLINE_ALIGNMENT, PICKLE, PLAIN, STORED_ALIGNMENT};
+use crate::encode::{INLINE_ALIGNMENT, OF_LIST, OF_TUPLE, PICKLE, PLAIN, REFS, STORED_ALIGNMENT};
 use crate::plain::{self, Source};
 
 static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -64,14 +65,30 @@ fn bad(error: wire::Malformed) -> PyErr {
 pub(crate) fn value<'py>(py: Python<'py>, bytes: &[u8], source: &dyn Source) -> PyResult<Bound<'py, PyAny>> {
     let mut reader = Reader::new(bytes);
     let kind = reader.u8().map_err(bad)?;
+    let mut refs: &[u8] = &[];
     if kind & HAS_REFS != 0 {
         let count = reader.u32().map_err(bad)? as usize;
-        reader.bytes(count * REF_BYTES).map_err(bad)?;
+        refs = reader.bytes(count * REF_BYTES).map_err(bad)?;
     }
     match kind & !HAS_REFS {
+        REFS => list_of_refs(py, refs, reader.u8().map_err(bad)?),
         PLAIN => plain::read(py, bytes, &mut reader, source),
         PICKLE => pickled(py, bytes, &mut reader, source),
         _ => Err(PyValueError::new_err("malformed value")),
+    }
+}
+
+fn list_of_refs<'py>(py: Python<'py>, bytes: &[u8], kind: u8) -> PyResult<Bound<'py, PyAny>> {
+    let mut reader = Reader::new(bytes);
+    let mut refs = Vec::with_capacity(bytes.len() / REF_BYTES);
+    while !reader.rest().is_empty() {
+        refs.push((ObjectId(reader.array().map_err(bad)?), ProcId::from_u64(reader.u64().map_err(bad)?)));
+    }
+    let refs = crate::object_ref::rebuild_all(&refs);
+    match kind {
+        OF_LIST => Ok(PyList::new(py, refs)?.into_any()),
+        OF_TUPLE => Ok(PyTuple::new(py, refs)?.into_any()),
+        _ => Err(bad(wire::Malformed("references"))),
     }
 }
 

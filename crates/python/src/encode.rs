@@ -3,20 +3,25 @@
 //! | kind | what follows |
 //! |---|---|
 //! | `PLAIN` | see `plain` |
+//! | `REFS` | one byte: whether it is a list or a tuple; its items are the references, in their order |
 //! | `PICKLE` | count of buffers (4 bytes), length of the pickle (8), then per buffer its position and length (8 each), the pickle, the buffers |
 //!
 //! Positions count from the value's first byte. Buffers are aligned to 64 bytes in the arena and to 8 elsewhere.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 use runtime::{Content, Runtime, value};
 
 use crate::buffer::Bytes;
+use crate::object_ref::ObjectRef;
 use crate::{context, door, errors, plain};
 
 pub(crate) const PLAIN: u8 = 1;
 pub(crate) const PICKLE: u8 = 2;
+pub(crate) const REFS: u8 = 3;
+pub(crate) const OF_LIST: u8 = b'l';
+pub(crate) const OF_TUPLE: u8 = b't';
 /// Alignment of arrays and buffers in the arena.
 pub(crate) const STORED_ALIGNMENT: usize = 64;
 pub(crate) const INLINE_ALIGNMENT: usize = 8;
@@ -86,11 +91,25 @@ pub(crate) fn write_refs(runtime: &Runtime, to: &mut Vec<u8>, kind: u8, refs: &[
     }
     to.push(kind | value::HAS_REFS);
     to.extend_from_slice(&(refs.len() as u32).to_le_bytes());
-    for slot in refs {
-        if let Some((id, owner)) = runtime.identity(*slot) {
-            value::write_ref(to, &id, owner);
-        }
+    to.reserve(refs.len() * value::REF_BYTES);
+    for (id, owner) in runtime.identities(refs) {
+        value::write_ref(to, &id, owner);
     }
+}
+
+/// The slots of a list or tuple of references and of nothing else.
+fn list_of_refs(runtime: &Runtime, object: &Bound<'_, PyAny>) -> Option<(u8, Vec<u32>)> {
+    let slot_of = |item: Bound<'_, PyAny>| {
+        let item = item.cast_exact::<ObjectRef>().ok()?;
+        let (held, slot) = item.get().held.as_ref()?;
+        std::ptr::eq(&raw const **held, runtime).then_some(*slot)
+    };
+    let (kind, slots) = if let Ok(list) = object.cast_exact::<PyList>() {
+        (OF_LIST, list.iter().map(slot_of).collect::<Option<Vec<u32>>>()?)
+    } else {
+        (OF_TUPLE, object.cast_exact::<PyTuple>().ok()?.iter().map(slot_of).collect::<Option<Vec<u32>>>()?)
+    };
+    (!slots.is_empty()).then_some((kind, slots))
 }
 
 /// An encoded value and the slots of the references in it.
@@ -107,6 +126,16 @@ pub(crate) fn encode(runtime: &Runtime, object: &Bound<'_, PyAny>) -> PyResult<E
         let mut head = vec![PLAIN];
         plain::write_array_head(&mut head, &dtype, &shape, bytes.as_slice().len());
         return store_parts(object.py(), runtime, head, &[bytes.as_slice()], STORED_ALIGNMENT, Vec::new());
+    }
+    if let Some((kind, refs)) = list_of_refs(runtime, object) {
+        runtime.escape_all(&refs);
+        let mut to = Vec::new();
+        write_refs(runtime, &mut to, REFS, &refs);
+        to.push(kind);
+        if to.len() <= wire::INLINE_BYTES_MAX {
+            return Ok(Encoded { content: Content::Inline(to), refs });
+        }
+        return store_parts(object.py(), runtime, to, &[], 1, refs);
     }
     let mut to = Vec::with_capacity(64);
     to.push(PLAIN);

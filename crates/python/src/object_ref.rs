@@ -5,10 +5,13 @@ use std::sync::Arc;
 use model::{ObjectId, ProcId};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyTuple, PyType};
 use runtime::Runtime;
 
 use crate::{context, session};
+
+static REBUILD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// A reference to a value that a task will make, or that was put.
 #[pyclass(frozen, freelist = 4096, weakref, generic, module = "eagleray")]
@@ -151,7 +154,8 @@ impl ObjectRef {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let this = slf.get();
-        let rebuild = py.import("eagleray._native")?.getattr("rebuild_ref")?;
+        let rebuild = REBUILD
+            .get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._native")?.getattr("rebuild_ref")?.unbind()))?;
         // A ref of an earlier session means nothing to anyone but itself: only its name goes on.
         let owner = match this.held.as_ref().filter(|(runtime, _)| session::is_current(runtime)) {
             None => u64::MAX,
@@ -205,6 +209,21 @@ fn rebuild_ref(id: &[u8], owner: u64) -> PyResult<ObjectRef> {
         runtime.claim_share(slot);
     }
     Ok(ObjectRef::holding(&runtime, slot, id))
+}
+
+/// Makes refs of what a value lists.
+pub(crate) fn rebuild_all(refs: &[(ObjectId, ProcId)]) -> Vec<ObjectRef> {
+    let Some(runtime) = session::current() else {
+        return refs.iter().map(|(id, _)| ObjectRef { id: *id, held: None }).collect();
+    };
+    let slots = runtime.borrow_all(refs);
+    let held = refs.iter().zip(slots).map(|((id, _), slot)| {
+        if !context::made(slot) {
+            runtime.claim_share(slot);
+        }
+        ObjectRef::holding(&runtime, slot, *id)
+    });
+    held.collect()
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 use smallvec::SmallVec;
 use wire::control::{ActorPlace, ActorRegistration, Answer, FromNode, LogLines, Question, ToNode};
-use wire::peer::{Content, Peer};
+use wire::peer::{Content, Peer, Shares};
 
 use crate::effects::failed;
 use crate::execute::{Assignment, Build};
@@ -311,11 +311,13 @@ impl Runtime {
                 };
                 state.owner.on_have(&object, value, contains, &mut state.effects);
             }
-            Peer::Borrowed { object, borrower, count } => {
-                if !state.dead.contains_key(&borrower) {
-                    state.owner.on_shares(&object, borrower, count, &mut state.effects);
-                    self.exit_if_retired(state);
+            Peer::Borrowed(shares) => {
+                for Shares { object, borrower, count } in shares {
+                    if !state.dead.contains_key(&borrower) {
+                        state.owner.on_shares(&object, borrower, count, &mut state.effects);
+                    }
                 }
+                self.exit_if_retired(state);
             }
             Peer::CancelObject { object, force, recursive } => {
                 if let Some(slot) = state.owner.slot_of(&object) {

@@ -6,14 +6,18 @@ use std::sync::atomic::Ordering;
 use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use net::{Readiness, Word};
 use owner::{Effect, Stage as TaskStage, Value};
+use rustc_hash::FxHashMap;
 use wire::control::ToNode;
 use wire::frame::{self, CALL, Header};
-use wire::peer::{Content, Peer};
+use wire::peer::{Content, Peer, Shares};
 
 use crate::link::{Gate, WriteError};
 use crate::stages::Stage;
 use crate::state::State;
 use crate::{Runtime, value};
+
+/// Shares told of in one message.
+const SHARES_MAX: usize = 50_000;
 
 impl Runtime {
     /// RUN-2: does everything that the last events asked for, and rings the bells.
@@ -28,8 +32,18 @@ impl Runtime {
                 state.effects = effects;
             }
         }
+        if !state.untold.is_empty() {
+            self.tell_shares(state.untold.drain());
+        }
         self.ring_bells(state);
         self.pump.set_outstanding(state.owner.tasks_pending());
+    }
+
+    /// Tells each owner of all shares that changed in one message.
+    fn tell_shares(&self, changed: impl Iterator<Item = (ProcId, Vec<Shares>)>) {
+        for (owner, shares) in changed {
+            shares.chunks(SHARES_MAX).for_each(|shares| self.relay(owner, Peer::Borrowed(shares.to_vec())));
+        }
     }
 
     pub(crate) fn ring_bells(&self, state: &mut State) {
@@ -72,7 +86,7 @@ impl Runtime {
                 if owner == self.me {
                     state.owner.on_shares(&object, borrower, count, &mut state.effects);
                 } else {
-                    self.relay(owner, Peer::Borrowed { object, borrower, count });
+                    state.untold.entry(owner).or_default().push(Shares { object, borrower, count });
                 }
             }
             Effect::Interrupt { task, worker, force, recursive } => {
@@ -117,13 +131,16 @@ impl Runtime {
         if state.dead.contains_key(&to) {
             return;
         }
+        let mut others: FxHashMap<ProcId, Vec<Shares>> = FxHashMap::default();
         for &(object, owner) in refs {
             if owner == self.me {
                 state.owner.on_shares(&object, to, count, &mut state.effects);
             } else {
-                self.relay(owner, Peer::Borrowed { object, borrower: to, count });
+                others.entry(owner).or_default().push(Shares { object, borrower: to, count });
             }
         }
+        // Now, and not with what else is to be told: the value goes out next, and this process may die behind it.
+        self.tell_shares(others.into_iter());
     }
 
     /// Frees a large value's bytes.

@@ -386,6 +386,14 @@ impl Runtime {
         self.state.lock().expect("never poisoned").incoming.len()
     }
 
+    /// The ids and owners of objects.
+    #[must_use]
+    pub fn identities(&self, slots: &[Slot]) -> Vec<(ObjectId, ProcId)> {
+        let state = self.state.lock().expect("never poisoned");
+        let of = |slot: &Slot| state.owner.object(*slot).map(|object| (object.id, object.owner.unwrap_or(self.me)));
+        slots.iter().filter_map(of).collect()
+    }
+
     /// The id and owner of an object.
     #[must_use]
     pub fn identity(&self, slot: Slot) -> Option<(ObjectId, ProcId)> {

@@ -8,6 +8,7 @@ use model::{Bulk, Failure, Filed, ObjectId, ProcId};
 use owner::{Slot, Value};
 use rustc_hash::FxHashSet;
 use store::View;
+use wire::peer::Shares;
 
 use crate::Runtime;
 use crate::state::State;
@@ -183,14 +184,30 @@ impl Runtime {
         state.owner.object(slot).and_then(|object| object.owner).unwrap_or(self.me)
     }
 
+    /// As `escape`, for many.
+    pub fn escape_all(&self, slots: &[Slot]) {
+        let mut state = self.state.lock().expect("never poisoned");
+        slots.iter().for_each(|slot| state.owner.on_escape(*slot));
+    }
+
+    /// As `borrow_ref`, for many that no share was counted for.
+    pub fn borrow_all(&self, refs: &[(ObjectId, ProcId)]) -> Vec<Slot> {
+        let mut state = self.state.lock().expect("never poisoned");
+        refs.iter().map(|(id, owner)| self.borrow_one(&mut state, *id, *owner, 0)).collect()
+    }
+
     /// A reference arrived; adds a handle. `shares`: what its owner has counted for us.
     pub fn borrow_ref(&self, id: ObjectId, owner: ProcId, shares: i32) -> Slot {
         let mut state = self.state.lock().expect("never poisoned");
+        self.borrow_one(&mut state, id, owner, shares)
+    }
+
+    fn borrow_one(&self, state: &mut State, id: ObjectId, owner: ProcId, shares: i32) -> Slot {
         let owner = (owner != self.me).then_some(owner);
-        let is_new = state.owner.slot_of(&id).is_none();
+        let known = state.owner.objects_kept();
         let slot = state.owner.on_borrowed(id, owner, shares);
-        if is_new {
-            self.refresh(&state, slot);
+        if state.owner.objects_kept() > known {
+            self.refresh(state, slot);
         }
         slot
     }
@@ -286,7 +303,7 @@ impl Runtime {
         let mut state = self.state.lock().expect("never poisoned");
         if let Some((object, owner)) = state.owner.on_keep(slot) {
             drop(state);
-            self.relay(owner, wire::peer::Peer::Borrowed { object, borrower: self.me, count: 1 });
+            self.relay(owner, wire::peer::Peer::Borrowed(vec![Shares { object, borrower: self.me, count: 1 }]));
         }
     }
 }

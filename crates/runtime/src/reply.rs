@@ -6,6 +6,7 @@ use model::{Bulk, Failure, ProcId};
 use owner::{Kept, Slot};
 use wire::Reader;
 use wire::frame::{self, Header, REPLY};
+use wire::peer::Shares;
 
 use crate::execute::CallHandle;
 use crate::link::{Gate, WriteError};
@@ -122,7 +123,7 @@ impl Runtime {
     /// Nobody else will: the caller is gone, or cannot be told.
     fn tell_owners(&self, kept: &[Kept]) {
         for Kept { id, owner, borrower } in kept {
-            self.relay(*owner, wire::peer::Peer::Borrowed { object: *id, borrower: *borrower, count: 1 });
+            self.relay(*owner, wire::peer::Peer::Borrowed(vec![Shares { object: *id, borrower: *borrower, count: 1 }]));
         }
     }
 

@@ -3,7 +3,7 @@
 //! The owner of a value moves it: it alone knows who may still ask for it. A thread of its own does so, which starts with the first
 //! shortage and never takes the interpreter's lock. It waits for nothing but the disk, so room is always made in the end.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use model::{Bulk, Filed, ObjectId, ProcId};
@@ -16,10 +16,13 @@ use crate::{Error, Runtime, value};
 /// Small values are written side by side until a file is this long.
 const FILE_BYTES: u64 = 64 << 20;
 
+/// Orders that wait: the node asks again only after it was answered, or tired of waiting.
+const ORDERS_MAX: usize = 4;
+
 /// The thread that writes, once there is one.
 #[derive(Default)]
 pub(crate) struct Spill {
-    orders: Mutex<Option<Sender<Order>>>,
+    orders: Mutex<Option<SyncSender<Order>>>,
 }
 
 struct Order {
@@ -63,9 +66,12 @@ impl Runtime {
             return self.send(&ToNode::GaveBack { round, bytes: 0 });
         }
         let mut orders = self.spill.orders.lock().expect("never poisoned");
-        let sent = orders.as_ref().is_some_and(|orders| orders.send(Order { round, bytes }).is_ok());
-        if !sent {
-            let (sender, receiver) = channel();
+        if let Some(orders) = orders.as_ref() {
+            if orders.try_send(Order { round, bytes }).is_err() {
+                self.send(&ToNode::GaveBack { round, bytes: 0 });
+            }
+        } else {
+            let (sender, receiver) = sync_channel(ORDERS_MAX);
             let runtime = Arc::downgrade(self);
             let spawned = crate::start::spawn("eagleray-spill", move || run(&runtime, &receiver));
             match spawned {

@@ -55,6 +55,8 @@ pub(crate) struct State {
     pub(crate) stored_elsewhere: FxHashMap<u64, (ProcId, store::View)>,
     /// Values in our extents that belong to others, by offset: whose, and where.
     pub(crate) given: FxHashMap<u64, (ProcId, store::Place)>,
+    /// Shares that changed, by owner: told when all effects are applied.
+    pub(crate) untold: FxHashMap<ProcId, Vec<wire::peer::Shares>>,
     /// Files with values of ours, and how many of those each has.
     files: FxHashMap<FileId, u32>,
     /// Tasks that others asked us to interrupt.
@@ -104,6 +106,7 @@ impl State {
             has_served_all: false,
             stored_elsewhere: FxHashMap::default(),
             given: FxHashMap::default(),
+            untold: FxHashMap::default(),
             files: FxHashMap::default(),
             interrupted: FxHashSet::default(),
             last_caller: None,

@@ -103,7 +103,7 @@ proptest! {
         prop_assert_eq!(folder.names().len(), 1, "one file for all");
         for (value, filed) in values.iter().zip(&filed).filter(|(value, _)| !value.is_empty()) {
             let view = files.map(filed).unwrap();
-            prop_assert!(view.as_ptr() as usize % 64 == 0 && view.as_slice() == value.as_slice());
+            prop_assert!((view.as_ptr() as usize).is_multiple_of(64) && view.as_slice() == value.as_slice());
         }
         files.remove(filed[0].file);
         prop_assert!(folder.names().is_empty());

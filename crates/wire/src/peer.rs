@@ -15,6 +15,17 @@ pub enum Content {
     Failed(Failure),
 }
 
+/// A process holds more or fewer shares of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shares {
+    /// Which.
+    pub object: ObjectId,
+    /// Who.
+    pub borrower: ProcId,
+    /// How many more; below zero: fewer.
+    pub count: i32,
+}
+
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Peer {
@@ -30,15 +41,9 @@ pub enum Peer {
         /// Its value.
         content: Content,
     },
-    /// To an owner: this process holds so many more (below zero: fewer) shares of your object.
-    Borrowed {
-        /// Which.
-        object: ObjectId,
-        /// Who.
-        borrower: ProcId,
-        /// How many more.
-        count: i32,
-    },
+    /// To an owner: processes hold more (or fewer) shares of your objects. In this order: whoever passes a share on is counted after who
+    /// gets it.
+    Borrowed(Vec<Shares>),
     /// To an owner: cancel the task that makes this object.
     CancelObject {
         /// Which.
