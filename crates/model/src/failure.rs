@@ -82,6 +82,8 @@ pub enum Failure {
     DiskFull(Box<str>),
     /// The value is lost, and cannot be made again; the text says why.
     Lost(Box<str>),
+    /// From a worker to who called: an argument does not lie any more where the call says, so the task did not run.
+    ArgumentLost(Box<str>),
 }
 
 impl Failure {

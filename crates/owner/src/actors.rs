@@ -123,6 +123,13 @@ impl Owner {
         self.send_calls(actor, out);
     }
 
+    /// An argument of a call that waits was lost.
+    pub(crate) fn actor_call_unready(&mut self, actor: ActorId, key: TaskKey) {
+        if let Some(callee) = self.callees.get_mut(&actor).filter(|callee| !callee.is_ordered) {
+            callee.queue.retain(|waiting| *waiting != key);
+        }
+    }
+
     /// All arguments of the call are there: is there anything that ends it at once?
     fn actor_call_checked(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
         if let Some(failure) = self.failed_argument(key) {

@@ -147,22 +147,29 @@ impl Owner {
                     if !object.wanted_by.contains(&by) {
                         object.wanted_by.push(by);
                     }
-                    return;
+                    return self.on_needed_by_id(id, out);
                 }
             },
         };
         out.push(Effect::Have { to: by, object: *id, value });
     }
 
-    /// We need the value of a borrowed object: asks its owner, once.
+    /// We need the value of an object: asks the owner of a borrowed one, once; makes one of ours again that was let go of.
     pub fn on_needed(&mut self, slot: Slot, out: &mut Vec<Effect>) {
-        if let Some(object) = self.objects.get_mut(slot)
-            && let Some(owner) = object.owner
-            && object.value.is_none()
-            && !object.asked
-        {
-            object.asked = true;
-            out.push(Effect::Want { owner, object: object.id });
+        let Some(object) = self.objects.get_mut(slot).filter(|object| object.value.is_none()) else { return };
+        match object.owner {
+            Some(owner) if !object.asked => {
+                object.asked = true;
+                out.push(Effect::Want { owner, object: object.id });
+            }
+            None if object.maker.is_none() => self.make_again(slot, "it was let go of", out),
+            _ => {}
+        }
+    }
+
+    fn on_needed_by_id(&mut self, id: &ObjectId, out: &mut Vec<Effect>) {
+        if let Some(slot) = self.by_id.get(id) {
+            self.on_needed(*slot, out);
         }
     }
 

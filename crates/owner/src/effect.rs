@@ -51,6 +51,8 @@ pub enum Effect {
     },
     /// The object has its value or failure: tell whoever waits.
     Resolved(Slot),
+    /// The object has no value any more: it is lost, or was let go of.
+    Unresolved(Slot),
     /// The object is gone: its slot may be given out again; its bytes, if it was large and ours, are free.
     Freed {
         /// Which.

@@ -8,6 +8,7 @@
 //! - **OWN-2** an object is freed only when no handle, no pending task, no container and no borrower holds it.
 //! - **OWN-3** a task is under way on at most one worker.
 //! - **OWN-4** a task that may have run is run again only if its retries allow; one that certainly did not start costs no retry.
+//! - **LIN-1..2** see `lineage.rs`.
 //! - **OWN-5** calls of one caller on an ordered actor are pushed in the order of submission.
 
 mod actors;
@@ -15,6 +16,7 @@ mod borrow;
 mod cancel;
 mod effect;
 mod invariants;
+mod lineage;
 mod moving;
 mod objects;
 mod pool;
@@ -34,6 +36,7 @@ pub use objects::Object;
 pub use pool::{LEASE_IDLE_MS, PIPELINE_MAX};
 pub use tasks::{Spec, Stage, Target, Task};
 
+use crate::lineage::Made;
 use crate::pool::Pool;
 use crate::table::Table;
 
@@ -42,6 +45,8 @@ use crate::table::Table;
 pub struct Owner {
     pub(crate) tasks: Table<Task>,
     pub(crate) objects: Table<Object>,
+    /// Tasks that have ended and whose large values can be made again.
+    pub(crate) made: Table<Made>,
     /// Objects that somebody else may name to us, or that somebody else owns.
     pub(crate) by_id: FxHashMap<ObjectId, Slot>,
     pub(crate) pools: Vec<Pool>,

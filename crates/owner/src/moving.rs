@@ -72,12 +72,12 @@ impl Owner {
         freed
     }
 
-    /// A borrowed value does not lie where its owner said. Forgets the place, so that the owner is asked again. False if that is no news.
+    /// A borrowed value does not lie where its owner said, and the owner is told so. False if that is no news.
     pub fn on_stale(&mut self, slot: Slot, bulk: Bulk) -> bool {
         let object = self.objects.get_mut(slot).filter(|object| object.owner.is_some());
         match object.filter(|object| object.value == Some(Value::Bulk(bulk))) {
             Some(object) => {
-                (object.value, object.asked) = (None, false);
+                (object.value, object.asked) = (None, true);
                 true
             }
             None => false,

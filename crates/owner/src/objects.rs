@@ -18,6 +18,10 @@ pub struct Object {
     pub maker: Option<TaskKey>,
     /// Of a large value: when it was last looked at.
     pub(crate) touched: u64,
+    /// The ended task that made it, and can make it again.
+    pub(crate) lineage: Option<u32>,
+    /// Ended tasks that need it to run again.
+    pub(crate) traced: u32,
     /// Handles in this process.
     pub(crate) handles: u32,
     /// Pending tasks that use it and objects that contain it.
@@ -52,6 +56,8 @@ impl Object {
             value: None,
             maker: None,
             touched: 0,
+            lineage: None,
+            traced: 0,
             handles: 0,
             uses: 0,
             borrowers: SmallVec::new(),
@@ -154,8 +160,16 @@ impl Owner {
         let mut freeing = std::mem::take(&mut self.freeing);
         freeing.push(slot);
         while let Some(slot) = freeing.pop() {
-            let Some(object) = self.objects.remove(slot) else { continue };
+            let Some(object) = self.objects.get(slot) else { continue };
             debug_assert!(!object.is_held(), "OWN-2: {} freed while held", object.id);
+            if object.traced > 0 {
+                self.thin(slot, &mut freeing, out);
+                continue;
+            }
+            let Some(object) = self.objects.remove(slot) else { continue };
+            if let Some(key) = object.lineage {
+                self.forget_made(key, slot, &mut freeing);
+            }
             let shared = object.owner.is_some() || !object.borrowers.is_empty() || object.shares != 0;
             if shared || self.by_id.get(&object.id) == Some(&slot) {
                 self.by_id.remove(&object.id);

@@ -93,6 +93,12 @@ fn shortened(cause: Arc<Failure>) -> Arc<Failure> {
 }
 
 impl Task {
+    /// One that has ended before.
+    pub(crate) fn again(spec: Spec, number: u64, retries_left: i32) -> Self {
+        let (since, returns) = (Tick::default(), SmallVec::new());
+        Self { spec, stage: Stage::Waiting(0), since, number, returns, retries_left, cancelled: false, life: None }
+    }
+
     /// Whether a call on an actor waits while the actor restarts. One whose last retry is charged already was promised that run.
     pub(crate) fn may_wait_for_restart(&self) -> bool {
         self.spec.template.retries_max != 0
@@ -150,16 +156,20 @@ impl Owner {
         (key, returns)
     }
 
-    fn watch_dependencies(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
-        let deps = self.tasks.get(key.slot()).expect("caller inserted it").spec.deps.clone();
+    /// Whoever makes what the task lacks tells it. Returns how much that is.
+    pub(crate) fn watch_dependencies(&mut self, key: TaskKey, out: &mut Vec<Effect>) -> u32 {
+        let deps = self.task(key).map(|task| task.spec.deps.clone()).unwrap_or_default();
+        let mut missing = 0;
         for dep in deps {
             if let Some(object) = self.objects.get_mut(dep)
                 && object.value.is_none()
             {
+                missing += 1;
                 object.waiting.push(key);
                 self.on_needed(dep, out);
             }
         }
+        missing
     }
 
     pub(crate) fn on_dependency_ready(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
@@ -175,7 +185,7 @@ impl Owner {
     }
 
     /// All arguments are there: it can run, unless one of them is a failure.
-    fn task_ready(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
+    pub(crate) fn task_ready(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
         match self.failed_argument(key) {
             Some(failure) => self.finish_failed(key, failure, out),
             None => {
@@ -256,7 +266,7 @@ impl Owner {
         self.finish(key, reply, out);
     }
 
-    fn left_worker(&mut self, now: Tick, key: TaskKey, from: ProcId, target: Target, out: &mut Vec<Effect>) {
+    pub(crate) fn left_worker(&mut self, now: Tick, key: TaskKey, from: ProcId, target: Target, out: &mut Vec<Effect>) {
         match target {
             Target::Pool => self.lease_progressed(now, from, key, out),
             Target::Actor(actor) => self.actor_progressed(actor, key, out),
@@ -313,7 +323,7 @@ impl Owner {
 
     /// Ends the task: the only place where one ends (OWN-1).
     fn finish(&mut self, key: TaskKey, reply: SmallVec<[(Value, SmallVec<[Slot; 0]>); 1]>, out: &mut Vec<Effect>) {
-        let Some(task) = self.tasks.remove(key.slot()) else { return };
+        let Some(mut task) = self.tasks.remove(key.slot()) else { return };
         if reply.len() == task.returns.len() {
             for (slot, (value, contains)) in task.returns.iter().zip(reply) {
                 self.resolve(*slot, value, contains, out);
@@ -329,8 +339,9 @@ impl Owner {
             }
             reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
         }
-        for slot in task.spec.deps.iter().chain(&task.spec.contains).chain(&task.life) {
-            self.release(*slot, out);
+        let life = task.life.take();
+        for slot in self.keep_lineage(task).into_iter().chain(life) {
+            self.release(slot, out);
         }
     }
 }

@@ -4,6 +4,7 @@ mod actors;
 mod borrow;
 mod cancel;
 mod leases;
+mod lineage;
 mod moving;
 mod objects;
 mod random;

@@ -130,7 +130,7 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
             dict.set_item("kind", "disk_full")?;
             dict.set_item("text", &**why)?;
         }
-        Failure::Lost(why) => {
+        Failure::Lost(why) | Failure::ArgumentLost(why) => {
             dict.set_item("kind", "lost")?;
             dict.set_item("text", &**why)?;
         }

@@ -9,7 +9,7 @@ use model::{Failure, FunctionId, TaskId, Template};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
-use runtime::{CallArg, CallHandle, Content, IncomingCall, Runtime, Stage, Work};
+use runtime::{BadArgument, CallArg, CallHandle, Content, IncomingCall, Runtime, Stage, Work};
 use wire::Reader;
 use wire::frame::Value;
 
@@ -259,7 +259,10 @@ pub(crate) fn call_args<'py>(
     runtime: &Arc<Runtime>,
     call: &IncomingCall,
 ) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
-    let deps = call.args(runtime).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let deps = call.args(runtime).map_err(|error| match error {
+        BadArgument::Malformed(error) => PyValueError::new_err(error.to_string()),
+        BadArgument::Lost(why) => ArgumentLost::new_err(why),
+    })?;
     decode_args(py, call.payload(), |index| match deps.get(index) {
         Some(CallArg::Inline(bytes)) => decode::value(py, bytes, &decode::Passing(bytes)),
         Some(CallArg::Stored(view)) => decode::value(py, view.as_slice(), &decode::Stored(view)),
@@ -355,6 +358,13 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     }
 }
 
+pyo3::create_exception!(
+    _native,
+    ArgumentLost,
+    pyo3::exceptions::PyException,
+    "An argument is lost: its owner finds it."
+);
+
 /// Encodes a result, or the failure that an exception is.
 pub(crate) fn reply_body(
     py: Python<'_>,
@@ -392,6 +402,10 @@ pub(crate) fn reply_body(
         Err(error) if error.is_instance_of::<PySystemExit>(py) => return Err(error),
         Err(error) => {
             body.extend_from_slice(&1_u32.to_le_bytes());
+            if error.is_instance_of::<ArgumentLost>(py) {
+                Value::write_failure(&Failure::ArgumentLost(error.value(py).to_string().into()), &mut body);
+                return Ok(body);
+            }
             let is_interrupt = error.is_instance_of::<PyKeyboardInterrupt>(py);
             if was_cancelled || is_interrupt {
                 Value::write_failure(&Failure::Cancelled, &mut body);

@@ -297,6 +297,15 @@ impl Runtime {
     fn on_peer(&self, state: &mut State, sender: ProcId, message: Peer) {
         match message {
             Peer::Want { object } => state.owner.on_wanted(&object, sender, &mut state.effects),
+            Peer::Missing { object, bulk } => {
+                let slot = state.owner.slot_of(&object);
+                let is_so = slot.and_then(|slot| state.owner.object(slot)?.value.clone()) == Some(Value::Bulk(bulk));
+                // It may have moved; what is still there according to us is looked for.
+                if let (true, Some(slot), Err(error)) = (is_so, slot, self.look(bulk)) {
+                    self.report_lost(state, slot, bulk, &error.to_string());
+                }
+                state.owner.on_wanted(&object, sender, &mut state.effects);
+            }
             Peer::Have { object, content } => {
                 let (value, contains) = match content {
                     Content::Inline(bytes) => {
@@ -331,7 +340,7 @@ impl Runtime {
 
     fn on_undeliverable(&self, state: &mut State, to: ProcId, message: Peer) {
         state.dead.insert(to);
-        if let Peer::Want { .. } = message {
+        if let Peer::Want { .. } | Peer::Missing { .. } = message {
             state.owner.on_process_gone(to, &mut state.effects);
         }
     }

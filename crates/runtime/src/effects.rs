@@ -72,6 +72,7 @@ impl Runtime {
                 state.has_news = true;
                 self.tell_loops(slot);
             }
+            Effect::Unresolved(slot) => self.cells.set(slot, Readiness::Pending),
             Effect::Freed { slot, bulk } => {
                 self.cells.set(slot, Readiness::Pending);
                 if let Some(bulk) = bulk {

@@ -58,6 +58,17 @@ pub enum CallArg<'a> {
     Stored(View),
 }
 
+/// Why a call's arguments cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum BadArgument {
+    /// The caller sent nonsense.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// A value does not lie where the call says.
+    #[error("{0}")]
+    Lost(String),
+}
+
 /// An actor to be built.
 #[derive(Clone, Debug)]
 pub struct Build {
@@ -104,15 +115,17 @@ impl IncomingCall {
     /// The dependencies' values, in the order of the payload's placeholders.
     ///
     /// # Errors
-    /// If the caller sent nonsense, or a failure instead of a value.
-    pub fn args<'a>(&'a self, runtime: &Runtime) -> Result<Vec<CallArg<'a>>, Malformed> {
+    /// If the caller sent nonsense, or a failure instead of a value; or if a value is lost.
+    pub fn args<'a>(&'a self, runtime: &Runtime) -> Result<Vec<CallArg<'a>>, BadArgument> {
         let mut reader = Reader::new(&self.body[self.payload.end..]);
         let mut args = Vec::new();
         while !reader.rest().is_empty() {
             args.push(match frame::Value::read(&mut reader)? {
                 frame::Value::Inline(bytes) => CallArg::Inline(bytes),
-                frame::Value::Bulk(bulk) => CallArg::Stored(runtime.look(bulk).map_err(|_| Malformed("place"))?),
-                frame::Value::Raised { .. } | frame::Value::Failed(_) => return Err(Malformed("argument")),
+                frame::Value::Bulk(bulk) => {
+                    CallArg::Stored(runtime.look(bulk).map_err(|error| BadArgument::Lost(error.to_string()))?)
+                }
+                frame::Value::Raised { .. } | frame::Value::Failed(_) => return Err(Malformed("argument").into()),
             });
         }
         Ok(args)

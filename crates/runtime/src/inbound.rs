@@ -179,8 +179,29 @@ impl Runtime {
                 state.owner.on_kept_by(&id, owner, borrower, &mut state.effects);
             }
         }
-        state.owner.on_replied(now, key, peer, reply, &mut state.effects);
+        if let [(Value::Failed(failure), _)] = &reply[..]
+            && let Failure::ArgumentLost(why) = &**failure
+        {
+            self.find_lost_arguments(state, key);
+            state.owner.on_argument_lost(now, key, peer, why, &mut state.effects);
+        } else {
+            state.owner.on_replied(now, key, peer, reply, &mut state.effects);
+        }
         Ok(())
+    }
+
+    /// Looks at the arguments of a call that lie in files, and says which are lost.
+    #[cold]
+    fn find_lost_arguments(&self, state: &mut State, key: TaskKey) {
+        let deps = state.owner.task(key).map(|task| task.spec.deps.clone()).unwrap_or_default();
+        for slot in deps {
+            let value = state.owner.object(slot).and_then(|object| object.value.clone());
+            if let Some(Value::Bulk(bulk)) = value
+                && let Err(error) = self.look(bulk)
+            {
+                self.report_lost(state, slot, bulk, &error.to_string());
+            }
+        }
     }
 
     fn read_value(

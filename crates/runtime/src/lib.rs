@@ -42,7 +42,7 @@ use owner::Slot;
 pub use actors::{ActorCreation, NamedHandle};
 pub use control::LogEvent;
 pub use error::Error;
-pub use execute::{Assignment, Build, CallArg, CallHandle, IncomingCall, Work};
+pub use execute::{Assignment, BadArgument, Build, CallArg, CallHandle, IncomingCall, Work};
 pub use objects::{Content, Got};
 pub use owner::{Slot as ObjectSlot, Target};
 pub use reply::Unsent;

@@ -8,7 +8,7 @@ use model::{Bulk, Failure, Filed, ObjectId, ProcId};
 use owner::{Slot, Value};
 use rustc_hash::FxHashSet;
 use store::View;
-use wire::peer::Shares;
+use wire::peer::{Peer, Shares};
 
 use crate::Runtime;
 use crate::state::State;
@@ -139,10 +139,15 @@ impl Runtime {
             Ok(view) => return Some(Got::Stored(view)),
             Err(why) => why,
         };
-        if state.owner.on_stale(slot, bulk) {
+        let object = state.owner.object(slot).map(|object| (object.id, object.owner));
+        if let Some((object, Some(owner))) = object
+            && state.owner.on_stale(slot, bulk)
+        {
             self.cells.set(slot, net::Readiness::Pending);
-            let State { owner, effects, .. } = &mut *state;
-            owner.on_needed(slot, effects);
+            self.relay(owner, Peer::Missing { object, bulk });
+            return None;
+        }
+        if matches!(why, store::Error::Lost { .. }) && self.report_lost(&mut state, slot, bulk, &why.to_string()) {
             self.apply(&mut state);
             return None;
         }
@@ -303,7 +308,7 @@ impl Runtime {
         let mut state = self.state.lock().expect("never poisoned");
         if let Some((object, owner)) = state.owner.on_keep(slot) {
             drop(state);
-            self.relay(owner, wire::peer::Peer::Borrowed(vec![Shares { object, borrower: self.me, count: 1 }]));
+            self.relay(owner, Peer::Borrowed(vec![Shares { object, borrower: self.me, count: 1 }]));
         }
     }
 }

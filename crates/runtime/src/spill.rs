@@ -7,10 +7,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use model::{Bulk, Filed, ObjectId, ProcId};
-use owner::Movable;
+use owner::{Movable, Slot as ObjectSlot, Value};
 use store::{FileReservation, Reservation, View};
 use wire::control::ToNode;
 
+use crate::state::State;
 use crate::{Error, Runtime, value};
 
 /// Small values are written side by side until a file is this long.
@@ -146,6 +147,21 @@ impl Runtime {
             },
             Err(error) => Err(error),
         }
+    }
+
+    /// A value of ours is lost, and with it perhaps others that lie in files: they are looked for, so that what made several runs once.
+    pub(crate) fn report_lost(&self, state: &mut State, slot: ObjectSlot, bulk: Bulk, why: &str) -> bool {
+        let mut lost = vec![(slot, bulk)];
+        for (other, object) in state.owner.objects() {
+            if let Some(Value::Bulk(bulk @ Bulk::Filed(filed))) = &object.value
+                && object.owner.is_none()
+                && other != slot
+                && !self.files.is_there(filed)
+            {
+                lost.push((other, *bulk));
+            }
+        }
+        state.owner.on_lost(&lost, why, &mut state.effects)
     }
 
     /// The references in a large value. Of one in a file only the part that lists them is read.

@@ -171,7 +171,8 @@ impl Oracle {
                     | Failure::NodeDied
                     | Failure::StoreFull(_)
                     | Failure::DiskFull(_)
-                    | Failure::Lost(_) => false,
+                    | Failure::Lost(_)
+                    | Failure::ArgumentLost(_) => false,
                 };
                 (Outcome::Failure, is_explained)
             }

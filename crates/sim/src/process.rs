@@ -251,7 +251,7 @@ impl Process {
                     env.oracle.resolved((self.pid, *key), value);
                 }
             }
-            Effect::Discarded(_) => unreachable!("every value is small here"),
+            Effect::Unresolved(_) | Effect::Discarded(_) => unreachable!("every value is small here"),
             Effect::Freed { slot, bulk: _ } => drop(self.maker.remove(&slot)),
             Effect::Interrupt { task, worker, .. } => {
                 if self.owner.is_under(task, worker) {

@@ -34,6 +34,13 @@ pub enum Peer {
         /// Which.
         object: ObjectId,
     },
+    /// To an owner: the object is not where you said. Then as `Want`.
+    Missing {
+        /// Which.
+        object: ObjectId,
+        /// What was said.
+        bulk: Bulk,
+    },
     /// From an owner: here it is. The owner keeps it while the borrower holds shares of it.
     Have {
         /// Which.

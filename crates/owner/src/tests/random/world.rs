@@ -320,7 +320,7 @@ impl World {
                     let value = self.owner.object(slot).map(|object| object.value.as_ref().expect("it is resolved"));
                     self.model.resolved(slot, value);
                 }
-                Effect::Discarded(_) => unreachable!("every value is small here"),
+                Effect::Unresolved(_) | Effect::Discarded(_) => unreachable!("every value is small here"),
                 Effect::Freed { slot, bulk } => {
                     assert_eq!(bulk, None);
                     freed.push(slot);

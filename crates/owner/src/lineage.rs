@@ -1,0 +1,226 @@
+//! How a large value was made, kept so that it can be made again.
+//!
+//! Small values live in the owner's own memory and cannot be lost without it; so only tasks that made a large value are kept, for as long as
+//! one of those is. Their arguments are kept as well, but thinly: a small one with its value, a large one without, if it can be made
+//! again itself.
+//!
+//! - **LIN-1** what is lost is made again if its task may run again, and fails otherwise: nobody waits for it in vain.
+//! - **LIN-2** a task is kept as long as one of its large values, and an argument as long as a task that needs it.
+
+use std::sync::Arc;
+
+use model::{Bulk, Failure, ProcId, TaskKey, Tick};
+use smallvec::SmallVec;
+
+use crate::objects::Object;
+use crate::tasks::{Spec, Stage, Target, Task};
+use crate::{Effect, Owner, Slot, Value};
+
+/// Stands for a value of a task that nobody holds any more, or that cannot be lost.
+const GONE: Slot = Slot::MAX;
+
+/// A task that has ended, and can run again.
+pub(crate) struct Made {
+    pub(crate) spec: Spec,
+    /// The objects that it made: `GONE` for those that do not matter any more.
+    pub(crate) returns: SmallVec<[Slot; 1]>,
+    retries_left: i32,
+}
+
+impl Owner {
+    /// Keeps a task that has ended, if it has made a large value that somebody holds. Returns which of its arguments it no longer holds.
+    pub(crate) fn keep_lineage(&mut self, task: Task) -> SmallVec<[Slot; 2]> {
+        let is_bulky = |object: &Object| matches!(object.value, Some(Value::Bulk(_)));
+        let matters = |slot: &Slot| self.objects.get(*slot).is_some_and(is_bulky);
+        if task.cancelled || task.spec.template.retries_max == 0 || !task.returns.iter().any(matters) {
+            return arguments(&task.spec).collect();
+        }
+        let returns: SmallVec<[Slot; 1]> =
+            task.returns.iter().map(|slot| if matters(slot) { *slot } else { GONE }).collect();
+        // A borrowed argument is held as before: its owner knows nothing of what we may need again.
+        let is_ours = |slot: &Slot| self.objects.get(*slot).is_some_and(|object| object.owner.is_none());
+        let ours: SmallVec<[Slot; 2]> = arguments(&task.spec).filter(is_ours).collect();
+        for argument in &ours {
+            self.objects.get_mut(*argument).expect("ours").traced += 1;
+        }
+        let made = Made { spec: task.spec, returns: returns.clone(), retries_left: task.retries_left };
+        let (key, _) = self.made.insert(made);
+        for slot in returns.into_iter().filter(|slot| *slot != GONE) {
+            self.objects.get_mut(slot).expect("it matters").lineage = Some(key);
+        }
+        ours
+    }
+
+    /// A value that a kept task made is gone for good.
+    pub(crate) fn forget_made(&mut self, key: u32, slot: Slot, freeing: &mut Vec<Slot>) {
+        let Some(made) = self.made.get_mut(key) else { return };
+        made.returns.iter_mut().filter(|made| **made == slot).for_each(|made| *made = GONE);
+        if made.returns.iter().any(|made| *made != GONE) {
+            return;
+        }
+        let Some(made) = self.made.remove(key) else { return };
+        for argument in arguments(&made.spec) {
+            let Some(object) = self.objects.get_mut(argument) else { continue };
+            if object.owner.is_none() {
+                object.traced = object.traced.saturating_sub(1);
+            } else {
+                object.uses = object.uses.saturating_sub(1);
+            }
+            if !object.is_held() {
+                freeing.push(argument);
+            }
+        }
+    }
+
+    /// Nobody holds the object, but a kept task needs it to run again: its bytes go, unless they are few.
+    pub(crate) fn thin(&mut self, slot: Slot, freeing: &mut Vec<Slot>, out: &mut Vec<Effect>) {
+        let Some(object) = self.objects.get_mut(slot) else { return };
+        let Some(Value::Bulk(bulk)) = object.value else { return };
+        out.extend([Effect::Discarded(bulk), Effect::Unresolved(slot)]);
+        object.value = match object.lineage {
+            Some(_) => None,
+            None => Some(lost("it was put, or made by a task that may not run again, and then let go of")),
+        };
+        for inner in std::mem::take(&mut object.contains) {
+            if let Some(held) = self.objects.get_mut(inner) {
+                held.uses = held.uses.saturating_sub(1);
+                if !held.is_held() {
+                    freeing.push(inner);
+                }
+            }
+        }
+    }
+
+    /// The bytes of these values of ours are lost. All that are known to be are named at once, so that no task runs twice for them. False if
+    /// that is no news.
+    pub fn on_lost(&mut self, lost: &[(Slot, Bulk)], why: &str, out: &mut Vec<Effect>) -> bool {
+        let mut news = Vec::new();
+        for (slot, bulk) in lost {
+            let object = self.objects.get_mut(*slot).filter(|object| object.owner.is_none());
+            let Some(object) = object.filter(|object| object.value == Some(Value::Bulk(*bulk))) else { continue };
+            object.value = None;
+            let contains = std::mem::take(&mut object.contains);
+            out.push(Effect::Unresolved(*slot));
+            self.discard(Some(&Value::Bulk(*bulk)), contains, out);
+            self.await_again(*slot);
+            news.push(*slot);
+        }
+        news.iter().for_each(|slot| self.make_again(*slot, why, out));
+        !news.is_empty()
+    }
+
+    /// Makes a value again that is not there (LIN-1), and first whatever that needs.
+    pub(crate) fn make_again(&mut self, slot: Slot, why: &str, out: &mut Vec<Effect>) {
+        let mut lacking = vec![slot];
+        let mut ready = Vec::new();
+        while let Some(slot) = lacking.pop() {
+            let Some(object) = self.objects.get(slot) else { continue };
+            if object.value.is_some() || object.maker.is_some() || object.owner.is_some() {
+                continue;
+            }
+            match self.run_again(slot) {
+                Err(because) => self.resolve(slot, lost(&format!("{why}; {because}")), SmallVec::new(), out),
+                Ok(key) => {
+                    let Some(task) = self.task(key) else { continue };
+                    lacking.extend(task.spec.deps.iter().chain(&task.spec.contains));
+                    ready.push(key);
+                }
+            }
+        }
+        ready.into_iter().for_each(|key| self.enter_again(key, out));
+    }
+
+    /// The task that made the object is under way again; or why it cannot be.
+    fn run_again(&mut self, slot: Slot) -> Result<TaskKey, &'static str> {
+        let key = self.objects.get(slot).and_then(|object| object.lineage).ok_or("no task made it")?;
+        let made = self.made.get(key).ok_or("no task made it")?;
+        if made.retries_left == 0 {
+            return Err("its task has no retries left");
+        }
+        let mut made = self.made.remove(key).expect("found above");
+        made.retries_left -= i32::from(made.retries_left > 0);
+        for argument in arguments(&made.spec) {
+            if let Some(object) = self.objects.get_mut(argument).filter(|object| object.owner.is_none()) {
+                object.traced = object.traced.saturating_sub(1);
+                object.uses += 1;
+            }
+        }
+        let task = Task::again(made.spec, self.submitted, made.retries_left);
+        self.submitted += 1;
+        let (at, generation) = self.tasks.insert(task);
+        let key = TaskKey::new(at, generation);
+        for slot in made.returns.iter().filter(|slot| **slot != GONE) {
+            let object = self.objects.get_mut(*slot).expect("LIN-2: it matters");
+            (object.maker, object.lineage) = (Some(key), None);
+        }
+        self.tasks.get_mut(at).expect("inserted above").returns = made.returns;
+        Ok(key)
+    }
+
+    /// A task that runs again, or whose argument is gone, waits for what it lacks, or for a worker.
+    pub(crate) fn enter_again(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
+        let missing = self.watch_dependencies(key, out);
+        let Some(task) = self.task_mut(key) else { return };
+        task.stage = Stage::Waiting(missing);
+        match task.spec.target {
+            Target::Actor(actor) => self.enter_actor(actor, key, missing == 0, out),
+            Target::Pool if missing == 0 => self.task_ready(key, out),
+            Target::Pool => {}
+        }
+    }
+
+    /// A worker could not have an argument that its call named, and did not run it: it waits until that is there again.
+    pub fn on_argument_lost(&mut self, now: Tick, key: TaskKey, from: ProcId, why: &str, out: &mut Vec<Effect>) {
+        let is_under = |task: &Task| matches!(task.stage, Stage::Under { worker, .. } if worker == from);
+        let Some(task) = self.task_mut(key).filter(|task| is_under(task)) else { return };
+        let target = task.spec.target;
+        let is_there = |object: &Object| matches!(object.value, Some(Value::Inline(_) | Value::Bulk(_)));
+        let lacks = |slot: &Slot| self.objects.get(*slot).is_some_and(|object| !is_there(object));
+        let is_lost = self.task(key).is_some_and(|task| task.spec.deps.iter().any(lacks));
+        self.left_worker(now, key, from, target, out);
+        match target {
+            Target::Pool if is_lost => self.enter_again(key, out),
+            // Those that were sent behind it may have run: it has lost its turn.
+            Target::Pool | Target::Actor(_) => self.finish_failed(key, Failure::Lost(why.into()), out),
+        }
+    }
+
+    /// Whoever was ready to use the object waits for it again.
+    fn await_again(&mut self, lost: Slot) {
+        let concerned: Vec<TaskKey> = self
+            .tasks()
+            .filter(|(_, task)| {
+                task.spec.deps.contains(&lost) && matches!(task.stage, Stage::Queued | Stage::Waiting(_))
+            })
+            .map(|(key, _)| key)
+            .collect();
+        for key in concerned {
+            let Some(task) = self.task_mut(key) else { continue };
+            let uses = task.spec.deps.iter().filter(|dep| **dep == lost).count() as u32;
+            let (was_queued, before) = match task.stage {
+                Stage::Waiting(missing) => (false, missing),
+                _ => (true, 0),
+            };
+            task.stage = Stage::Waiting(before + uses);
+            let target = task.spec.target;
+            if let Some(object) = self.objects.get_mut(lost) {
+                object.waiting.extend(std::iter::repeat_n(key, uses as usize));
+            }
+            match target {
+                Target::Pool if was_queued => {
+                    self.pools.iter_mut().for_each(|pool| pool.queue.retain(|other| *other != key))
+                }
+                Target::Pool => {}
+                Target::Actor(actor) => self.actor_call_unready(actor, key),
+            }
+        }
+    }
+}
+
+fn lost(why: &str) -> Value {
+    Value::Failed(Arc::new(Failure::Lost(why.into())))
+}
+
+fn arguments(spec: &Spec) -> impl Iterator<Item = Slot> {
+    spec.deps.iter().chain(&spec.contains).copied()
+}

@@ -1,0 +1,206 @@
+//! Large values that are lost are made again.
+
+use model::{Bulk, Failure, Place, TaskKey};
+
+use super::story::{ACTOR, Made, Process, W1, call, push, resolved, task, value};
+use crate::{ActorNews, Effect, Slot, Value};
+
+fn large(serial: u64) -> Value {
+    Value::Bulk(bulk(serial))
+}
+
+fn bulk(serial: u64) -> Bulk {
+    Bulk::Stored(Place { offset: 64 * serial, length: 8, serial })
+}
+
+fn lost(process: &mut Process, slot: impl Into<Slot>, serial: u64) -> Vec<Effect> {
+    let slot = slot.into();
+    process.when(|owner, _, out| assert!(owner.on_lost(&[(slot, bulk(serial))], "the disk broke", out)))
+}
+
+/// The task that is under way to make the object.
+fn maker(process: &Process, slot: impl Into<Slot>) -> TaskKey {
+    process.owner.object(slot.into()).unwrap().maker.unwrap()
+}
+
+fn is_lost(process: &Process, slot: impl Into<Slot>, text: &str) -> bool {
+    match process.value_of(slot) {
+        Some(Value::Failed(failure)) => matches!(&*failure, Failure::Lost(why) if why.contains(text)),
+        _ => false,
+    }
+}
+
+/// A chain of tasks of which each needs the one before. The n-th has made the value with serial n, from one.
+fn chain(process: &mut Process, count: u64) -> Vec<Made> {
+    let mut made: Vec<Made> = Vec::new();
+    for serial in 1..=count {
+        let next = made.last().map_or_else(task, |before| task().needs(before)).retries(3);
+        let next = process.submit(next);
+        process.replied(&next, W1, large(serial));
+        made.push(next);
+    }
+    made
+}
+
+#[test]
+fn lin_1_a_lost_value_is_made_again() {
+    let mut process = Process::leased();
+    let a = &chain(&mut process, 1)[0];
+    let effects = lost(&mut process, a, 1);
+    let again = maker(&process, a);
+    assert_eq!(effects[..2], [Effect::Unresolved(a.slot()), Effect::Discarded(bulk(1))]);
+    assert_eq!(effects[2..], [push(again, W1)]);
+    assert_eq!(process.replied(again, W1, large(2)), [resolved(a)]);
+    assert_eq!(process.value_of(a), Some(large(2)));
+    assert!(!process.owner.on_lost(&[(a.slot(), bulk(1))], "", &mut Vec::new()), "that was long ago");
+}
+
+#[test]
+fn lin_1_retries_are_spent_and_then_it_is_lost_for_good() {
+    let mut process = Process::leased();
+    let a = process.submit(task().retries(1));
+    process.replied(&a, W1, large(1));
+    lost(&mut process, &a, 1);
+    process.replied(maker(&process, &a), W1, large(2));
+    let effects = lost(&mut process, &a, 2);
+    assert_eq!(effects.last(), Some(&resolved(&a)));
+    assert!(is_lost(&process, &a, "no retries left") && is_lost(&process, &a, "the disk broke"));
+    let never = process.submit(task().retries(0));
+    process.replied(&never, W1, large(3));
+    lost(&mut process, &never, 3);
+    assert!(is_lost(&process, &never, "no task made it"), "it may not run again");
+}
+
+#[test]
+fn lin_1_what_was_put_cannot_be_made_again() {
+    let mut process = Process::leased();
+    let id = model::ObjectId::of(process.next_id(), 1);
+    let slot = process.owner.on_put(id, large(1), &[]);
+    lost(&mut process, slot, 1);
+    assert!(is_lost(&process, slot, "no task made it"));
+}
+
+#[test]
+fn lin_2_arguments_that_were_let_go_of_are_made_again_first() {
+    let mut process = Process::leased();
+    let made = chain(&mut process, 4);
+    for (at, before) in made[..3].iter().enumerate() {
+        let effects = process.dropped(before);
+        assert_eq!(effects, [Effect::Discarded(bulk(at as u64 + 1)), Effect::Unresolved(before.slot())], "bytes only");
+    }
+    assert_eq!(process.owner.objects_kept(), 4);
+    lost(&mut process, &made[3], 4);
+    for (at, each) in made.iter().enumerate() {
+        assert_eq!(process.owner.tasks_pending(), 4 - at, "one after the other");
+        process.replied(maker(&process, each), W1, large(10 + at as u64));
+    }
+    assert_eq!(process.value_of(&made[3]), Some(large(13)));
+    assert_eq!(process.value_of(&made[0]), None, "it is thin again");
+    process.dropped(&made[3]);
+    assert_eq!((process.owner.objects_kept(), process.owner.tasks_pending()), (0, 0));
+}
+
+#[test]
+fn lin_2_a_small_argument_keeps_its_value() {
+    let mut process = Process::leased();
+    let small = process.submit(task());
+    process.replied(&small, W1, value(7));
+    let a = process.submit(task().needs(&small).retries(3));
+    process.replied(&a, W1, large(1));
+    assert_eq!(process.dropped(&small), []);
+    lost(&mut process, &a, 1);
+    assert_eq!(process.owner.tasks_pending(), 1, "only the one that made it runs again");
+    process.replied(maker(&process, &a), W1, large(2));
+    process.dropped(&a);
+    assert_eq!(process.owner.objects_kept(), 0);
+}
+
+#[test]
+fn lin_1_a_value_that_needs_something_put_and_let_go_of_is_lost() {
+    let mut process = Process::leased();
+    let id = model::ObjectId::of(process.next_id(), 1);
+    let put = process.owner.on_put(id, large(1), &[]);
+    let a = process.submit(task().needs(put).retries(3));
+    process.replied(&a, W1, large(2));
+    process.dropped(put);
+    lost(&mut process, &a, 2);
+    let Some(Value::Failed(failure)) = process.value_of(&a) else { panic!("it is not lost") };
+    assert!(matches!(&*failure, Failure::Argument { cause, .. } if matches!(&**cause, Failure::Lost(_))));
+}
+
+#[test]
+fn shared_upstream_runs_once() {
+    let mut process = Process::leased();
+    let root = &chain(&mut process, 1)[0];
+    let leaves: Vec<Made> = (2..5)
+        .map(|serial| {
+            let leaf = process.submit(task().needs(root).retries(3));
+            process.replied(&leaf, W1, large(serial));
+            leaf
+        })
+        .collect();
+    process.dropped(root);
+    let lost: Vec<(Slot, Bulk)> = leaves.iter().zip(2..).map(|(leaf, serial)| (leaf.slot(), bulk(serial))).collect();
+    process.when(|owner, _, out| assert!(owner.on_lost(&lost, "", out)));
+    assert_eq!(process.owner.tasks_pending(), 4);
+    process.replied(maker(&process, root), W1, large(9));
+    for leaf in &leaves {
+        process.replied(maker(&process, leaf), W1, large(20));
+    }
+    assert_eq!(process.owner.tasks_pending(), 0);
+}
+
+#[test]
+fn of_several_values_only_the_lost_one_is_replaced() {
+    let mut process = Process::leased();
+    let a = process.submit(task().returns(3).retries(3));
+    let reply = |first: u64| (first..first + 3).map(|serial| (large(serial), Default::default())).collect();
+    process.when(|owner, now, out| owner.on_replied(now, a.key, W1, reply(1), out));
+    process.dropped(a.slots[2]);
+    lost(&mut process, a.slots[0], 1);
+    let again = maker(&process, a.slots[0]);
+    let effects = process.when(|owner, now, out| owner.on_replied(now, again, W1, reply(11), out));
+    let unneeded = [Effect::Discarded(bulk(12)), Effect::Discarded(bulk(13))];
+    assert!(unneeded.iter().all(|effect| effects.contains(effect)), "{effects:?}");
+    assert_eq!((process.value_of(a.slots[0]), process.value_of(a.slots[1])), (Some(large(11)), Some(large(2))));
+}
+
+#[test]
+fn whoever_was_ready_to_use_it_waits_again() {
+    let mut process = Process::leased();
+    let a = &chain(&mut process, 1)[0];
+    // Twice as much as one core can do: it waits for a lease of its own.
+    let user = process.submit(task().cpus(2).needs(a).needs(a));
+    lost(&mut process, a, 1);
+    process.replied(maker(&process, a), W1, large(2));
+    assert_eq!(process.granted(1, super::story::worker(9)), [push(&user, super::story::worker(9))]);
+}
+
+#[test]
+fn a_call_on_an_actor_is_made_again_only_if_it_may_be_tried_again() {
+    let mut process = Process::calling();
+    let (may, must_not) = (process.submit(call().retries(1)), process.submit(call()));
+    process.replied(&may, W1, large(1));
+    process.replied(&must_not, W1, large(2));
+    lost(&mut process, &must_not, 2);
+    assert!(is_lost(&process, &must_not, "no task made it"));
+    let effects = lost(&mut process, &may, 1);
+    assert_eq!(effects.last(), Some(&push(maker(&process, &may), W1)));
+    process.replied(maker(&process, &may), W1, large(3));
+    process.news(0, ActorNews::Dead(model::ActorDeath::Killed));
+    lost(&mut process, &may, 3);
+    assert!(matches!(process.value_of(&may), Some(Value::Failed(_))), "{ACTOR:?} is gone");
+}
+
+#[test]
+fn a_borrower_is_told_when_it_is_there_again() {
+    let mut process = Process::leased();
+    let a = &chain(&mut process, 1)[0];
+    process.owner.on_escape(a.slot());
+    let id = process.owner.object(a.slot()).unwrap().id;
+    let b = super::story::worker(5);
+    lost(&mut process, a, 1);
+    assert_eq!(process.when(|owner, _, out| owner.on_wanted(&id, b, out)), []);
+    let effects = process.replied(maker(&process, a), W1, large(2));
+    assert_eq!(effects, [resolved(a), Effect::Have { to: b, object: id, value: large(2) }]);
+}
