@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from eagleray._native import ObjectRef, get, put, wait
+from eagleray._native import ObjectRef, ObjectRefGenerator, get, put, wait
 from eagleray._session import init, is_initialized, shutdown
 
 __version__ = "0.1.0"
@@ -22,6 +22,7 @@ _LAZY = {
     "TaskID": "eagleray._ids",
     "JobID": "eagleray._ids",
     "WorkerID": "eagleray._ids",
+    "DynamicObjectRefGenerator": "eagleray._generators",
     "cancel": "eagleray._tasks",
     "get_gpu_ids": "eagleray.runtime_context",
     "get_runtime_context": "eagleray.runtime_context",
@@ -37,10 +38,12 @@ _LAZY = {
 
 __all__ = [
     "ActorID",
+    "DynamicObjectRefGenerator",
     "JobID",
     "NodeID",
     "ObjectID",
     "ObjectRef",
+    "ObjectRefGenerator",
     "TaskID",
     "WorkerID",
     "available_resources",

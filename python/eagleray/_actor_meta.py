@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from eagleray import _native
+from eagleray import _native, _options
 from eagleray._signature import Signature, compile_signature
 
 #: Every actor has these beside its own.
@@ -90,24 +90,29 @@ def methods_of(cls: type) -> dict[str, Any]:
     return found
 
 
-_Method = tuple[Signature, int, int, bool, str]
+#: Signature; returns, how values are yielded, how far ahead; retries, whether exceptions are retried, name, whether it yields.
+_Method = tuple[Signature, tuple[int, str, int], int, bool, str, bool]
 
 
 def _own_methods(cls: type, options: dict[str, Any]) -> dict[str, _Method]:
-    """Tell of each method its signature, number of results, retries, whether exceptions are retried, and its name."""
+    """Tell of each method what its calls need to know."""
+    import inspect
+
     found: dict[str, _Method] = {}
     for name, value in methods_of(cls).items():
         if name in _NOT_CALLABLE:
             continue
         own: dict[str, Any] = getattr(getattr(value, "__func__", value), "__ray_method_options__", {})
         function = getattr(cls, name) if isinstance(value, classmethod) else getattr(value, "__func__", value)
-        returns, retries = own.get("num_returns"), own.get("max_task_retries")
+        retries = own.get("max_task_retries")
+        is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
         found[name] = (
             compile_signature(function, skip_self=not isinstance(value, (staticmethod, classmethod))),
-            1 if returns is None else returns,
+            _options.returns_of(own, is_generator=is_generator),
             (options.get("max_task_retries") or 0) if retries is None else retries,
             bool(own.get("retry_exceptions", options.get("retry_exceptions", False))),
             own.get("name") or f"{cls.__name__}.{name}",
+            is_generator,
         )
     return found
 
@@ -116,8 +121,9 @@ def _builtin_methods(cls: type, options: dict[str, Any]) -> dict[str, _Method]:
     retries = options.get("max_task_retries") or 0
     plain = compile_signature(lambda: None, skip_self=False)
     takes_function = compile_signature(lambda fn, *args, **kwargs: None, skip_self=False)
+    one = (1, "", 0)
     return {
-        "__ray_ready__": (plain, 1, retries, False, f"{cls.__name__}.__ray_ready__"),
-        "__ray_terminate__": (plain, 1, 0, False, f"{cls.__name__}.__ray_terminate__"),
-        "__ray_call__": (takes_function, 1, retries, False, f"{cls.__name__}.__ray_call__"),
+        "__ray_ready__": (plain, one, retries, False, f"{cls.__name__}.__ray_ready__", False),
+        "__ray_terminate__": (plain, one, 0, False, f"{cls.__name__}.__ray_terminate__", False),
+        "__ray_call__": (takes_function, one, retries, False, f"{cls.__name__}.__ray_call__", False),
     }

@@ -11,7 +11,7 @@ import inspect
 import selectors
 import signal
 import threading
-from types import CoroutineType
+from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from eagleray import _actor_end, _native, _streams
@@ -30,6 +30,8 @@ class Server:
         self.limit = max(1, int(worker.about["concurrency"]))
         #: Calls under way; a task is missing only while it is made.
         self.running: dict[Any, asyncio.Task[None] | None] = {}
+        #: Generators whose readers are too far behind.
+        self.held: dict[Any, asyncio.Future[None]] = {}
         #: Calls that asked the actor to end: they get no answer.
         self.exiting: set[str] = set()
         self.is_taking = False
@@ -102,6 +104,8 @@ class Server:
         TASK.set(task_id)
         try:
             result = call.invoke()
+            if call.yields or type(result) is AsyncGeneratorType:
+                result = await _generators().run(self, call, result)
             # The exact type first: `isawaitable` alone costs as much as the rest of a short call.
             if type(result) is CoroutineType or inspect.isawaitable(result):
                 result = await result
@@ -136,6 +140,22 @@ class Server:
             raise
         except BaseException as error:
             call.fail(self.worker, error)
+
+    async def until_wanted(self, call: Any) -> None:
+        """Wait until a generator's reader has caught up, or the generator has to end."""
+        while not call.may_go_on():
+            future: asyncio.Future[None] = self.loop.create_future()
+            self.held[call] = future
+            try:
+                await future
+            finally:
+                del self.held[call]
+
+    def look_at_readers(self) -> None:
+        """Let the generators go on whose readers have caught up."""
+        for call, future in self.held.items():
+            if not future.done() and not call.must_wait():
+                future.set_result(None)
 
     def interrupt(self) -> None:
         """Cancel the coroutines whose calls were cancelled."""
@@ -172,6 +192,12 @@ class Server:
             self.loop.stop()
 
 
+def _generators() -> Any:
+    from eagleray import _async_generators
+
+    return _async_generators
+
+
 class _Selector(selectors.EpollSelector):
     """Reads calls before it polls."""
 
@@ -185,6 +211,8 @@ class _Selector(selectors.EpollSelector):
         """Start what has come in; then wait for calls, ready objects, descriptors or time, whichever is first."""
         server = self.server
         takes = server.take_calls()
+        if server.held:
+            server.look_at_readers()
         if self.watch is not None:
             self.watch.on_ready()
         if _native.has_interrupts():

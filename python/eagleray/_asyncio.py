@@ -39,22 +39,22 @@ class _Watch:
         self.session = _session_number()
         self.fd = _native.event_fd()
         self.lock = threading.Lock()
-        #: By slot: futures, each with the ref that keeps the slot.
-        self.waiting: dict[int, dict[Any, Any]] = {}
+        #: By slot: futures, each with the ref that keeps the slot and what settles it.
+        self.waiting: dict[int, dict[Any, tuple[Any, Any]]] = {}
         _native.watch_loop(self.number, self.fd)
 
-    def add(self, ref: Any, future: Any) -> None:
+    def add(self, ref: Any, future: Any, settle: Any) -> None:
         # Noted before it is watched, so that whoever hears of it first finds it.
         slot = ref._slot
         with self.lock:
-            self.waiting.setdefault(slot, {})[future] = ref
+            self.waiting.setdefault(slot, {})[future] = ref, settle
         if _native.watch(self.number, ref):
             self.settle(slot)
 
     def on_ready(self) -> None:
         for slot in _native.take_ready(self.number):
             with self.lock:
-                ref = next(iter(self.waiting.get(slot, {}).values()), None)
+                ref, _ = next(iter(self.waiting.get(slot, {}).values()), (None, None))
             # The slot of an object that nobody waits for any more may be another's by now.
             if ref is not None and _native.is_ready(ref):
                 self.settle(slot)
@@ -62,9 +62,9 @@ class _Watch:
     def settle(self, slot: int) -> None:
         with self.lock:
             settled = self.waiting.pop(slot, {})
-        for future, ref in settled.items():
+        for future, (ref, settle) in settled.items():
             if not future.done():
-                _settle(future, ref)
+                settle(future, ref)
 
     def forget(self, slot: int, future: Any) -> None:
         """Let the ref of a future go that was cancelled; one that was settled is gone already."""
@@ -176,15 +176,28 @@ def session_ended() -> None:
 
 def as_future(ref: Any) -> asyncio.Future[Any]:
     """Make a future of the running loop that gets the object's value or error."""
+    return _future(ref, _settle)
+
+
+def until_ready(ref: Any) -> asyncio.Future[Any]:
+    """Make a future of the running loop that is done when the object has a value or error, and gets neither."""
+    return _future(ref, _settle_without_value)
+
+
+def _settle_without_value(future: Any, _ref: Any) -> None:
+    future.set_result(None)
+
+
+def _future(ref: Any, settle: Any) -> asyncio.Future[Any]:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     if _native.is_ready(ref):
-        _settle(future, ref)
+        settle(future, ref)
         return future
     watch = _LOOPS.get(loop)
     if watch is None or watch.session != _session_number():
         watch = _LOOPS[loop] = _LoopWatch(loop)
-    watch.add(ref, future)
+    watch.add(ref, future, settle)
     if not future.done():
         future.add_done_callback(functools.partial(watch.forget, ref._slot))
     return future
@@ -202,7 +215,7 @@ def future_of(ref: Any) -> concurrent.futures.Future[Any]:
     if _native.is_ready(ref):
         _settle(future, ref)
     else:
-        _thread_watch().add(ref, future)
+        _thread_watch().add(ref, future, _settle)
     return future
 
 

@@ -41,6 +41,12 @@ def _make(about: dict[str, Any], task_id: str, object_id: str) -> BaseException:
         return exc.ObjectFreedError(object_id, "", "")
     if kind == "node_died":
         return exc.LocalRayletDiedError("The node died or was shut down before the task ended.")
+    if kind == "replay":
+        produced, expected = about["produced"], about["expected"]
+        return exc.StreamingGeneratorReplayInconsistentError(
+            f"The generator of task {task_id} ran again and produced {produced} objects, expected {expected}: "
+            "a generator that is tried again must yield the same values."
+        )
     if kind == "store_full":
         return exc.ObjectStoreFullError(about["text"])
     if kind == "disk_full":

@@ -75,9 +75,23 @@ def check_returns(options: Mapping[str, Any], *, is_generator: bool) -> None:
     if num_returns in ("streaming", "dynamic") and not is_generator:
         text = f"num_returns='{num_returns}' can only be used with generator functions"
         raise ValueError(text)
-    if num_returns in ("streaming", "dynamic"):
-        text = f"num_returns='{num_returns}': generators are not there yet; return a list, or give num_returns a number"
-        raise NotImplementedError(text)
+
+
+def returns_of(options: Mapping[str, Any], *, is_generator: bool) -> tuple[int, str, int]:
+    """How many values come back with the end, whether others come before ("", "streaming", "dynamic"), and how far ahead.
+
+    A generator streams unless it is told otherwise. The one value that comes with its end says how it ended, or names
+    all that it yielded.
+    """
+    check_returns(options, is_generator=is_generator)
+    num_returns = options.get("num_returns")
+    if num_returns is None:
+        num_returns = "streaming" if is_generator else 1
+    if num_returns == "streaming":
+        return 1, "streaming", max(0, options.get("_generator_backpressure_num_objects") or 0)
+    if num_returns == "dynamic":
+        return 1, "dynamic", 0
+    return int(num_returns), "", 0
 
 
 def check_bundle_index(placement_group: Any, index: int) -> None:

@@ -8,8 +8,8 @@ from eagleray import _native
 
 
 def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
-    """Cancel the task that makes this ref. Does nothing if it has ended."""
-    if not isinstance(ref, _native.ObjectRef):
+    """Cancel the task that makes this ref, or yields through this generator. Does nothing if it has ended."""
+    if not isinstance(ref, (_native.ObjectRef, _native.ObjectRefGenerator)):
         raise TypeError(f"ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: {type(ref)}.")
     if force and _native.is_actor_call(ref):
         raise ValueError("force=True is not supported for actor tasks; use ray.kill() to end the actor")

@@ -91,8 +91,9 @@ def _method_options(bound: Any, **options: Any) -> Any:
     retry = checked.get("retry_exceptions")
     # Also for True: it may stand against a list that the method was decorated with.
     retry_filter = export_filter(retry) if retry else None
+    has_returns = not checked.keys().isdisjoint(("num_returns", "_generator_backpressure_num_objects"))
     return bound._with(
-        checked.get("num_returns"),
+        _options.returns_of(checked, is_generator=bound._is_generator) if has_returns else None,
         checked.get("max_task_retries"),
         None if retry is None else bool(retry),
         retry_filter,

@@ -18,7 +18,7 @@ class RemoteFunction:
         """Check the options and compile the signature; the body is pickled at the first call."""
         import inspect
 
-        if inspect.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise ValueError(
                 "'async def' should not be used for remote tasks. You can wrap the async function with `asyncio.run`."
             )
@@ -27,7 +27,7 @@ class RemoteFunction:
         self._function_name = (
             f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', repr(function))}"
         )
-        _options.check_returns(options, is_generator=inspect.isgeneratorfunction(function))
+        self._is_generator = inspect.isgeneratorfunction(function)
         self._signature = compile_signature(function, skip_self=False)
         self._bodies: dict[int, bytes] = {}
         self._native = self._make(options)
@@ -39,7 +39,7 @@ class RemoteFunction:
     def _make(self, options: dict[str, Any]) -> Any:
         retry = options.get("retry_exceptions", False)
         retry_filter = tuple(retry) if isinstance(retry, (list, tuple)) else None
-        returns = options.get("num_returns")
+        returns, yields, ahead_max = _options.returns_of(options, is_generator=self._is_generator)
         retries = options.get("max_retries")
         return _native.Function(
             signature=self._signature,
@@ -48,7 +48,9 @@ class RemoteFunction:
             callee=self._function_name.replace(".", ".", 1),
             needs=_options.fixed_resources(options),
             env=_options.env_lines(options),
-            returns=1 if returns is None else returns,
+            returns=returns,
+            yields=yields,
+            ahead_max=ahead_max,
             retries_max=_options.default_max_retries() if retries is None else retries,
             retry_exceptions=bool(retry),
             calls_max=options.get("max_calls") or 0,
@@ -101,9 +103,6 @@ class _Configured:
     """A remote function under other options than its own."""
 
     def __init__(self, function: RemoteFunction, options: dict[str, Any]) -> None:
-        import inspect
-
-        _options.check_returns(options, is_generator=inspect.isgeneratorfunction(function._function))
         self._remote_function = function
         self._options = options
         self._native = function._make(options)

@@ -84,6 +84,13 @@ pub enum Failure {
     Lost(Box<str>),
     /// From a worker to who called: an argument does not lie any more where the call says, so the task did not run.
     ArgumentLost(Box<str>),
+    /// A generator that ran again ended after fewer values than it had given before.
+    Replay {
+        /// How many it yielded this time.
+        produced: u32,
+        /// How many there were.
+        expected: u32,
+    },
 }
 
 impl Failure {
@@ -91,6 +98,18 @@ impl Failure {
     #[must_use]
     pub fn is_system(&self) -> bool {
         matches!(self, Self::WorkerDied(_) | Self::ActorUnavailable { .. })
+    }
+}
+
+impl WorkerExit {
+    /// Whether the process left because its own program wanted to: a code of zero, or an end that users see as theirs.
+    #[must_use]
+    pub fn is_own_will(&self) -> bool {
+        match self {
+            Self::Code(code) => *code == 0,
+            Self::Intended(why) => why.contains("INTENDED_USER_EXIT"),
+            Self::Signal(..) | Self::NotStarted(_) | Self::Unknown => false,
+        }
     }
 }
 

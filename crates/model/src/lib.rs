@@ -14,5 +14,5 @@ pub use failure::{ActorDeath, Failure, WorkerExit};
 pub use id::{ActorId, FunctionId, IdLength, JobId, LeaseId, NodeId, ObjectId, ProcId, TaskId, TaskKey, WorkerId};
 pub use place::{Bulk, FileId, Filed, Place};
 pub use resources::{Need, Quantity, Resources};
-pub use task::{ActorOptions, Lifetime, Template};
+pub use task::{ActorOptions, Lifetime, Template, Yields};
 pub use time::Tick;

@@ -17,6 +17,8 @@ pub struct Template {
     pub need: Need,
     /// How many values come back.
     pub returns: u32,
+    /// Whether values come back one by one beside those, while the call runs.
+    pub yields: Yields,
     /// Runs again after a system failure at most this often; below zero: for ever.
     pub retries_max: i32,
     /// Whether a user's exception also counts as a failure worth another run. Which exceptions do is
@@ -24,6 +26,21 @@ pub struct Template {
     pub retry_exceptions: bool,
     /// The worker ends after this many calls of the function; zero: never.
     pub calls_max: u32,
+}
+
+/// What becomes of the values that a generator yields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Yields {
+    /// It yields none of its own: all values come back with its end.
+    #[default]
+    Nothing,
+    /// Each goes to the caller at once, who reads them in order. The one return value says how the generator ended.
+    Stream {
+        /// How many the generator may be ahead of who reads them; zero: any number.
+        ahead_max: u32,
+    },
+    /// Each goes to the caller at once. The one return value names them all.
+    List,
 }
 
 /// Whether an actor dies with the program that made it.

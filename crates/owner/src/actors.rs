@@ -326,6 +326,7 @@ impl Owner {
                 // OWN-4: what did not start costs no retry.
                 task.retries_left -= i32::from(started && task.retries_left > 0);
                 task.stage = Stage::Queued;
+                self.rewind_stream(key, out);
                 again.push(key);
             }
         }

@@ -18,9 +18,11 @@ impl Owner {
         task.cancelled = true;
         let target = task.spec.target;
         let is_ready = task.stage == Stage::Queued;
-        match task.stage {
+        let stage = task.stage;
+        self.mute_stream(key, out);
+        match stage {
             Stage::Waiting(_) | Stage::Queued => {
-                let template = task.spec.template.clone();
+                let template = self.task(key).expect("seen above").spec.template.clone();
                 if let Target::Actor(actor) = target
                     && (is_ready || self.callee(&actor).is_some_and(|callee| callee.is_ordered))
                 {

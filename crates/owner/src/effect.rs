@@ -89,6 +89,15 @@ pub enum Effect {
         /// How many more.
         count: i32,
     },
+    /// Tell the worker how many of the task's items were read: it may go on by as many.
+    Consumed {
+        /// Which.
+        task: TaskKey,
+        /// Where.
+        worker: ProcId,
+        /// So many; `u32::MAX`: nobody reads any more.
+        count: u32,
+    },
     /// Interrupt the task if it runs; `force`: end the worker.
     Interrupt {
         /// Which.

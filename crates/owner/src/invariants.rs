@@ -10,6 +10,7 @@ impl Owner {
     /// Panics if one of the invariants listed in the crate's documentation does not hold between two events.
     pub fn check_invariants(&self) {
         self.check_ends();
+        self.check_streams();
         self.check_holds();
         self.check_retries();
         self.check_places();
@@ -23,7 +24,9 @@ impl Owner {
             match object.maker {
                 Some(key) => {
                     let task = self.task(key).unwrap_or_else(|| panic!("OWN-1: {} has lost its maker", object.id));
-                    assert!(task.returns.contains(&slot), "OWN-1: {} is not what its maker makes", object.id);
+                    let is_next = task.stream.is_some_and(|stream| self.stream_next(stream) == Some(slot));
+                    let is_its_own = task.returns.contains(&slot) || is_next;
+                    assert!(is_its_own, "OWN-1: {} is not what its maker makes", object.id);
                 }
                 None if object.owner.is_none() => {
                     assert!(object.value.is_some() || object.lineage.is_some(), "OWN-1: {} never ends", object.id);

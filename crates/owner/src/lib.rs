@@ -10,6 +10,8 @@
 //! - **OWN-4** a task that may have run is run again only if its retries allow; one that certainly did not start costs no retry.
 //! - **LIN-1..2** see `lineage.rs`.
 //! - **OWN-5** calls of one caller on an ordered actor are pushed in the order of submission.
+//! - **STREAM-1** the reader of a stream gets each value of its generator once and in order, over all runs of the generator.
+//! - **STREAM-2** behind the values comes at most one failure, then the end, and nothing after that.
 
 mod actors;
 mod borrow;
@@ -20,6 +22,7 @@ mod lineage;
 mod moving;
 mod objects;
 mod pool;
+mod stream;
 mod table;
 mod tasks;
 
@@ -34,10 +37,12 @@ pub use effect::{Effect, Slot, Value};
 pub use moving::Movable;
 pub use objects::Object;
 pub use pool::{LEASE_IDLE_MS, PIPELINE_MAX};
+pub use stream::{Next, StreamKey};
 pub use tasks::{Spec, Stage, Target, Task};
 
 use crate::lineage::Made;
 use crate::pool::Pool;
+use crate::stream::Stream;
 use crate::table::Table;
 
 /// Everything one process owns or borrows.
@@ -47,6 +52,7 @@ pub struct Owner {
     pub(crate) objects: Table<Object>,
     /// Tasks that have ended and whose large values can be made again.
     pub(crate) made: Table<Made>,
+    pub(crate) streams: Table<Stream>,
     /// Objects that somebody else may name to us, or that somebody else owns.
     pub(crate) by_id: FxHashMap<ObjectId, Slot>,
     pub(crate) pools: Vec<Pool>,

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use model::{ActorId, Failure, ObjectId, ProcId, TaskId, TaskKey, Template, Tick, WorkerExit};
+use model::{ActorId, Failure, ObjectId, ProcId, TaskId, TaskKey, Template, Tick, WorkerExit, Yields};
 use smallvec::SmallVec;
 
 use crate::objects::Object;
+use crate::stream::StreamKey;
 use crate::{Effect, Owner, Slot, Value};
 
 /// Where a task runs.
@@ -74,6 +75,8 @@ pub struct Task {
     pub cancelled: bool,
     /// The object that stands for the actor it calls, held until it ends.
     pub(crate) life: Option<Slot>,
+    /// What it yields.
+    pub stream: Option<StreamKey>,
 }
 
 /// Tasks that are named between one that could not run and the first cause.
@@ -96,7 +99,17 @@ impl Task {
     /// One that has ended before.
     pub(crate) fn again(spec: Spec, number: u64, retries_left: i32) -> Self {
         let (since, returns) = (Tick::default(), SmallVec::new());
-        Self { spec, stage: Stage::Waiting(0), since, number, returns, retries_left, cancelled: false, life: None }
+        Self {
+            spec,
+            stage: Stage::Waiting(0),
+            since,
+            number,
+            returns,
+            retries_left,
+            cancelled: false,
+            life: None,
+            stream: None,
+        }
     }
 
     /// Whether a call on an actor waits while the actor restarts. One whose last retry is charged already was promised that run.
@@ -122,6 +135,7 @@ impl Owner {
             self.hold(*inner);
         }
         let (id, count, retries_left) = (spec.id, spec.template.returns, spec.template.retries_max);
+        let yields = spec.template.yields;
         let target = spec.target;
         let has_deps = !spec.deps.is_empty();
         let task = Task {
@@ -133,6 +147,7 @@ impl Owner {
             retries_left,
             cancelled: false,
             life: None,
+            stream: None,
         };
         self.submitted += 1;
         let (slot, generation) = self.tasks.insert(task);
@@ -145,6 +160,9 @@ impl Owner {
             returns.push(self.objects.insert(object).0);
         }
         self.tasks.get_mut(slot).expect("inserted above").returns.clone_from(&returns);
+        if yields != Yields::Nothing {
+            self.open_stream(key, id, yields);
+        }
         if has_deps {
             self.watch_dependencies(key, out);
         }
@@ -251,12 +269,10 @@ impl Owner {
             return;
         };
         let target = task.spec.target;
-        if let [(Value::Failed(failure), _)] = &reply[..]
-            && matches!(**failure, Failure::Retryable(_))
-            && task.retries_left != 0
-            && !task.cancelled
-        {
+        if task.retries_left != 0 && !task.cancelled && self.wants_retry(key, &reply) {
+            let task = self.task_mut(key).expect("seen above");
             task.retries_left -= i32::from(task.retries_left > 0);
+            reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
             self.left_worker(now, key, from, target, out);
             self.requeue(key, out);
             return;
@@ -264,6 +280,13 @@ impl Owner {
         // The worker is free before what waited for this value becomes ready: it is warm, and may take just that.
         self.left_worker(now, key, from, target, out);
         self.finish(key, reply, out);
+    }
+
+    /// Whether the call asks to be run again. A generator may have given some of its values before it raised.
+    fn wants_retry(&self, key: TaskKey, reply: &[(Value, SmallVec<[Slot; 0]>)]) -> bool {
+        let is_retryable =
+            |value: &Value| matches!(value, Value::Failed(failure) if matches!(**failure, Failure::Retryable(_)));
+        reply.iter().any(|(value, _)| is_retryable(value)) || self.stream_wants_retry(key)
     }
 
     pub(crate) fn left_worker(&mut self, now: Tick, key: TaskKey, from: ProcId, target: Target, out: &mut Vec<Effect>) {
@@ -294,7 +317,9 @@ impl Owner {
             return;
         }
         task.stage = Stage::Queued;
-        match task.spec.target {
+        let target = task.spec.target;
+        self.rewind_stream(key, out);
+        match target {
             Target::Pool => self.enter_pool_front(key, out),
             Target::Actor(actor) => self.reenter_actor(actor, key, out),
         }
@@ -324,6 +349,8 @@ impl Owner {
     /// Ends the task: the only place where one ends (OWN-1).
     fn finish(&mut self, key: TaskKey, reply: SmallVec<[(Value, SmallVec<[Slot; 0]>); 1]>, out: &mut Vec<Effect>) {
         let Some(mut task) = self.tasks.remove(key.slot()) else { return };
+        let reply = self.checked_end(&task, reply, out);
+        let failure = reply.first().map(|(value, _)| value).filter(|value| matches!(value, Value::Failed(_))).cloned();
         if reply.len() == task.returns.len() {
             for (slot, (value, contains)) in task.returns.iter().zip(reply) {
                 self.resolve(*slot, value, contains, out);
@@ -338,6 +365,9 @@ impl Owner {
                 self.resolve(*slot, value.clone(), SmallVec::new(), out);
             }
             reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
+        }
+        if let Some(stream) = task.stream {
+            self.end_stream(stream, failure, out);
         }
         let life = task.life.take();
         for slot in self.keep_lineage(task).into_iter().chain(life) {

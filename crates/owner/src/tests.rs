@@ -9,4 +9,5 @@ mod moving;
 mod objects;
 mod random;
 mod story;
+mod streams;
 mod tasks;

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use runtime::{ActorCreation, Runtime, Target};
 
-use crate::function::{Arity, Callee, encode_args, environment, resources, submit};
+use crate::function::{Arity, Callee, encode_args, environment, resources, submit, yields};
 use crate::object_ref::ObjectRef;
 use crate::{context, door, errors, session};
 
@@ -17,6 +17,7 @@ use crate::{context, door, errors, session};
 struct MethodInfo {
     arity: Arity,
     template: Arc<Template>,
+    is_generator: bool,
 }
 
 /// What all handles of one class share.
@@ -37,7 +38,7 @@ pub(crate) struct ClassCore {
 
 #[pymethods]
 impl ClassCore {
-    /// `methods`: name to (signature, returns, retries, retry_exceptions, display name).
+    /// `methods`: name to (signature, (returns, yields, ahead_max), retries, retry_exceptions, display name, is_generator).
     #[new]
     #[pyo3(signature = (*, class_id, methods, pending_max, callee, is_ordered, concurrency))]
     fn new(
@@ -52,12 +53,13 @@ impl ClassCore {
         let mut table = HashMap::new();
         for (name, about) in methods.iter() {
             let name: String = name.extract()?;
-            let (signature, returns, retries_max, retry_exceptions, display): (
+            let (signature, (returns, kind, ahead_max), retries_max, retry_exceptions, display, is_generator): (
                 Bound<'_, PyAny>,
-                u32,
+                (u32, String, u32),
                 i32,
                 bool,
                 String,
+                bool,
             ) = about.extract()?;
             let template = Template {
                 function,
@@ -65,11 +67,12 @@ impl ClassCore {
                 method: name.as_str().into(),
                 need: Need::default(),
                 returns,
+                yields: yields(&kind, ahead_max)?,
                 retries_max,
                 retry_exceptions,
                 calls_max: 0,
             };
-            let info = MethodInfo { arity: Arity::of(&signature)?, template: Arc::new(template) };
+            let info = MethodInfo { arity: Arity::of(&signature)?, template: Arc::new(template), is_generator };
             table.insert(name, Arc::new(info));
         }
         let info = Arc::new(ClassInfo { methods: table, pending_max, callee });
@@ -214,23 +217,36 @@ impl Method {
     fn _with(
         &self,
         py: Python<'_>,
-        returns: Option<u32>,
+        returns: Option<(u32, String, u32)>,
         retries_max: Option<i32>,
         retry_exceptions: Option<bool>,
         retry_filter: Option<&[u8]>,
         name: Option<String>,
-    ) -> Self {
+    ) -> PyResult<Self> {
         let old = &self.info.template;
+        let (returns, yields) = match returns {
+            Some((returns, kind, ahead_max)) => (returns, yields(&kind, ahead_max)?),
+            None => (old.returns, old.yields),
+        };
         let template = Template {
             function: retry_filter.and_then(|id| FunctionId::from_slice(id).ok()).unwrap_or(old.function),
-            returns: returns.unwrap_or(old.returns),
+            returns,
+            yields,
             retries_max: retries_max.unwrap_or(old.retries_max),
             retry_exceptions: retry_exceptions.unwrap_or(old.retry_exceptions),
             name: name.map_or_else(|| old.name.clone(), Into::into),
             ..(**old).clone()
         };
         let arity = Arity { check: self.info.arity.check.clone_ref(py), ..self.info.arity };
-        Self { handle: self.handle.clone_ref(py), info: Arc::new(MethodInfo { arity, template: Arc::new(template) }) }
+        let is_generator = self.info.is_generator;
+        let info = MethodInfo { arity, template: Arc::new(template), is_generator };
+        Ok(Self { handle: self.handle.clone_ref(py), info: Arc::new(info) })
+    }
+
+    /// Whether the method yields its values.
+    #[getter]
+    fn _is_generator(&self) -> bool {
+        self.info.is_generator
     }
 
     #[pyo3(signature = (**options))]

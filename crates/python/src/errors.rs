@@ -122,6 +122,11 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
         Failure::OwnerDied => dict.set_item("kind", "owner_died")?,
         Failure::Freed => dict.set_item("kind", "freed")?,
         Failure::NodeDied => dict.set_item("kind", "node_died")?,
+        Failure::Replay { produced, expected } => {
+            dict.set_item("kind", "replay")?;
+            dict.set_item("produced", produced)?;
+            dict.set_item("expected", expected)?;
+        }
         Failure::StoreFull(why) => {
             dict.set_item("kind", "store_full")?;
             dict.set_item("text", &**why)?;

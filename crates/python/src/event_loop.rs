@@ -1,16 +1,17 @@
 //! Calls in the hands of an event loop: an async actor takes them, runs coroutines, and answers when they end.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use model::{Failure, Template};
+use model::{Template, Yields};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use runtime::{CallHandle, Work};
-use wire::frame::Value;
+use runtime::{CallHandle, Demand, Runtime, Work};
 
 use crate::door::Signals;
-use crate::execute::{call_args, callable, reply_body, send_reply};
+use crate::execute::{call_args, callable, reply_body, send_reply, write_cancelled};
+use crate::generating::{self, Generating};
 use crate::{context, door, session, title};
 
 /// A call in the hands of an event loop.
@@ -18,7 +19,9 @@ use crate::{context, door, session, title};
 pub(crate) struct Call {
     handle: CallHandle,
     template: Arc<Template>,
-    came_with: Vec<u32>,
+    came_with: Mutex<Vec<u32>>,
+    /// Of a generator: how many values it has yielded.
+    yielded: AtomicU32,
     /// The bound method and its arguments, until it is called: a reference in them that is let go by the time of the answer is not kept.
     bound: Mutex<Option<Invocation>>,
 }
@@ -55,34 +58,99 @@ impl Call {
     }
 
     /// Answers with a value.
-    fn finish(&self, py: Python<'_>, worker: &Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<()> {
+    fn finish<'py>(&self, py: Python<'py>, worker: &Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> PyResult<()> {
         self.answer(py, worker, Ok(value))
     }
 
     /// Answers with an exception.
-    fn fail(&self, py: Python<'_>, worker: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) -> PyResult<()> {
+    fn fail<'py>(&self, py: Python<'py>, worker: &Bound<'py, PyAny>, error: Bound<'py, PyAny>) -> PyResult<()> {
         self.answer(py, worker, Err(PyErr::from_value(error)))
     }
 
     /// Answers that it was cancelled.
     fn cancelled(&self, py: Python<'_>) -> PyResult<()> {
         let runtime = session::current_or_start(py)?;
-        let mut body = 1_u32.to_le_bytes().to_vec();
-        Value::write_failure(&Failure::Cancelled, &mut body);
-        send_reply(py, &runtime, self.handle, body, &self.came_with);
+        let mut body = Vec::new();
+        write_cancelled(&mut body);
+        send_reply(py, &runtime, self.handle, body, &self.came_with());
         Ok(())
+    }
+
+    /// How its values go out: "" all with its end, "streaming" or "dynamic" one by one.
+    #[getter]
+    fn yields(&self) -> &'static str {
+        match self.template.yields {
+            Yields::Nothing => "",
+            Yields::Stream { .. } => "streaming",
+            Yields::List => "dynamic",
+        }
+    }
+
+    /// How many values it returns.
+    #[getter]
+    fn returns(&self) -> u32 {
+        self.template.returns
+    }
+
+    /// Sends one value that it yields. Returns whether it may go on.
+    fn send_item(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let runtime = session::current_or_start(py)?;
+        self.generating(&runtime).send(value, &mut Vec::new())?;
+        self.yielded.fetch_add(1, Ordering::Relaxed);
+        self.may_go_on(py)
+    }
+
+    /// Whether it may go on, or its reader is too far behind. Raises if it has to end.
+    fn may_go_on(&self, py: Python<'_>) -> PyResult<bool> {
+        let runtime = session::current_or_start(py)?;
+        match self.generating(&runtime).demand() {
+            Demand::Wanted => Ok(true),
+            Demand::Full => Ok(false),
+            ended => Err(generating::ending(ended)),
+        }
+    }
+
+    /// Whether its reader is too far behind.
+    fn must_wait(&self) -> bool {
+        session::current().is_some_and(|runtime| self.generating(&runtime).demand() == Demand::Full)
+    }
+
+    /// Makes what a "dynamic" call returns: it names everything that was sent, and last what was raised.
+    fn list<'py>(
+        &self,
+        py: Python<'py>,
+        worker: &Bound<'py, PyAny>,
+        error: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let runtime = session::current_or_start(py)?;
+        let mut came_with = self.came_with.lock().expect("never poisoned");
+        self.generating(&runtime).list(worker, error.map(PyErr::from_value), &mut came_with)
     }
 }
 
 impl Call {
-    fn answer(&self, py: Python<'_>, worker: &Bound<'_, PyAny>, result: PyResult<Bound<'_, PyAny>>) -> PyResult<()> {
+    fn answer<'py>(
+        &self,
+        py: Python<'py>,
+        worker: &Bound<'py, PyAny>,
+        result: PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
         let runtime = session::current_or_start(py)?;
         // Lives until the reply has registered the caller's shares of the references in it.
-        let returned = result.as_ref().ok().cloned();
-        let body = reply_body(py, &runtime, worker, &self.template, self.handle.task, result)?;
-        send_reply(py, &runtime, self.handle, body, &self.came_with);
+        let mut returned: Vec<_> = result.as_ref().ok().cloned().into_iter().collect();
+        let body = reply_body(&runtime, worker, &self.template, self.handle.task, result, &mut returned)?;
+        send_reply(py, &runtime, self.handle, body, &self.came_with());
         drop(returned);
         Ok(())
+    }
+
+    fn came_with(&self) -> Vec<u32> {
+        self.came_with.lock().expect("never poisoned").clone()
+    }
+
+    fn generating<'a>(&'a self, runtime: &'a Arc<Runtime>) -> Generating<'a> {
+        let yielded = self.yielded.load(Ordering::Relaxed);
+        Generating { runtime, handle: self.handle, template: &self.template, yielded }
     }
 }
 
@@ -110,11 +178,13 @@ fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option
             let bound =
                 Invocation { function: function.unbind(), args: args.unbind(), kwargs: kwargs.map(Bound::unbind) };
             let bound = Mutex::new(Some(bound));
-            let call = Call { handle: call.handle, template: call.template, came_with, bound };
+            let came_with = Mutex::new(came_with);
+            let call =
+                Call { handle: call.handle, template: call.template, came_with, yielded: AtomicU32::new(0), bound };
             Ok(Some(Bound::new(py, call)?.into_any()))
         }
         Err(error) => {
-            let body = reply_body(py, &runtime, worker, &call.template, call.handle.task, Err(error))?;
+            let body = reply_body(&runtime, worker, &call.template, call.handle.task, Err(error), &mut Vec::new())?;
             send_reply(py, &runtime, call.handle, body, &came_with);
             Ok(None)
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use model::{Failure, FunctionId, TaskId, Template};
+use model::{Failure, FunctionId, TaskId, Template, Yields};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
@@ -15,10 +15,11 @@ use wire::frame::Value;
 
 use crate::door::Signals;
 use crate::function::{DEPENDENCY, PICKLED};
+use crate::generating::{self, Running};
 use crate::{context, decode, door, encode, errors, plain, session, title};
 
 /// User code runs on the main thread right now: a cancel may interrupt it.
-static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+pub(crate) static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// Python holds output back that has no line's end yet: it must be out before the caller hears of the result.
 static IS_UNFLUSHED: AtomicBool = AtomicBool::new(false);
@@ -311,7 +312,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     context::set_task(Some(task));
     context::enter_nest(template.need.to_hold.nesting);
     let clock = Stage::clock();
-    let (decoded, came_with) = context::decoding(|| {
+    let (decoded, mut came_with) = context::decoding(|| {
         follow_assignment(runtime, worker)?;
         let function = callable(py, worker, template)?;
         let (args, kwargs) = call_args(py, runtime, call)?;
@@ -324,9 +325,13 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
         Ok(_) if runtime.is_interrupted(&task) => Err(PyKeyboardInterrupt::new_err(())),
         Ok((function, args, kwargs)) => {
             let clock = Stage::clock();
-            IS_RUNNING.store(true, Ordering::SeqCst);
-            let result = function.call(args, kwargs.as_ref());
-            IS_RUNNING.store(false, Ordering::SeqCst);
+            let running = Running::start();
+            let mut result = function.call(args, kwargs.as_ref());
+            drop(running);
+            if template.yields != Yields::Nothing {
+                result =
+                    result.and_then(|generator| generating::generate(runtime, worker, call, generator, &mut came_with));
+            }
             Stage::Run.add(clock);
             if context::take_exiting() {
                 // It asked its actor to end: it is lost with it, even if it caught the exit.
@@ -336,9 +341,9 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
             result
         }
     };
-    // Lives until the reply has registered the caller's shares of the references in it.
-    let returned = result.as_ref().ok().cloned();
-    let body = reply_body(py, runtime, worker, template, task, result);
+    // Live until the reply has registered the caller's shares of the references in them.
+    let mut returned: Vec<_> = result.as_ref().ok().cloned().into_iter().collect();
+    let body = reply_body(runtime, worker, template, task, result, &mut returned);
     context::set_task(None);
     match body {
         Ok(body) => {
@@ -365,15 +370,16 @@ pyo3::create_exception!(
     "An argument is lost: its owner finds it."
 );
 
-/// Encodes a result, or the failure that an exception is.
-pub(crate) fn reply_body(
-    py: Python<'_>,
+/// Encodes a result, or the failure that an exception is. What must live until the reply is sent is added to `held`.
+pub(crate) fn reply_body<'py>(
     runtime: &Arc<Runtime>,
-    worker: &Bound<'_, PyAny>,
+    worker: &Bound<'py, PyAny>,
     template: &Template,
     task: TaskId,
-    result: PyResult<Bound<'_, PyAny>>,
+    result: PyResult<Bound<'py, PyAny>>,
+    held: &mut Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Vec<u8>> {
+    let py = worker.py();
     if session::is_forked() {
         end_forked(py, worker, result);
     }
@@ -382,7 +388,12 @@ pub(crate) fn reply_body(
     }
     let encoded = result.and_then(|value| {
         let mut body = Vec::with_capacity(64);
-        match encode_returns(runtime, template, &value, &mut body) {
+        let encoded = if generating::is_taken_apart(template, &value) {
+            generating::encode_first(runtime, worker, template, &value, &mut body, held)
+        } else {
+            encode_returns(runtime, template, &value, &mut body)
+        };
+        match encoded {
             Ok(()) => Ok(body),
             Err(error) => {
                 runtime.discard(&body);
@@ -396,31 +407,50 @@ pub(crate) fn reply_body(
         Ok(body) if !was_cancelled || template.method.is_empty() => return Ok(body),
         Ok(unwanted) => {
             runtime.discard(&unwanted);
-            body.extend_from_slice(&1_u32.to_le_bytes());
-            Value::write_failure(&Failure::Cancelled, &mut body);
+            write_cancelled(&mut body);
         }
         Err(error) if error.is_instance_of::<PySystemExit>(py) => return Err(error),
         Err(error) => {
-            body.extend_from_slice(&1_u32.to_le_bytes());
             if error.is_instance_of::<ArgumentLost>(py) {
+                body.extend_from_slice(&1_u32.to_le_bytes());
                 Value::write_failure(&Failure::ArgumentLost(error.value(py).to_string().into()), &mut body);
                 return Ok(body);
             }
             let is_interrupt = error.is_instance_of::<PyKeyboardInterrupt>(py);
             if was_cancelled || is_interrupt {
-                Value::write_failure(&Failure::Cancelled, &mut body);
+                write_cancelled(&mut body);
             } else {
-                let retries = template
-                    .retry_exceptions
-                    .then(|| (PyBytes::new(py, &template.function.0), PyString::new(py, &template.method)));
-                let failure = worker.call_method1("fail", (error.into_value(py), &*template.name, retries))?;
-                let (error, retry): (Bound<'_, PyAny>, bool) = failure.extract()?;
-                let bytes = error_bytes(runtime, &error)?;
-                Value::Raised { error: &bytes, retry }.write(&mut body);
+                body.extend_from_slice(&1_u32.to_le_bytes());
+                write_raised(py, runtime, worker, template, error, &mut body)?;
             }
         }
     }
     Ok(body)
+}
+
+/// A cancelled call's answer.
+pub(crate) fn write_cancelled(body: &mut Vec<u8>) {
+    body.extend_from_slice(&1_u32.to_le_bytes());
+    Value::write_failure(&Failure::Cancelled, body);
+}
+
+/// What the user's code raised, as a value; it says whether the call wants to be tried again for it.
+pub(crate) fn write_raised(
+    py: Python<'_>,
+    runtime: &Arc<Runtime>,
+    worker: &Bound<'_, PyAny>,
+    template: &Template,
+    error: PyErr,
+    body: &mut Vec<u8>,
+) -> PyResult<()> {
+    let retries = template
+        .retry_exceptions
+        .then(|| (PyBytes::new(py, &template.function.0), PyString::new(py, &template.method)));
+    let failure = worker.call_method1("fail", (error.into_value(py), &*template.name, retries))?;
+    let (error, retry): (Bound<'_, PyAny>, bool) = failure.extract()?;
+    let bytes = error_bytes(runtime, &error)?;
+    Value::Raised { error: &bytes, retry }.write(body);
+    Ok(())
 }
 
 /// User code forked, and its child came back from it too. The call is the parent's to answer; here nothing of the runtime exists.
@@ -473,7 +503,7 @@ pub(crate) fn send_reply(py: Python<'_>, runtime: &Arc<Runtime>, handle: CallHan
 }
 
 #[inline]
-fn encode_return(
+pub(crate) fn encode_return(
     runtime: &Arc<Runtime>,
     template: &Template,
     value: &Bound<'_, PyAny>,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use model::{FunctionId, Need, Quantity, Resources, Template};
-use pyo3::exceptions::PyTypeError;
+use model::{FunctionId, Need, Quantity, Resources, Template, Yields};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use runtime::{Runtime, Submission, Target};
@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use wire::control::OWN_ENV;
 
 use crate::encode::{self, Encoded};
+use crate::generator::ObjectRefGenerator;
 use crate::object_ref::ObjectRef;
 use crate::{context, errors, plain, session};
 
@@ -187,13 +188,27 @@ pub(crate) fn submit<'py>(
     };
     let made = runtime.submit(call).map_err(|error| errors::from_runtime(&error))?;
     drop(payload.temporaries);
-    match &made[..] {
+    if let (Yields::Stream { .. }, Some(stream), [(slot, id)]) = (template.yields, made.stream, &made.objects[..]) {
+        let end = Py::new(py, ObjectRef::holding(runtime, *slot, *id))?;
+        return Ok(Bound::new(py, ObjectRefGenerator::new(runtime, stream, end))?.into_any());
+    }
+    match &made.objects[..] {
         [] => Ok(py.None().into_bound(py)),
         [(slot, id)] => Ok(Bound::new(py, ObjectRef::holding(runtime, *slot, *id))?.into_any()),
         many => {
             let refs = many.iter().map(|(slot, id)| Bound::new(py, ObjectRef::holding(runtime, *slot, *id)));
             Ok(PyList::new(py, refs.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }
+    }
+}
+
+/// What Python says of a generator's values: "" (none of their own), "streaming" or "dynamic".
+pub(crate) fn yields(kind: &str, ahead_max: u32) -> PyResult<Yields> {
+    match kind {
+        "" => Ok(Yields::Nothing),
+        "streaming" => Ok(Yields::Stream { ahead_max }),
+        "dynamic" => Ok(Yields::List),
+        _ => Err(PyValueError::new_err("yields is empty, 'streaming' or 'dynamic'")),
     }
 }
 
@@ -232,7 +247,7 @@ pub(crate) struct Function {
 impl Function {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called once per function from one place, by keyword")]
-    #[pyo3(signature = (*, signature, prepare, name, callee, needs, env, returns, retries_max,
+    #[pyo3(signature = (*, signature, prepare, name, callee, needs, env, returns, yields, ahead_max, retries_max,
         retry_exceptions, calls_max))]
     fn new(
         signature: &Bound<'_, PyAny>,
@@ -242,6 +257,8 @@ impl Function {
         needs: &Bound<'_, PyDict>,
         env: Vec<String>,
         returns: u32,
+        yields: &str,
+        ahead_max: u32,
         retries_max: i32,
         retry_exceptions: bool,
         calls_max: u32,
@@ -252,6 +269,7 @@ impl Function {
             method: "".into(),
             need: Need { env: env.into_iter().map(Into::into).collect(), ..Need::same(resources(needs)?) },
             returns,
+            yields: self::yields(yields, ahead_max)?,
             retries_max,
             retry_exceptions,
             calls_max,

@@ -11,6 +11,7 @@ use runtime::{Got, Runtime, Stage, Wait, Waited};
 use crate::door::{self, Signals};
 use crate::encode;
 use crate::function::put_encoded;
+use crate::generator::ObjectRefGenerator;
 use crate::object_ref::ObjectRef;
 use crate::{context, decode, errors, session};
 
@@ -47,6 +48,18 @@ fn wait_for(
     let wait = Wait { deadline_ns, in_task, explain: Some(explain) };
     let waited = door::enter(py, || runtime.wait_until(&wait, &mut signals, is_done));
     waited.map_err(|error| signals.raise(&error))
+}
+
+/// Waits until the object is ready, for `timeout` seconds at most.
+pub(crate) fn wait_for_one(
+    py: Python<'_>,
+    runtime: &Arc<Runtime>,
+    slot: u32,
+    timeout: Option<f64>,
+) -> PyResult<Waited> {
+    let deadline = deadline(timeout)?;
+    let explain = || runtime.explain(&[slot]);
+    wait_for(py, runtime, deadline, ("next", &explain), || runtime.is_ready(slot))
 }
 
 /// tour(task) 10: the value comes out of the owner's table and becomes a Python object.
@@ -106,6 +119,9 @@ fn get<'py>(py: Python<'py>, object_refs: &Bound<'py, PyAny>, timeout: Option<f6
             get_wait(py, &runtime, &[slot], timeout)?;
         }
         return load(py, &runtime, slot, &object.id, timeout);
+    }
+    if refs.is_instance_of::<ObjectRefGenerator>() {
+        return Ok(refs.clone());
     }
     let Ok(list) = refs.cast::<PyList>() else {
         return Err(PyValueError::new_err(format!(
@@ -215,7 +231,20 @@ fn wait<'py>(
     let call = WAIT_CALLS.fetch_add(1, Ordering::Relaxed);
     let mut slots = Vec::with_capacity(list.len());
     let mut unknown = std::collections::HashSet::new();
+    // What stands for generators is held: another thread may read it meanwhile.
+    let mut fronts = Vec::new();
     for item in list.iter() {
+        if let Ok(generator) = item.cast::<ObjectRefGenerator>() {
+            let front = generator.get().front().filter(|front| front.slot_in(&runtime).is_some());
+            let slot = front.as_ref().and_then(|front| front.slot_in(&runtime));
+            let slot = slot.ok_or_else(owner_unknown)?;
+            if !runtime.mark(slot, call) {
+                return Err(not_unique());
+            }
+            slots.push(slot);
+            fronts.extend(front);
+            continue;
+        }
         let object = item.cast::<ObjectRef>().map_err(|_| {
             PyTypeError::new_err(format!(
                 "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got list containing {}",
@@ -301,11 +330,19 @@ fn is_ready(object: &Bound<'_, ObjectRef>) -> bool {
     slot.is_none_or(|(runtime, slot)| runtime.is_ready(slot))
 }
 
+/// A ref that a task makes: of a generator, the one that stands for its end.
+fn ref_of_task<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, ObjectRef>> {
+    match object.cast::<ObjectRefGenerator>() {
+        Ok(generator) => Ok(generator.get().end().bind(object.py()).clone()),
+        Err(_) => Ok(object.cast::<ObjectRef>()?.clone()),
+    }
+}
+
 /// Cancels the task that makes the ref.
 #[pyfunction]
-fn cancel(py: Python<'_>, object: &Bound<'_, ObjectRef>, force: bool, recursive: bool) -> PyResult<()> {
+fn cancel(py: Python<'_>, object: &Bound<'_, PyAny>, force: bool, recursive: bool) -> PyResult<()> {
     let runtime = session::current_or_start(py)?;
-    if let Some(slot) = object.get().slot_in(&runtime) {
+    if let Some(slot) = ref_of_task(object)?.get().slot_in(&runtime) {
         runtime.cancel(slot, force, recursive);
     }
     Ok(())
@@ -313,9 +350,9 @@ fn cancel(py: Python<'_>, object: &Bound<'_, ObjectRef>, force: bool, recursive:
 
 /// Whether the ref is made by a call on an actor.
 #[pyfunction]
-fn is_actor_call(object: &Bound<'_, ObjectRef>) -> bool {
-    let object = object.get();
-    object.held.as_ref().is_some_and(|(runtime, slot)| runtime.is_actor_call(*slot))
+fn is_actor_call(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let object = ref_of_task(object)?;
+    Ok(object.get().held.as_ref().is_some_and(|(runtime, slot)| runtime.is_actor_call(*slot)))
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

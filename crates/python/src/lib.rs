@@ -4,6 +4,7 @@
 //! - `door`: the one way out of the interpreter's lock and back.
 //! - `encode`, `decode`: Python objects to bytes and back.
 //! - `object_ref`, `function`, `actor`: what user code holds.
+//! - `generator`: what user code holds of a generator; `generating`: how a worker runs one.
 //! - `getting`: `get`, `wait`, `put`.
 //! - `execute`: the worker's loop; `event_loop`: the same for async actors.
 //! - `launch`: the zygote's loop.
@@ -19,6 +20,8 @@ mod errors;
 mod event_loop;
 mod execute;
 mod function;
+mod generating;
+mod generator;
 mod getting;
 mod launch;
 mod measure;
@@ -32,6 +35,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<object_ref::ObjectRef>()?;
+    module.add_class::<generator::ObjectRefGenerator>()?;
     module.add_class::<function::Function>()?;
     module.add_class::<actor::ActorCore>()?;
     module.add_class::<actor::ClassCore>()?;

@@ -90,6 +90,7 @@ impl Runtime {
                     state.untold.entry(owner).or_default().push(Shares { object, borrower, count });
                 }
             }
+            Effect::Consumed { task, worker, count } => self.tell_consumed(state, task, worker, count),
             Effect::Interrupt { task, worker, force, recursive } => {
                 self.interrupt(state, task, worker, force, recursive)
             }
@@ -197,6 +198,10 @@ impl Runtime {
         if link.unrung {
             unrung.push(at);
         }
+        if link.owes_words() {
+            stalled.push(at);
+            self.has_stalled.store(true, Ordering::Relaxed);
+        }
         Stage::Ring.add(clock);
     }
 
@@ -279,7 +284,7 @@ impl Runtime {
     }
 }
 
-fn ticket_of(state: &State, key: TaskKey, on: ProcId) -> Option<u64> {
+pub(crate) fn ticket_of(state: &State, key: TaskKey, on: ProcId) -> Option<u64> {
     match state.owner.task(key)?.stage {
         TaskStage::Under { worker, ticket } if worker == on => Some(ticket),
         _ => None,
@@ -327,7 +332,14 @@ fn write_call(
     }
     let header = Header { length: 0, kind: CALL, flags: 0, claim: index, request: key.0 };
     match link.write(store, header, &[scratch]) {
-        Ok(()) => Ok(Some(ticket(index, word))),
+        Ok(()) => {
+            if task.stream.is_some()
+                && let Some(count) = owner.consumed(key)
+            {
+                link.tell_consumed(store, key.0, count);
+            }
+            Ok(Some(ticket(index, word)))
+        }
         Err(error) => {
             link.rings.claims.release(index);
             Err(error)

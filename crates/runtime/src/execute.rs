@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::{ActorId, ActorOptions, ObjectId, ProcId, TaskId, Template};
+use model::{ActorId, ActorOptions, ObjectId, ProcId, TaskId, Template, Yields};
 use net::Word;
 use owner::Slot;
 use store::{Place, View};
@@ -27,6 +27,8 @@ pub(crate) struct Incoming {
     pub(crate) payload: Range<usize>,
     pub(crate) body: Vec<u8>,
     pub(crate) arrived: Option<u64>,
+    /// Of a generator's items: how many were read, if it ran before.
+    pub(crate) consumed: u32,
 }
 
 /// Where a reply goes.
@@ -161,6 +163,10 @@ impl Runtime {
             }
             Stage::Wake.add(incoming.arrived);
             state.running.insert(incoming.task);
+            if incoming.template.yields != Yields::Nothing {
+                let readership = crate::stream::Readership { consumed: incoming.consumed, end: None };
+                state.generating.insert((incoming.peer, incoming.request), readership);
+            }
             state.last_caller = Some(incoming.peer);
             let handle = CallHandle {
                 peer: incoming.peer,
@@ -265,10 +271,14 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn ended(&self, state: &mut State, task: TaskId) {
+    pub(crate) fn ended(&self, state: &mut State, call: CallHandle) {
+        let task = call.task;
         state.running.remove(&task);
         state.interrupted.remove(&task);
         state.children.remove(&task);
+        if !state.generating.is_empty() {
+            state.generating.remove(&(call.peer, call.request));
+        }
     }
 
     pub(crate) fn free_given_place(&self, state: &mut State, place: Place) {
@@ -302,6 +312,8 @@ impl Runtime {
         }
         self.interrupts.store(true, Ordering::SeqCst);
         self.fresh_interrupts.store(true, Ordering::SeqCst);
+        // A generator that waits for its reader must look.
+        state.has_news |= !state.generating.is_empty();
         if !state.is_actor {
             // Wakes the main thread out of whatever it waits for; its handler asks whether the task it runs is meant.
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);

@@ -6,7 +6,7 @@ use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use net::Word;
 use owner::{Slot, Value};
 use smallvec::SmallVec;
-use wire::frame::{self, CALL, DEFINE, FAR, GIVEN_BACK, Header, REPLY};
+use wire::frame::{self, CALL, CONSUMED, DEFINE, FAR, GIVEN_BACK, Header, ITEM, REPLY};
 use wire::{Malformed, Reader};
 
 use crate::effects::{failed, split_ticket};
@@ -38,6 +38,9 @@ impl Runtime {
     pub(crate) fn take_dropped(&self, state: &mut State) {
         while let Some(slot) = self.dropped.pop() {
             state.owner.on_handle_dropped(slot, &mut state.effects);
+        }
+        while let Some(stream) = self.dropped_streams.pop() {
+            state.owner.on_stream_dropped(stream, &mut state.effects);
         }
     }
 
@@ -95,7 +98,13 @@ impl Runtime {
                 state.recycle(body);
                 result
             }
+            ITEM => {
+                let result = self.on_item(state, at, header, &body);
+                state.recycle(body);
+                result
+            }
             CALL => self.on_call(state, at, header, body),
+            CONSUMED => self.on_consumed(state, at, header, &body),
             DEFINE => {
                 let mut reader = Reader::new(&body);
                 let number = reader.u32()?;
@@ -122,6 +131,7 @@ impl Runtime {
             payload: 36..36 + call.payload.len(),
             body,
             arrived: Stage::clock(),
+            consumed: 0,
         };
         if state.blocked > 0 && !state.is_actor {
             self.give_back(state, &incoming);
@@ -204,7 +214,7 @@ impl Runtime {
         }
     }
 
-    fn read_value(
+    pub(crate) fn read_value(
         &self,
         state: &mut State,
         from: ProcId,
@@ -271,6 +281,7 @@ impl Runtime {
             self.apply(state);
         }
         state.incoming.retain(|incoming| incoming.peer != peer);
+        self.reader_died(state, peer, &exit);
         state.dead.insert(peer);
         state.unlinked.remove(&peer);
         if let Some(mut link) = state.take_link(peer) {

@@ -25,6 +25,7 @@ mod spill;
 mod stages;
 mod start;
 mod state;
+mod stream;
 mod submit;
 pub mod value;
 mod waiting;
@@ -44,12 +45,13 @@ pub use control::LogEvent;
 pub use error::Error;
 pub use execute::{Assignment, BadArgument, Build, CallArg, CallHandle, IncomingCall, Work};
 pub use objects::{Content, Got};
-pub use owner::{Slot as ObjectSlot, Target};
+pub use owner::{Next, Slot as ObjectSlot, StreamKey, Target};
 pub use reply::Unsent;
 pub use spill::Block;
 pub use stages::{STAGES, Stage};
 pub use start::{Connected, connect};
-pub use submit::Submission;
+pub use stream::{Demand, UnsentItem};
+pub use submit::{Submission, Submitted};
 pub use waiting::{Interrupts, NoInterrupts, Wait, Waited};
 
 use crate::state::State;
@@ -85,6 +87,8 @@ pub struct Runtime {
     pub(crate) cells: Cells,
     /// Handles that Python dropped; taken up by the next thread that enters.
     pub(crate) dropped: SegQueue<Slot>,
+    /// Streams that Python dropped.
+    pub(crate) dropped_streams: SegQueue<StreamKey>,
     pub(crate) socket: OwnedFd,
     pub(crate) sending: Mutex<()>,
     pub(crate) spinner: Mutex<Spinner>,

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use store::Place;
 use wire::Malformed;
 use wire::control::Rings;
-use wire::frame::{DEFINE, FAR, FRAME_BYTES_MAX, GIVEN_BACK, Header, REPLY};
+use wire::frame::{CONSUMED, DEFINE, FAR, FRAME_BYTES_MAX, GIVEN_BACK, Header, REPLY};
 
 /// Templates that each side of a ring keeps. A program that gives each call a name of its own would fill both with them: beyond this
 /// many, numbering begins anew.
@@ -33,6 +33,8 @@ pub(crate) struct Link {
     pub(crate) needs_room: Option<u64>,
     /// Calls of the peer's that go back to it and found the ring full: claim and request.
     pub(crate) going_back: VecDeque<(u16, u64)>,
+    /// How far the readers of the peer's generators are, where the ring was full: request and count.
+    consumed: VecDeque<(u64, u32)>,
     /// Bodies in the arena that the peer may not have read yet, in order, and how many it had read before these.
     far: VecDeque<Place>,
     far_freed: u64,
@@ -65,6 +67,7 @@ impl Link {
             stalled: VecDeque::new(),
             needs_room: None,
             going_back: VecDeque::new(),
+            consumed: VecDeque::new(),
             far: VecDeque::new(),
             far_freed: 0,
             unrung: false,
@@ -189,7 +192,7 @@ impl Link {
         }
     }
 
-    /// Gives the peer's calls back, as far as there is room in the ring.
+    /// Gives the peer's calls back, and says how far its generators' readers are, as far as there is room in the ring.
     pub(crate) fn send_back(&mut self, store: &store::Client) {
         while let Some((claim, request)) = self.going_back.front().copied() {
             let header = Header { length: 0, kind: REPLY, flags: GIVEN_BACK, claim, request };
@@ -198,11 +201,34 @@ impl Link {
             }
             self.going_back.pop_front();
         }
+        while self.gate == Gate::Open
+            && let Some((request, count)) = self.consumed.front().copied()
+        {
+            let header = Header { length: 0, kind: CONSUMED, flags: 0, claim: 0, request };
+            if self.write(store, header, &[&count.to_le_bytes()]).is_err() {
+                return;
+            }
+            self.consumed.pop_front();
+        }
+    }
+
+    /// So many items of the peer's generator were read. A later count stands for the earlier ones.
+    pub(crate) fn tell_consumed(&mut self, store: &store::Client, request: u64, count: u32) {
+        match self.consumed.iter_mut().find(|(known, _)| *known == request) {
+            Some((_, waiting)) => *waiting = count,
+            None => self.consumed.push_back((request, count)),
+        }
+        self.send_back(store);
     }
 
     /// Whether something waits until the peer has read.
     pub(crate) fn is_stalled(&self) -> bool {
-        !self.stalled.is_empty() || !self.going_back.is_empty()
+        !self.stalled.is_empty() || self.owes_words()
+    }
+
+    /// Whether something that is no call waits until the peer has read.
+    pub(crate) fn owes_words(&self) -> bool {
+        !self.going_back.is_empty() || !self.consumed.is_empty()
     }
 
     pub(crate) fn peer_is_alive(&self) -> bool {
@@ -235,6 +261,7 @@ mod tests {
             method: "".into(),
             need: Need::default(),
             returns: 1,
+            yields: model::Yields::Nothing,
             retries_max: 0,
             retry_exceptions: false,
             calls_max: 0,

@@ -42,7 +42,7 @@ impl Runtime {
         }
         let State { owner, effects, .. } = &mut *state;
         let kept: Vec<Kept> = came_with.iter().flat_map(|slot| owner.on_call_ends(*slot, self.me, effects)).collect();
-        self.ended(&mut state, handle.task);
+        self.ended(&mut state, handle);
         if !is_expected {
             self.tell_owners(&kept);
             self.drain(&mut state);
@@ -130,7 +130,12 @@ impl Runtime {
     /// Values in a reply are the caller's from now on, and so are shares of the references in them (`count` is one); or they are not
     /// any more (minus one). Values in the arena stay allocated until the caller frees them or dies.
     fn register_returned(&self, state: &mut State, body: &[u8], caller: ProcId, count: i32) {
-        for value in values_of(body) {
+        self.register_values(state, values_in_reply(body), caller, count);
+    }
+
+    /// As `register_returned`, for values without their number before them.
+    pub(crate) fn register_values(&self, state: &mut State, values: &[u8], caller: ProcId, count: i32) {
+        for value in values_in(values) {
             match value {
                 frame::Value::Inline(bytes) if bytes.first().is_some_and(|flags| flags & value::HAS_REFS != 0) => {
                     self.register_shares(state, &value::refs_of(bytes), caller, count);
@@ -151,7 +156,11 @@ impl Runtime {
 
     /// Frees the room that the values in an unsent reply take.
     pub fn discard(&self, body: &[u8]) {
-        for value in values_of(body) {
+        self.discard_values(values_in_reply(body));
+    }
+
+    pub(crate) fn discard_values(&self, values: &[u8]) {
+        for value in values_in(values) {
             match value {
                 frame::Value::Bulk(Bulk::Stored(place)) => crate::effects::free(&self.store, place),
                 frame::Value::Bulk(Bulk::Filed(filed)) => self.files.remove(filed.file),
@@ -161,11 +170,15 @@ impl Runtime {
     }
 }
 
-/// The values that a body holds; fewer than it says if it was not finished.
-fn values_of(body: &[u8]) -> impl Iterator<Item = frame::Value<'_>> {
-    let mut reader = Reader::new(body);
-    let count = reader.u32().unwrap_or(0);
-    (0..count).map_while(move |_| frame::Value::read(&mut reader).ok())
+/// The values that follow one another in these bytes, as far as they are whole.
+fn values_in(bytes: &[u8]) -> impl Iterator<Item = frame::Value<'_>> {
+    let mut reader = Reader::new(bytes);
+    std::iter::from_fn(move || if reader.rest().is_empty() { None } else { frame::Value::read(&mut reader).ok() })
+}
+
+/// A reply's body behind the number of its values. Nothing else has been written to it yet.
+fn values_in_reply(body: &[u8]) -> &[u8] {
+    body.get(4..).unwrap_or_default()
 }
 
 fn write_kept(body: &mut Vec<u8>, kept: &[Kept]) {

@@ -81,6 +81,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         state: Mutex::new(State::new()),
         cells: Cells::new(),
         dropped: SegQueue::new(),
+        dropped_streams: SegQueue::new(),
         socket,
         sending: Mutex::new(()),
         listening: AtomicBool::new(false),

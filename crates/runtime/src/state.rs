@@ -65,6 +65,8 @@ pub(crate) struct State {
     pub(crate) last_caller: Option<ProcId>,
     /// Tasks that run here now.
     pub(crate) running: FxHashSet<model::TaskId>,
+    /// Generators that run here, by caller and request: what is known of who reads them.
+    pub(crate) generating: FxHashMap<(ProcId, u64), crate::stream::Readership>,
     /// Of each running task: what it submitted, for recursive cancelling.
     pub(crate) children: FxHashMap<model::TaskId, Vec<TaskKey>>,
     /// Calls for processes that we have no link to, in order. The node was asked for one.
@@ -111,6 +113,7 @@ impl State {
             interrupted: FxHashSet::default(),
             last_caller: None,
             running: FxHashSet::default(),
+            generating: FxHashMap::default(),
             children: FxHashMap::default(),
             unlinked: FxHashMap::default(),
             bodies: Vec::new(),

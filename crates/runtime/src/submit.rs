@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::{ObjectId, TaskId, Template};
-use owner::{Slot, Spec, Target};
+use owner::{Slot, Spec, StreamKey, Target};
 use smallvec::SmallVec;
 
 use crate::{Error, Runtime};
@@ -30,6 +30,14 @@ pub struct Submission {
     pub life: Option<Slot>,
 }
 
+/// What a call makes.
+pub struct Submitted {
+    /// Slot and id of every object it returns, each with one handle.
+    pub objects: SmallVec<[(Slot, ObjectId); 1]>,
+    /// What it yields.
+    pub stream: Option<StreamKey>,
+}
+
 /// A running task has submitted another one.
 fn note_child(state: &mut crate::state::State, parent: TaskId, child: model::TaskKey) {
     let crate::state::State { owner, children, .. } = state;
@@ -44,12 +52,10 @@ fn note_child(state: &mut crate::state::State, parent: TaskId, child: model::Tas
 impl Runtime {
     /// tour(task) 3: the call enters the owner's tables under the lock, and what came in meanwhile is taken up on the way.
     ///
-    /// Returns slot and id of every object it makes, each with one handle.
-    ///
     /// # Errors
     /// If the node is gone or the actor has too many calls outstanding.
     #[inline]
-    pub fn submit(&self, call: Submission) -> Result<SmallVec<[(Slot, ObjectId); 1]>, Error> {
+    pub fn submit(&self, call: Submission) -> Result<Submitted, Error> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
@@ -80,6 +86,10 @@ impl Runtime {
         for slot in &slots {
             self.cells.set(*slot, net::Readiness::Pending);
         }
+        let stream = owner.task(key).and_then(|task| task.stream);
+        if let Some(next) = stream.and_then(|stream| owner.stream_front(stream)) {
+            self.refresh(&state, next);
+        }
         if let Some(parent) = call.parent
             && state.running.contains(&parent)
         {
@@ -87,7 +97,8 @@ impl Runtime {
         }
         self.drain(&mut state);
         drop(state);
-        Ok(slots.into_iter().enumerate().map(|(index, slot)| (slot, ObjectId::of(id, index as u32 + 1))).collect())
+        let objects = slots.into_iter().enumerate().map(|(index, slot)| (slot, ObjectId::of(id, index as u32 + 1)));
+        Ok(Submitted { objects: objects.collect(), stream })
     }
 
     /// Cancels the task that makes this object.

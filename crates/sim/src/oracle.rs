@@ -172,7 +172,8 @@ impl Oracle {
                     | Failure::StoreFull(_)
                     | Failure::DiskFull(_)
                     | Failure::Lost(_)
-                    | Failure::ArgumentLost(_) => false,
+                    | Failure::ArgumentLost(_)
+                    | Failure::Replay { .. } => false,
                 };
                 (Outcome::Failure, is_explained)
             }

@@ -253,6 +253,7 @@ impl Process {
             }
             Effect::Unresolved(_) | Effect::Discarded(_) => unreachable!("every value is small here"),
             Effect::Freed { slot, bulk: _ } => drop(self.maker.remove(&slot)),
+            Effect::Consumed { .. } => unreachable!("nothing yields here"),
             Effect::Interrupt { task, worker, .. } => {
                 if self.owner.is_under(task, worker) {
                     let message = FromNode::Interrupt { caller: self.pid.1, key: task };

@@ -94,6 +94,7 @@ impl Plans {
             method: "".into(),
             need,
             returns: 1,
+            yields: model::Yields::Nothing,
             retries_max,
             retry_exceptions: true,
             calls_max: 0,

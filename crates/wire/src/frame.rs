@@ -8,6 +8,8 @@
 //! | `DEFINE` | `number: u32`, then a postcard `Template`: later calls on this ring name it by number. Numbers count up; zero forgets those before |
 //! | `CALL` | `claim word: u32`, `template: u32`, `task id: 24`, counted payload, then values, one per dependency |
 //! | `REPLY` | `count: u32`, that many values, then references that the worker keeps (id: 28, owner: 8, borrower: 8 bytes each) |
+//! | `ITEM` | one value that the call has yielded; they come in order, all before the reply |
+//! | `CONSUMED` | `count: u32`: so many of the request's items were read; the most there can be: nobody reads any more |
 //!
 //! A value is one byte of kind, then: inline, error and failure: counted bytes; stored: offset and length, 8 bytes each.
 
@@ -28,6 +30,10 @@ pub const DEFINE: u8 = 2;
 pub const CALL: u8 = 3;
 /// What came of a call.
 pub const REPLY: u8 = 4;
+/// One value that a call yields while it runs.
+pub const ITEM: u8 = 5;
+/// How far the reader of a call's items is.
+pub const CONSUMED: u8 = 6;
 
 /// Flag: the body is a place in the arena (offset and length, 8 bytes each) where the real body lies.
 pub const FAR: u8 = 1;

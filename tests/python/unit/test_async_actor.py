@@ -12,6 +12,7 @@ class Call:
     """What the loop sees of a call."""
 
     name = "method"
+    yields = ""
 
     def __init__(self, invoke, task_id="task"):
         self.invoke = invoke

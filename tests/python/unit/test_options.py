@@ -354,10 +354,19 @@ def test_streaming_needs_a_generator():
     _options.check_returns({"num_returns": 2}, is_generator=False)
 
 
-@pytest.mark.parametrize("value", ["streaming", "dynamic"])
-def test_generators_are_refused_with_what_to_do_instead(value):
-    with pytest.raises(NotImplementedError, match="return a list"):
-        _options.check_returns({"num_returns": value}, is_generator=True)
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, (1, "streaming", 0)),
+        ({"num_returns": "streaming", "_generator_backpressure_num_objects": 3}, (1, "streaming", 3)),
+        ({"_generator_backpressure_num_objects": -1}, (1, "streaming", 0)),
+        ({"num_returns": "dynamic"}, (1, "dynamic", 0)),
+        ({"num_returns": 3}, (3, "", 0)),
+    ],
+)
+def test_a_generator_streams_unless_told_otherwise(options, wanted):
+    assert _options.returns_of(options, is_generator=True) == wanted
+    assert _options.returns_of({}, is_generator=False) == (1, "", 0)
 
 
 def test_E4_default_retries_come_from_the_environment():

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use model::{ActorDeath, ActorId, Failure, FunctionId, JobId, Need, ObjectId, ProcId, Resources};
-use model::{TaskId, TaskKey, Template, Tick, WorkerExit};
+use model::{TaskId, TaskKey, Template, Tick, WorkerExit, Yields};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use crate::{ActorNews, Effect, Owner, Slot, Spec, Target, Value};
+use crate::{ActorNews, Effect, Next, Owner, Slot, Spec, StreamKey, Target, Value};
 
 pub(crate) const W1: ProcId = worker(1);
 pub(crate) const W2: ProcId = worker(2);
@@ -24,13 +24,22 @@ pub(crate) struct Call {
     target: Target,
     cpus: i64,
     returns: u32,
+    yields: Yields,
     retries: i32,
     deps: Vec<Slot>,
     contains: Vec<Slot>,
 }
 
 pub(crate) fn task() -> Call {
-    Call { target: Target::Pool, cpus: 1, returns: 1, retries: 0, deps: Vec::new(), contains: Vec::new() }
+    Call {
+        target: Target::Pool,
+        cpus: 1,
+        returns: 1,
+        yields: Yields::Nothing,
+        retries: 0,
+        deps: Vec::new(),
+        contains: Vec::new(),
+    }
 }
 
 pub(crate) fn call() -> Call {
@@ -54,6 +63,10 @@ impl Call {
 
     pub(crate) fn returns(self, returns: u32) -> Self {
         Self { returns, ..self }
+    }
+
+    pub(crate) fn yields(self, yields: Yields) -> Self {
+        Self { yields, ..self }
     }
 
     pub(crate) fn retries(self, retries: i32) -> Self {
@@ -161,6 +174,7 @@ impl Process {
             method: "".into(),
             need: call.need(),
             returns: call.returns,
+            yields: call.yields,
             retries_max: call.retries,
             retry_exceptions: false,
             calls_max: 0,
@@ -190,6 +204,37 @@ impl Process {
 
     pub(crate) fn replied(&mut self, task: impl Into<TaskKey>, from: ProcId, value: Value) -> Vec<Effect> {
         self.when(|owner, now, out| owner.on_replied(now, task.into(), from, smallvec![(value, smallvec![])], out))
+    }
+
+    pub(crate) fn yielded(&mut self, task: impl Into<TaskKey>, from: ProcId, value: Value) -> Vec<Effect> {
+        self.when(|owner, _, out| owner.on_item(task.into(), from, value, smallvec![], out))
+    }
+
+    /// What a task yields.
+    pub(crate) fn stream(&self, task: impl Into<TaskKey>) -> StreamKey {
+        self.owner.task(task.into()).and_then(|task| task.stream).expect("it yields")
+    }
+
+    /// Takes the next value; `None`: it is not there yet.
+    pub(crate) fn next(&mut self, stream: StreamKey) -> Option<Next> {
+        let mut next = Next::End;
+        self.when(|owner, _, out| next = owner.on_next(stream, out));
+        (!matches!(next, Next::Pending(_))).then_some(next)
+    }
+
+    /// The values that can be read now, and whether the end came.
+    pub(crate) fn read_all(&mut self, stream: StreamKey) -> (Vec<Value>, bool) {
+        let mut values = Vec::new();
+        loop {
+            match self.next(stream) {
+                Some(Next::Item { slot, .. }) => {
+                    values.push(self.value_of(slot).expect("what is read has a value"));
+                    self.dropped(slot);
+                }
+                Some(Next::End) => return (values, true),
+                _ => return (values, false),
+            }
+        }
     }
 
     pub(crate) fn given_back(&mut self, task: impl Into<TaskKey>, from: ProcId) -> Vec<Effect> {

@@ -217,6 +217,7 @@ impl World {
             method: "".into(),
             need: Need::same(Resources::cpus(cpus)),
             returns,
+            yields: model::Yields::Nothing,
             retries_max: retries,
             retry_exceptions: true,
             calls_max: 0,

@@ -304,6 +304,7 @@ impl World {
                     }
                 }
                 Effect::Interrupt { .. } => {}
+                Effect::Consumed { .. } => unreachable!("nothing yields here"),
                 Effect::RequestLease { number, need, .. } => {
                     assert!(self.open.values().filter(|open| **open == need).count() < 2, "too many requests");
                     let old = self.open.insert(number, need);

@@ -1,0 +1,332 @@
+//! What a generator yields. Each value becomes an object of ours as it comes, and whoever reads the stream takes them in order.
+//!
+//! A stream that is read has one object more than values have come: the next one, which has no value yet or stands for the end. To wait
+//! for the next value is to wait for that object, as for any other.
+//!
+//! A generator that is run again yields from the first value on; what has come before is not taken again (STREAM-1).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::{Failure, ObjectId, ProcId, TaskId, TaskKey, Yields};
+use smallvec::{SmallVec, smallvec};
+
+use crate::objects::Object;
+use crate::tasks::{Stage, Task};
+use crate::{Effect, Owner, Slot, Value};
+
+/// A task's end is its first object, what it yields are the following ones.
+const FIRST_INDEX: u32 = 2;
+
+/// A stream in its owner's table: slot and generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StreamKey {
+    slot: u32,
+    generation: u32,
+}
+
+/// What the reader of a stream finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The next value, or the failure that the generator ended with. The stream's handle on it is the reader's now.
+    Item {
+        /// Which.
+        slot: Slot,
+        /// Its public id.
+        id: ObjectId,
+    },
+    /// Not there yet: this object is going to be it, or the end.
+    Pending(Slot),
+    /// There is nothing more.
+    End,
+}
+
+/// Who takes what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    /// Reads in order.
+    Reads,
+    /// Cancelled the generator: gets no value any more, only the end.
+    Cancelled,
+    /// Has gone: nothing is kept.
+    Gone,
+    /// The task's return value names everything.
+    List,
+}
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// Until it ends.
+    task: Option<TaskKey>,
+    id: TaskId,
+    ahead_max: u32,
+    reader: Reader,
+    /// What has come and was not read. The last one, if somebody reads, is still to come or stands for the end.
+    items: VecDeque<Slot>,
+    /// Values that have come, over all runs.
+    made: u32,
+    /// Values that this run has yielded.
+    yielded: u32,
+    /// Values that were read.
+    read: u32,
+    /// Of a list: this run raised what the call wants to be tried again for.
+    wants_retry: bool,
+}
+
+impl Owner {
+    pub(crate) fn open_stream(&mut self, task: TaskKey, id: TaskId, yields: Yields) {
+        let (ahead_max, reader) = match yields {
+            Yields::Nothing => return,
+            Yields::Stream { ahead_max } => (ahead_max, Reader::Reads),
+            Yields::List => (0, Reader::List),
+        };
+        let mut items = VecDeque::new();
+        if reader == Reader::Reads {
+            items.push_back(self.next_item(id, 0, Some(task)));
+        }
+        let stream =
+            Stream { task: Some(task), id, ahead_max, reader, items, made: 0, yielded: 0, read: 0, wants_retry: false };
+        let (slot, generation) = self.streams.insert(stream);
+        if let Some(task) = self.task_mut(task) {
+            task.stream = Some(StreamKey { slot, generation });
+        }
+    }
+
+    fn stream_mut(&mut self, key: StreamKey) -> Option<&mut Stream> {
+        self.streams.get_at(key.slot, key.generation)
+    }
+
+    fn stream(&self, key: StreamKey) -> Option<&Stream> {
+        (self.streams.generation(key.slot) == key.generation).then(|| self.streams.get(key.slot)).flatten()
+    }
+
+    fn stream_of(&mut self, task: TaskKey) -> Option<&mut Stream> {
+        let key = self.task(task)?.stream?;
+        self.stream_mut(key)
+    }
+
+    /// An object without a value, held by the stream.
+    fn next_item(&mut self, id: TaskId, index: u32, maker: Option<TaskKey>) -> Slot {
+        let mut object = Object::new(ObjectId::of(id, FIRST_INDEX + index), None);
+        object.handles = 1;
+        object.maker = maker;
+        self.objects.insert(object).0
+    }
+
+    /// The task yielded a value. One that came in an earlier run, or that nobody reads, is let go.
+    pub fn on_item(
+        &mut self,
+        key: TaskKey,
+        from: ProcId,
+        value: Value,
+        contains: SmallVec<[Slot; 0]>,
+        out: &mut Vec<Effect>,
+    ) {
+        let is_under = |task: &&Task| matches!(task.stage, Stage::Under { worker, .. } if worker == from);
+        let may_retry = |task: &Task| task.retries_left != 0 && !task.cancelled;
+        let Some((at, may_retry)) =
+            self.task(key).filter(is_under).and_then(|task| Some((task.stream?, may_retry(task))))
+        else {
+            return self.discard(Some(&value), contains, out);
+        };
+        let Some(stream) = self.stream_mut(at) else { return };
+        let is_known = stream.yielded < stream.made;
+        stream.yielded += 1;
+        if is_known || matches!(stream.reader, Reader::Cancelled | Reader::Gone) {
+            stream.made = stream.made.max(stream.yielded);
+            return self.discard(Some(&value), contains, out);
+        }
+        let (id, index) = (stream.id, stream.made);
+        stream.made += 1;
+        if stream.reader == Reader::List {
+            stream.wants_retry |=
+                may_retry && matches!(&value, Value::Failed(failure) if matches!(**failure, Failure::Retryable(_)));
+            let slot = self.next_item(id, index, None);
+            self.on_escape(slot);
+            self.stream_mut(at).expect("seen above").items.push_back(slot);
+            self.resolve(slot, value, contains, out);
+            return;
+        }
+        let slot = self.push_next(at, Some(key));
+        self.resolve(slot, value, contains, out);
+    }
+
+    /// Adds an object behind the one that was the next to come, and returns that one.
+    fn push_next(&mut self, at: StreamKey, maker: Option<TaskKey>) -> Slot {
+        let stream = self.stream_mut(at).expect("caller has seen it");
+        let (id, index) = (stream.id, stream.made);
+        let slot = *stream.items.back().expect("a stream that is read has a next object");
+        let next = self.next_item(id, index, maker);
+        self.stream_mut(at).expect("caller has seen it").items.push_back(next);
+        slot
+    }
+
+    pub(crate) fn stream_wants_retry(&self, key: TaskKey) -> bool {
+        self.task(key).and_then(|task| self.stream(task.stream?)).is_some_and(|stream| stream.wants_retry)
+    }
+
+    /// The task is going to run from its beginning, once more.
+    pub(crate) fn rewind_stream(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
+        let Some(stream) = self.stream_of(key) else { return };
+        (stream.yielded, stream.wants_retry) = (0, false);
+        if stream.reader == Reader::List {
+            // Nobody has seen them.
+            stream.made = 0;
+            let items = std::mem::take(&mut stream.items);
+            items.into_iter().for_each(|slot| self.on_handle_dropped(slot, out));
+        }
+    }
+
+    /// The task was cancelled: what has come and was not read never is.
+    pub(crate) fn mute_stream(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
+        let Some(stream) = self.stream_of(key).filter(|stream| stream.reader == Reader::Reads) else { return };
+        stream.reader = Reader::Cancelled;
+        stream.read = stream.made;
+        let unread = stream.items.len() - 1;
+        let items: Vec<Slot> = stream.items.drain(..unread).collect();
+        items.into_iter().for_each(|slot| self.on_handle_dropped(slot, out));
+    }
+
+    /// What the end of a task with a stream is, if not what the worker says: a generator that gave less than before is no success, and
+    /// one that was cancelled is cancelled, wherever it was by then.
+    pub(crate) fn checked_end(
+        &mut self,
+        task: &Task,
+        reply: SmallVec<[(Value, SmallVec<[Slot; 0]>); 1]>,
+        out: &mut Vec<Effect>,
+    ) -> SmallVec<[(Value, SmallVec<[Slot; 0]>); 1]> {
+        let Some(stream) = task.stream.and_then(|key| self.stream(key)) else { return reply };
+        let is_success = !matches!(reply.first(), Some((Value::Failed(_), _)));
+        let failure = match stream.reader {
+            Reader::List => return reply,
+            _ if task.cancelled => Failure::Cancelled,
+            Reader::Reads if is_success && stream.yielded < stream.made => {
+                Failure::Replay { produced: stream.yielded, expected: stream.made }
+            }
+            _ => return reply,
+        };
+        reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
+        smallvec![(Value::Failed(Arc::new(failure)), SmallVec::new())]
+    }
+
+    /// The task has ended: what is still to come is the failure, if there is one, and the end (STREAM-2).
+    pub(crate) fn end_stream(&mut self, key: StreamKey, failure: Option<Value>, out: &mut Vec<Effect>) {
+        let Some(stream) = self.stream_mut(key) else { return };
+        stream.task = None;
+        match stream.reader {
+            Reader::Gone => _ = self.streams.remove(key.slot),
+            Reader::List => {
+                let items = std::mem::take(&mut stream.items);
+                self.streams.remove(key.slot);
+                items.into_iter().for_each(|slot| self.on_handle_dropped(slot, out));
+            }
+            Reader::Reads | Reader::Cancelled => {
+                if let Some(failure) = failure {
+                    stream.made += 1;
+                    let slot = self.push_next(key, None);
+                    self.resolve(slot, failure, SmallVec::new(), out);
+                }
+                let end = self.stream_next(key).expect("a stream that is read has a next object");
+                self.resolve(end, Value::Inline(Arc::from(&[][..])), SmallVec::new(), out);
+            }
+        }
+    }
+
+    /// The object that is the next to come, or stands for the end.
+    #[must_use]
+    pub(crate) fn stream_next(&self, key: StreamKey) -> Option<Slot> {
+        self.stream(key).filter(|stream| stream.reader != Reader::List)?.items.back().copied()
+    }
+
+    /// The object that the reader of the stream gets next, or that stands for the end. It has a value as soon as `on_next` has an answer.
+    #[must_use]
+    pub fn stream_front(&self, key: StreamKey) -> Option<Slot> {
+        self.stream(key)?.items.front().copied()
+    }
+
+    /// Whether `on_next` would say that there is nothing more.
+    #[must_use]
+    pub fn is_stream_over(&self, key: StreamKey) -> bool {
+        self.stream(key).is_none_or(|stream| stream.task.is_none() && stream.items.len() <= 1)
+    }
+
+    /// The reader takes the next value.
+    pub fn on_next(&mut self, key: StreamKey, out: &mut Vec<Effect>) -> Next {
+        let Some(stream) = self.stream_mut(key) else { return Next::End };
+        let (Some(&slot), task) = (stream.items.front(), stream.task) else { return Next::End };
+        if stream.items.len() == 1 {
+            return if task.is_some() { Next::Pending(slot) } else { Next::End };
+        }
+        stream.items.pop_front();
+        stream.read += 1;
+        if stream.ahead_max > 0
+            && let Some(task) = task
+        {
+            self.tell_consumed(task, out);
+        }
+        let id = self.objects.get(slot).expect("held by the stream").id;
+        Next::Item { slot, id }
+    }
+
+    /// Nobody reads the stream any more. The task runs to its end, and nothing of what it yields is kept.
+    pub fn on_stream_dropped(&mut self, key: StreamKey, out: &mut Vec<Effect>) {
+        let Some(stream) = self.stream_mut(key) else { return };
+        stream.reader = Reader::Gone;
+        let (task, items) = (stream.task, std::mem::take(&mut stream.items));
+        let is_bounded = stream.ahead_max > 0;
+        for slot in items {
+            if let Some(object) = self.objects.get_mut(slot) {
+                object.maker = None;
+            }
+            self.on_handle_dropped(slot, out);
+        }
+        match task {
+            None => _ = self.streams.remove(key.slot),
+            Some(task) if is_bounded => self.tell_consumed(task, out),
+            Some(_) => {}
+        }
+    }
+
+    /// How many of the task's items were read, if its generator waits for that. A worker that gets the task must know.
+    #[must_use]
+    pub fn consumed(&self, key: TaskKey) -> Option<u32> {
+        let stream = self.stream(self.task(key)?.stream?)?;
+        let count = if stream.reader == Reader::Gone { u32::MAX } else { stream.read };
+        (stream.ahead_max > 0 && count > 0).then_some(count)
+    }
+
+    fn tell_consumed(&self, key: TaskKey, out: &mut Vec<Effect>) {
+        if let (Some(count), Some(Stage::Under { worker, .. })) =
+            (self.consumed(key), self.task(key).map(|task| task.stage))
+        {
+            out.push(Effect::Consumed { task: key, worker, count });
+        }
+    }
+
+    /// STREAM-1, STREAM-2: what has come is there, in order, and something is always still to come or the end.
+    pub(crate) fn check_streams(&self) {
+        for (slot, generation, stream) in self.streams.iter() {
+            let key = StreamKey { slot, generation };
+            let is_known = stream.task.is_none_or(|task| self.task(task).is_some_and(|task| task.stream == Some(key)));
+            assert!(is_known, "STREAM-2: a stream has lost its task");
+            let has_value = |slot: &Slot| self.object(*slot).is_some_and(|object| object.value.is_some());
+            let held = self.items_held(stream);
+            assert!(held, "STREAM-1: an item is gone before it was read");
+            match stream.reader {
+                Reader::Gone => assert!(stream.items.is_empty() && stream.task.is_some(), "STREAM-2: kept for nobody"),
+                Reader::List => assert!(stream.task.is_some() && stream.items.iter().all(has_value)),
+                Reader::Reads | Reader::Cancelled => {
+                    let unread = stream.items.len() - 1;
+                    assert!(stream.items.iter().take(unread).all(has_value), "STREAM-1: a value is missing");
+                    let is_over = stream.items.back().is_some_and(has_value);
+                    assert_eq!(is_over, stream.task.is_none(), "STREAM-2: the end is not where the task ended");
+                    assert!(stream.read <= stream.made, "STREAM-1: read before it came");
+                }
+            }
+        }
+    }
+
+    fn items_held(&self, stream: &Stream) -> bool {
+        stream.items.iter().all(|slot| self.object(*slot).is_some_and(|object| object.handles > 0))
+    }
+}

@@ -1,0 +1,264 @@
+//! HOT: generators. The worker's side sends each value as it is yielded and waits where its reader is too far behind; the caller's side
+//! takes them up and reads them.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use model::{ObjectId, ProcId, TaskKey, WorkerExit, Yields};
+use owner::{Next, Slot, StreamKey};
+use wire::frame::{Header, ITEM};
+use wire::{Malformed, Reader};
+
+use crate::effects::ticket_of;
+use crate::execute::CallHandle;
+use crate::link::{Gate, WriteError};
+use crate::state::State;
+use crate::{Error, Interrupts, Runtime, Wait, Waited};
+
+/// What a generator's worker knows of who reads its items.
+pub(crate) struct Readership {
+    /// How many were read; `u32::MAX`: nobody reads any more.
+    pub(crate) consumed: u32,
+    /// The caller is dead.
+    pub(crate) end: Option<ReaderEnd>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReaderEnd {
+    /// It left: what it started runs to its end.
+    Left,
+    /// It was killed or crashed: what it started is not wanted any more.
+    Lost,
+}
+
+/// Whether a generator that has yielded a value goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// It does.
+    Wanted,
+    /// Its reader is too far behind.
+    Full,
+    /// The call was cancelled.
+    Cancelled,
+    /// Whoever called is dead, and not by its own will.
+    Orphaned,
+}
+
+/// An item that found no room, to be sent by `item_slowly`.
+#[must_use = "the next item must not overtake it"]
+pub struct UnsentItem {
+    why: WriteError,
+}
+
+impl Runtime {
+    /// Sends one value that a call yields; `body` is that value as it lies in a frame.
+    ///
+    /// # Errors
+    /// If there is no room: `item_slowly` sends it.
+    #[inline]
+    pub fn item(&self, handle: CallHandle, body: &[u8]) -> Result<(), UnsentItem> {
+        let mut state = self.state.lock().expect("never poisoned");
+        if state.link(handle.peer).is_none_or(|(_, link)| link.gate == Gate::Dead) {
+            self.discard_values(body);
+            return Ok(());
+        }
+        self.register_values(&mut state, body, handle.peer, 1);
+        let written = self.write_item(&mut state, handle, body);
+        if state.effects.is_empty() {
+            self.ring_bells(&mut state);
+        } else {
+            self.apply(&mut state);
+        }
+        written.map_err(|why| UnsentItem { why })
+    }
+
+    fn write_item(&self, state: &mut State, handle: CallHandle, body: &[u8]) -> Result<(), WriteError> {
+        let header = Header { length: 0, kind: ITEM, flags: 0, claim: handle.claim, request: handle.request };
+        let Some((at, link)) = state.link(handle.peer) else { return Ok(()) };
+        let written = link.write(&self.store, header, &[body]);
+        state.unrung.push(at);
+        written
+    }
+
+    /// Sends an item as soon as there is room in the ring and in the arena. Waits, so it must not be called with the interpreter's lock
+    /// held.
+    ///
+    /// # Errors
+    /// If the store has no room for it, or the node is gone.
+    pub fn item_slowly(&self, handle: CallHandle, body: &[u8], unsent: UnsentItem) -> Result<(), Error> {
+        let mut why = unsent.why;
+        loop {
+            let room = match why {
+                WriteError::Busy => {
+                    std::thread::sleep(Duration::from_micros(50));
+                    Ok(())
+                }
+                WriteError::NeedExtent(length) => self.reserve(length).map(drop),
+            };
+            let mut state = self.state.lock().expect("never poisoned");
+            self.drain(&mut state);
+            let is_gone =
+                !state.link(handle.peer).is_some_and(|(_, link)| link.gate != Gate::Dead && link.peer_is_alive());
+            if is_gone || room.is_err() {
+                self.register_values(&mut state, body, handle.peer, -1);
+                self.apply(&mut state);
+                return if is_gone { Ok(()) } else { room };
+            }
+            match self.write_item(&mut state, handle, body) {
+                Ok(()) => {
+                    self.drain(&mut state);
+                    return Ok(());
+                }
+                Err(still) => {
+                    self.ring_bells(&mut state);
+                    why = still;
+                }
+            }
+        }
+    }
+
+    /// Whether a generator that has yielded `yielded` values goes on now.
+    #[must_use]
+    #[inline]
+    pub fn demand(&self, handle: &CallHandle, yields: Yields, yielded: u32) -> Demand {
+        if self.is_interrupted(&handle.task) {
+            return Demand::Cancelled;
+        }
+        let ahead_max = match yields {
+            Yields::Stream { ahead_max } if ahead_max > 0 => ahead_max,
+            _ => u32::MAX,
+        };
+        let state = self.state.lock().expect("never poisoned");
+        match state.generating.get(&(handle.peer, handle.request)) {
+            Some(Readership { end: Some(ReaderEnd::Lost), .. }) => Demand::Orphaned,
+            Some(Readership { consumed, end: None }) if yielded.saturating_sub(*consumed) >= ahead_max => Demand::Full,
+            _ => Demand::Wanted,
+        }
+    }
+
+    /// Waits until the generator may go on, or has to end. Must not be called with the interpreter's lock held.
+    ///
+    /// # Errors
+    /// If it was interrupted or the node is gone.
+    pub fn await_demand(
+        &self,
+        handle: &CallHandle,
+        yields: Yields,
+        yielded: u32,
+        interrupts: &mut dyn Interrupts,
+    ) -> Result<Demand, Error> {
+        let what = || format!("the reader of what {} yields", handle.task);
+        let wait = Wait { deadline_ns: None, in_task: true, explain: Some(("generator", &what)) };
+        let waited = self.wait_until(&wait, interrupts, || self.demand(handle, yields, yielded) != Demand::Full)?;
+        debug_assert_eq!(waited, Waited::Done, "it waits without a limit");
+        Ok(self.demand(handle, yields, yielded))
+    }
+
+    /// The caller says how far the reader of a generator's items is.
+    pub(crate) fn on_consumed(
+        &self,
+        state: &mut State,
+        at: usize,
+        header: Header,
+        body: &[u8],
+    ) -> Result<(), Malformed> {
+        let count = Reader::new(body).u32()?;
+        let peer = state.links[at].as_ref().ok_or(Malformed("link"))?.peer;
+        if let Some(readership) = state.generating.get_mut(&(peer, header.request)) {
+            readership.consumed = readership.consumed.max(count);
+            state.has_news = true;
+            self.nudged.store(true, Ordering::SeqCst);
+        } else if let Some(incoming) =
+            state.incoming.iter_mut().find(|incoming| incoming.peer == peer && incoming.request == header.request)
+        {
+            incoming.consumed = incoming.consumed.max(count);
+        }
+        Ok(())
+    }
+
+    /// A process is dead: generators that it called have no reader.
+    pub(crate) fn reader_died(&self, state: &mut State, peer: ProcId, exit: &WorkerExit) {
+        for ((caller, _), readership) in &mut state.generating {
+            if *caller == peer {
+                readership.end = Some(if exit.is_own_will() { ReaderEnd::Left } else { ReaderEnd::Lost });
+                state.has_news = true;
+                self.nudged.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// A worker yields a value.
+    #[inline]
+    pub(crate) fn on_item(&self, state: &mut State, at: usize, header: Header, body: &[u8]) -> Result<(), Malformed> {
+        let peer = state.links[at].as_ref().ok_or(Malformed("link"))?.peer;
+        let (value, contains) = self.read_value(state, peer, &mut Reader::new(body))?;
+        state.owner.on_item(TaskKey(header.request), peer, value, contains, &mut state.effects);
+        Ok(())
+    }
+
+    /// Tells a worker how many of its generator's items were read. One that has not got the call yet is told with it.
+    pub(crate) fn tell_consumed(&self, state: &mut State, key: TaskKey, worker: ProcId, count: u32) {
+        if ticket_of(state, key, worker).is_none_or(|ticket| ticket == 0) {
+            return;
+        }
+        let Some((at, link)) = state.link(worker) else { return };
+        link.tell_consumed(&self.store, key.0, count);
+        let is_full = link.owes_words();
+        state.unrung.push(at);
+        if is_full {
+            state.stalled.push(at);
+            self.has_stalled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the next value of a stream.
+    #[inline]
+    pub fn next_item(&self, stream: StreamKey) -> Next {
+        let mut state = self.state.lock().expect("never poisoned");
+        let State { owner, effects, .. } = &mut *state;
+        let mut next = owner.on_next(stream, effects);
+        if let Next::Pending(_) = next {
+            // It may have come.
+            self.drain(&mut state);
+            let State { owner, effects, .. } = &mut *state;
+            next = owner.on_next(stream, effects);
+        }
+        if !state.effects.is_empty() {
+            self.apply(&mut state);
+        }
+        next
+    }
+
+    /// The object that the stream's reader gets next, or that stands for the end; with a handle more.
+    #[must_use]
+    pub fn hold_front(&self, stream: StreamKey) -> Option<Slot> {
+        let mut state = self.state.lock().expect("never poisoned");
+        self.drain(&mut state);
+        let slot = state.owner.stream_front(stream)?;
+        state.owner.on_handle_added(slot);
+        Some(slot)
+    }
+
+    /// Whether the stream has nothing more to read.
+    #[must_use]
+    pub fn is_stream_over(&self, stream: StreamKey) -> bool {
+        let mut state = self.state.lock().expect("never poisoned");
+        self.drain(&mut state);
+        state.owner.is_stream_over(stream)
+    }
+
+    /// A value that a call yielded, which belongs to its caller: adds a handle. The caller holds it until the reply.
+    pub fn borrow_item(&self, id: ObjectId, caller: ProcId) -> Slot {
+        if caller == self.me {
+            // It may still lie in the ring.
+            self.enter();
+        }
+        self.borrow_ref(id, caller, 0)
+    }
+
+    /// Nobody reads the stream any more. Never blocks, as `drop_handle`.
+    pub fn drop_stream(&self, stream: StreamKey) {
+        self.dropped_streams.push(stream);
+        self.pump.unpark();
+    }
+}
