@@ -38,7 +38,7 @@ pub use moving::Movable;
 pub use objects::Object;
 pub use pool::{LEASE_IDLE_MS, PIPELINE_MAX};
 pub use stream::{Next, StreamKey};
-pub use tasks::{Spec, Stage, Target, Task};
+pub use tasks::{Spec, Stage, Submitted, Target, Task};
 
 use crate::lineage::Made;
 use crate::pool::Pool;

@@ -74,9 +74,9 @@ pub(crate) struct Stream {
 }
 
 impl Owner {
-    pub(crate) fn open_stream(&mut self, task: TaskKey, id: TaskId, yields: Yields) {
+    pub(crate) fn open_stream(&mut self, task: TaskKey, id: TaskId, yields: Yields) -> Option<StreamKey> {
         let (ahead_max, reader) = match yields {
-            Yields::Nothing => return,
+            Yields::Nothing => return None,
             Yields::Stream { ahead_max } => (ahead_max, Reader::Reads),
             Yields::List => (0, Reader::List),
         };
@@ -87,9 +87,11 @@ impl Owner {
         let stream =
             Stream { task: Some(task), id, ahead_max, reader, items, made: 0, yielded: 0, read: 0, wants_retry: false };
         let (slot, generation) = self.streams.insert(stream);
+        let key = Some(StreamKey { slot, generation });
         if let Some(task) = self.task_mut(task) {
-            task.stream = Some(StreamKey { slot, generation });
+            task.stream = key;
         }
+        key
     }
 
     fn stream_mut(&mut self, key: StreamKey) -> Option<&mut Stream> {

@@ -35,6 +35,17 @@ pub struct Spec {
     pub contains: SmallVec<[Slot; 0]>,
 }
 
+/// What a task is known by once it is submitted. It may have ended already.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    /// Its name in the owner's table.
+    pub key: TaskKey,
+    /// The objects it makes, each with one handle.
+    pub returns: SmallVec<[Slot; 1]>,
+    /// What it yields.
+    pub stream: Option<StreamKey>,
+}
+
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -120,10 +131,8 @@ impl Task {
 
 impl Owner {
     /// tour(task) 4: the owner records the task and, once its arguments are there, finds it a worker.
-    ///
-    /// Every returned object has one handle already.
     #[inline]
-    pub fn on_submitted(&mut self, now: Tick, spec: Spec, out: &mut Vec<Effect>) -> (TaskKey, SmallVec<[Slot; 1]>) {
+    pub fn on_submitted(&mut self, now: Tick, spec: Spec, out: &mut Vec<Effect>) -> Submitted {
         let mut missing = 0;
         for dep in &spec.deps {
             if let Some(object) = self.objects.get_mut(*dep) {
@@ -160,9 +169,7 @@ impl Owner {
             returns.push(self.objects.insert(object).0);
         }
         self.tasks.get_mut(slot).expect("inserted above").returns.clone_from(&returns);
-        if yields != Yields::Nothing {
-            self.open_stream(key, id, yields);
-        }
+        let stream = if yields == Yields::Nothing { None } else { self.open_stream(key, id, yields) };
         if has_deps {
             self.watch_dependencies(key, out);
         }
@@ -171,7 +178,7 @@ impl Owner {
             Target::Pool if missing == 0 => self.task_ready(key, out),
             Target::Pool => {}
         }
-        (key, returns)
+        Submitted { key, returns, stream }
     }
 
     /// Whoever makes what the task lacks tells it. Returns how much that is.
@@ -350,7 +357,10 @@ impl Owner {
     fn finish(&mut self, key: TaskKey, reply: SmallVec<[(Value, SmallVec<[Slot; 0]>); 1]>, out: &mut Vec<Effect>) {
         let Some(mut task) = self.tasks.remove(key.slot()) else { return };
         let reply = self.checked_end(&task, reply, out);
-        let failure = reply.first().map(|(value, _)| value).filter(|value| matches!(value, Value::Failed(_))).cloned();
+        if let Some(stream) = task.stream {
+            let failure = reply.iter().map(|(value, _)| value).find(|value| matches!(value, Value::Failed(_)));
+            self.end_stream(stream, failure.cloned(), out);
+        }
         if reply.len() == task.returns.len() {
             for (slot, (value, contains)) in task.returns.iter().zip(reply) {
                 self.resolve(*slot, value, contains, out);
@@ -365,9 +375,6 @@ impl Owner {
                 self.resolve(*slot, value.clone(), SmallVec::new(), out);
             }
             reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
-        }
-        if let Some(stream) = task.stream {
-            self.end_stream(stream, failure, out);
         }
         let life = task.life.take();
         for slot in self.keep_lineage(task).into_iter().chain(life) {

@@ -8,6 +8,7 @@ mod lineage;
 mod moving;
 mod objects;
 mod random;
+mod random_streams;
 mod story;
 mod streams;
 mod tasks;

@@ -79,14 +79,13 @@ impl Runtime {
             contains: call.contains,
         };
         let crate::state::State { owner, effects, .. } = &mut *state;
-        let (key, slots) = owner.on_submitted(net::clock::now(), spec, effects);
+        let owner::Submitted { key, returns: slots, stream } = owner.on_submitted(net::clock::now(), spec, effects);
         if let Some(life) = call.life {
             owner.on_call_holds(key, life);
         }
         for slot in &slots {
             self.cells.set(*slot, net::Readiness::Pending);
         }
-        let stream = owner.task(key).and_then(|task| task.stream);
         if let Some(next) = stream.and_then(|stream| owner.stream_front(stream)) {
             self.refresh(&state, next);
         }

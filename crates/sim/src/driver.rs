@@ -188,6 +188,7 @@ impl Process {
     pub(crate) fn finish_program(&mut self, env: &mut Env) {
         let Role::Driver(driver) = &mut self.role else { return };
         let is_busy = driver.steps_left > 0 || !driver.unnamed.is_empty() || self.owner.tasks_pending() > 0;
+        let is_busy = is_busy || !self.readings.is_empty();
         if driver.is_done || is_busy || env.has_faults() {
             return;
         }

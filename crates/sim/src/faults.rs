@@ -14,6 +14,7 @@ impl World {
             Item::Computed { process, .. }
             | Item::LetGo { process, .. }
             | Item::Step { process }
+            | Item::Read { process, .. }
             | Item::OwnerTick { process } => process,
             _ => return Some(item),
         };

@@ -17,6 +17,7 @@
 //! - **SIM-5** once faults stop, nothing waits for ever.
 //! - **SIM-6** at rest nothing is held: no lease, no object, no actor out of scope.
 //! - **SIM-8** an object that somebody holds, wherever, is there, unless its owner or somebody on its way was killed (OWN-2).
+//! - **SIM-9** whoever reads a generator gets each value once and in order, then at most one failure, then the end (STREAM-1, STREAM-2).
 //! - **SIM-7** the same seed gives the same run.
 //!
 //! The brains' own invariants are checked all along: after each step in a debug build, else now and then.
@@ -34,6 +35,7 @@ mod process;
 mod refs;
 mod rng;
 mod settings;
+mod streams;
 mod work;
 mod worker;
 mod world;

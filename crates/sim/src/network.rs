@@ -55,6 +55,11 @@ pub(crate) enum Item {
         process: Pid,
         slot: owner::Slot,
     },
+    /// A process reads a generator that it called.
+    Read {
+        process: Pid,
+        stream: owner::StreamKey,
+    },
     /// A program takes its next step.
     Step {
         process: Pid,

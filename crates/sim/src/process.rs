@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use control::{Creation, Registered};
 use model::{ActorId, Failure, JobId, ObjectId, ProcId, TaskId, TaskKey, WorkerExit};
-use owner::{ActorNews, Effect, Kept, Owner, Slot, Spec, Stage, Target, Value};
+use owner::{ActorNews, Effect, Kept, Owner, Slot, Spec, Stage, Submitted, Target, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -14,6 +14,7 @@ use crate::env::{Claim, Env};
 use crate::network::{Item, Pid};
 use crate::oracle::Submission;
 use crate::refs::{Number, Peer, Ref};
+use crate::streams::Reading;
 use crate::work::{PlanId, Plans, value_of};
 use crate::worker::Worker;
 
@@ -62,6 +63,16 @@ pub(crate) enum Frame {
     GivenBack {
         key: TaskKey,
     },
+    /// A value that a call yields.
+    Item {
+        key: TaskKey,
+        answer: Number,
+    },
+    /// How many of a call's items were read.
+    Consumed {
+        key: TaskKey,
+        count: u32,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +86,8 @@ pub(crate) struct Call {
     pub(crate) args: Vec<u64>,
     /// References inside the arguments.
     pub(crate) refs: Vec<Ref>,
+    /// Of what it yields: how much was read already.
+    pub(crate) consumed: u32,
 }
 
 /// What a call is given: values of these, and references to those.
@@ -98,6 +111,8 @@ pub(crate) struct Process {
     pub(crate) role: Role,
     /// The task that makes the object in a slot.
     pub(crate) maker: FxHashMap<Slot, TaskKey>,
+    /// Generators that it reads.
+    pub(crate) readings: Vec<Reading>,
     submissions: u64,
     is_tick_planned: bool,
     /// Processes that it was told are gone.
@@ -115,6 +130,7 @@ impl Process {
             effects: Vec::new(),
             role,
             maker: FxHashMap::default(),
+            readings: Vec::new(),
             submissions: 0,
             is_tick_planned: false,
             dead: BTreeSet::new(),
@@ -156,6 +172,10 @@ impl Process {
                 self.owner.on_replied(env.now, key, from, reply, &mut self.effects);
             }
             Frame::GivenBack { key } => self.owner.on_given_back(env.now, key, from, &mut self.effects),
+            Frame::Item { key, answer } => {
+                self.owner.on_item(key, from, answer.to_value(), SmallVec::new(), &mut self.effects);
+            }
+            Frame::Consumed { key, count } => self.on_consumed(env, from, key, count),
         }
         self.apply(env);
     }
@@ -168,6 +188,7 @@ impl Process {
         if let Role::Worker(worker) = &mut self.role {
             worker.incoming.retain(|call| call.caller != peer);
         }
+        self.reader_died(env, peer, exit);
         self.dead.insert(peer);
         self.owner.on_worker_died(peer, exit, |ticket| env.has_started(ticket), &mut self.effects);
         self.owner.on_process_gone(peer, &mut self.effects);
@@ -187,11 +208,14 @@ impl Process {
         let dep_tasks = deps.iter().map(|dep| (self.pid, self.maker[dep])).collect();
         let payload = plan.to_le_bytes().to_vec();
         let spec = Spec { id, template, target: call, payload, deps: deps.into(), contains: names.into() };
-        let (key, returns) = self.owner.on_submitted(env.now, spec, &mut self.effects);
+        let Submitted { key, returns, stream } = self.owner.on_submitted(env.now, spec, &mut self.effects);
         if let Some(life) = self.actor_slot(call) {
             self.owner.on_call_holds(key, life);
         }
         self.maker.insert(returns[0], key);
+        if let Some(stream) = stream {
+            self.read_stream(env, stream, plan);
+        }
         self.submissions += 1;
         let submission = Submission {
             plan,
@@ -246,14 +270,22 @@ impl Process {
             }
             Effect::ReturnLease { number } => env.tell_node(self.pid, ToNode::ReturnLease { number }),
             Effect::Resolved(slot) => {
-                let value = self.owner.object(slot).and_then(|object| object.value.as_ref());
+                // One that nobody held may be gone, and its place be that of something that a generator yields.
+                let object = self.owner.object(slot).filter(|object| object.id.index() == 1);
+                let value = object.and_then(|object| object.value.as_ref());
                 if let Some(key) = self.maker.get(&slot) {
                     env.oracle.resolved((self.pid, *key), value);
                 }
             }
             Effect::Unresolved(_) | Effect::Discarded(_) => unreachable!("every value is small here"),
             Effect::Freed { slot, bulk: _ } => drop(self.maker.remove(&slot)),
-            Effect::Consumed { .. } => unreachable!("nothing yields here"),
+            Effect::Consumed { task, worker, count } => {
+                // One that has not been sent yet is told with the call.
+                let stage = self.owner.task(task).map(|task| task.stage);
+                if matches!(stage, Some(Stage::Under { worker: on, ticket }) if on == worker && ticket != 0) {
+                    env.frame(self.pid, (self.pid.0, worker), Frame::Consumed { key: task, count });
+                }
+            }
             Effect::Interrupt { task, worker, .. } => {
                 if self.owner.is_under(task, worker) {
                     let message = FromNode::Interrupt { caller: self.pid.1, key: task };
@@ -285,9 +317,12 @@ impl Process {
         let id = task.spec.id;
         let mut refs: Vec<Ref> = names.into_iter().filter_map(|slot| self.escape(env, slot)).collect();
         refs.extend(values.into_iter().flat_map(|value| value.refs));
-        let call = Call { caller: self.pid.1, key, id, plan, ticket, is_on_actor, args, refs };
+        let call = Call { caller: self.pid.1, key, id, plan, ticket, is_on_actor, args, refs, consumed: 0 };
         self.owner.on_pushed(key, ticket);
         env.frame(self.pid, (self.pid.0, worker), Frame::Call(call));
+        if let Some(count) = self.owner.consumed(key) {
+            env.frame(self.pid, (self.pid.0, worker), Frame::Consumed { key, count });
+        }
     }
 
     /// The process ends by itself.

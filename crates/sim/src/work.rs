@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{FunctionId, Need, Quantity, Resources, Template};
+use model::{FunctionId, Need, Quantity, Resources, Template, Yields};
 
 use crate::rng::{Rng, mix};
 
@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     /// Tasks that it submits and waits for before it ends.
     pub(crate) children: Vec<PlanId>,
     pub(crate) ending: Ending,
+    /// Values that it yields before it ends.
+    pub(crate) items: u32,
     pub(crate) template: Arc<Template>,
     /// What it does with the references it is given.
     pub(crate) with_refs: RefUse,
@@ -88,13 +90,15 @@ impl Plans {
 
     fn add(&mut self, rng: &mut Rng, need: Need, children: Vec<PlanId>, ending: Ending) -> PlanId {
         let retries_max = *rng.pick(&[0, 1, 3, 3, -1]).expect("not empty");
+        let items = if rng.chance(150) { rng.between(1, 6) as u32 } else { 0 };
+        let ahead_max = rng.below(3) as u32;
         let template = Template {
             function: FunctionId([0; 16]),
             name: "f".into(),
             method: "".into(),
             need,
             returns: 1,
-            yields: model::Yields::Nothing,
+            yields: if items > 0 { Yields::Stream { ahead_max } } else { Yields::Nothing },
             retries_max,
             retry_exceptions: true,
             calls_max: 0,
@@ -105,7 +109,7 @@ impl Plans {
         let (reads, forwards) = (rng.chance(300) && may_wait, rng.chance(700) && may_wait);
         let keeps_us = if rng.chance(300) { rng.between(1, 100_000) } else { 0 };
         let with_refs = RefUse { reads, forwards, keeps_us, returns: rng.chance(300) };
-        self.0.push(Plan { us, children, ending, template: Arc::new(template), with_refs });
+        self.0.push(Plan { us, children, ending, items, template: Arc::new(template), with_refs });
         PlanId::try_from(self.0.len() - 1).expect("few plans")
     }
 }

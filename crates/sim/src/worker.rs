@@ -15,26 +15,31 @@ use crate::work::{Ending, value_of};
 #[derive(Default)]
 pub(crate) struct Worker {
     pub(crate) incoming: VecDeque<Call>,
-    duty: Duty,
-    actor: Option<ActorId>,
+    pub(crate) duty: Duty,
+    pub(crate) actor: Option<ActorId>,
     is_exiting: bool,
     serial: u64,
 }
 
 #[derive(Default)]
-enum Duty {
+pub(crate) enum Duty {
     #[default]
     Nothing,
     Builds(ActorId),
     /// Waits for the tasks that the call submitted, and for what it reads.
     Waits(Run, Vec<Slot>),
     Computes(Run),
+    /// Has yielded as much as it may before its reader reads.
+    Full(Run),
 }
 
-struct Run {
-    call: Call,
+pub(crate) struct Run {
+    pub(crate) call: Call,
     /// The how-manieth run of the task.
-    attempt: u32,
+    pub(crate) attempt: u32,
+    /// Items that it has yielded, and that were read.
+    pub(crate) yielded: u32,
+    pub(crate) consumed: u32,
     /// Values of its children, or that one of them has none.
     children: Result<Vec<u64>, Failure>,
     /// The references that came with it.
@@ -45,13 +50,13 @@ impl Worker {
     /// The task it runs.
     pub(crate) fn running(&self, node: usize) -> Option<Task> {
         match &self.duty {
-            Duty::Waits(run, _) | Duty::Computes(run) => Some(task_of(node, &run.call)),
+            Duty::Waits(run, _) | Duty::Computes(run) | Duty::Full(run) => Some(task_of(node, &run.call)),
             Duty::Nothing | Duty::Builds(_) => None,
         }
     }
 
     fn is_waiting(&self) -> bool {
-        matches!(self.duty, Duty::Waits(..))
+        matches!(self.duty, Duty::Waits(..) | Duty::Full(_))
     }
 }
 
@@ -91,12 +96,23 @@ impl Process {
         }
     }
 
+    /// Ends a call that nobody wants any more.
+    pub(crate) fn give_up(&mut self, env: &mut Env, run: Run) {
+        self.answer(env, &run.call, run.refs, Err(Failure::Cancelled));
+    }
+
     pub(crate) fn on_interrupt(&mut self, env: &mut Env, caller: ProcId, key: TaskKey) {
+        let pid = self.pid;
         let Some(worker) = self.worker() else { return };
         match &worker.duty {
             Duty::Computes(run) if run.call.caller == caller && run.call.key == key => {
                 let Duty::Computes(run) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
-                self.answer(env, &run.call, run.refs, Err(Failure::Cancelled));
+                self.give_up(env, run);
+            }
+            Duty::Full(run) if run.call.caller == caller && run.call.key == key => {
+                let Duty::Full(run) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
+                env.tell_node(pid, ToNode::Blocked(false));
+                self.give_up(env, run);
             }
             // What waits is interrupted too in the real world; here it runs on, which is allowed.
             _ => {}
@@ -124,7 +140,9 @@ impl Process {
             }
             let attempt = env.oracle.started(task_of(pid.0, &call), pid);
             let refs = call.refs.iter().map(|reference| self.borrow_for_call(env, reference)).collect();
-            return self.start(env, Run { call, attempt, children: Ok(Vec::new()), refs });
+            let consumed = call.consumed;
+            let children = Ok(Vec::new());
+            return self.start(env, Run { call, attempt, yielded: 0, consumed, children, refs });
         }
     }
 
@@ -183,7 +201,7 @@ impl Process {
         self.compute(env, us);
     }
 
-    fn compute(&mut self, env: &mut Env, us: u64) {
+    pub(crate) fn compute(&mut self, env: &mut Env, us: u64) {
         let pid = self.pid;
         let worker = self.worker().expect("only workers compute");
         worker.serial += 1;
@@ -194,7 +212,13 @@ impl Process {
         let pid = self.pid;
         let Some(worker) = self.worker().filter(|worker| worker.serial == serial) else { return };
         match std::mem::take(&mut worker.duty) {
-            Duty::Computes(run) => self.finish_run(env, run),
+            Duty::Computes(mut run) => {
+                if self.yield_next(env, &mut run) {
+                    self.go_on(env, run);
+                } else {
+                    self.finish_run(env, run);
+                }
+            }
             Duty::Builds(actor) => match env.rng.below(100) {
                 0..3 if env.has_faults() => env.tell_node(pid, ToNode::BuildFailed(actor)),
                 3..6 if env.has_faults() => self.end(env, WorkerExit::Code(1)),
@@ -210,7 +234,7 @@ impl Process {
     }
 
     fn finish_run(&mut self, env: &mut Env, run: Run) {
-        let Run { call, attempt, children, refs } = run;
+        let Run { call, attempt, children, refs, .. } = run;
         let answer = match (env.plans.get(call.plan).ending, children) {
             (Ending::CrashesFirst(count), _) if attempt <= count => return self.crash(env, call, attempt, refs),
             (Ending::Leaves, _) => {
@@ -231,7 +255,7 @@ impl Process {
 
     /// The process ends in the middle of the call.
     fn crash(&mut self, env: &mut Env, call: Call, attempt: u32, refs: Vec<Slot>) {
-        let run = Run { call, attempt, children: Ok(Vec::new()), refs };
+        let run = Run { call, attempt, yielded: 0, consumed: 0, children: Ok(Vec::new()), refs };
         self.worker().expect("only workers run").duty = Duty::Computes(run);
         self.end(env, WorkerExit::Code(1));
     }
@@ -267,7 +291,7 @@ impl Process {
 }
 
 /// Gives a call back that has not started.
-fn give_back(env: &mut Env, from: Pid, call: &Call) {
+pub(crate) fn give_back(env: &mut Env, from: Pid, call: &Call) {
     if env.claim(call.ticket, Claim::Started) {
         env.frame(from, (from.0, call.caller), Frame::GivenBack { key: call.key });
     }

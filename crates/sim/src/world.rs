@@ -184,6 +184,11 @@ impl World {
                     process.on_let_go(env, slot);
                 }
             }
+            Item::Read { process, stream } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_read(env, stream);
+                }
+            }
             Item::Step { process } => {
                 if let Some(process) = self.procs.get_mut(&process) {
                     process.on_step(env);

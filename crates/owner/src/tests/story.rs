@@ -7,7 +7,7 @@ use model::{TaskId, TaskKey, Template, Tick, WorkerExit, Yields};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-use crate::{ActorNews, Effect, Next, Owner, Slot, Spec, StreamKey, Target, Value};
+use crate::{ActorNews, Effect, Next, Owner, Slot, Spec, StreamKey, Submitted, Target, Value};
 
 pub(crate) const W1: ProcId = worker(1);
 pub(crate) const W2: ProcId = worker(2);
@@ -83,12 +83,18 @@ impl Call {
 pub(crate) struct Made {
     pub(crate) key: TaskKey,
     pub(crate) slots: SmallVec<[Slot; 1]>,
+    stream: Option<StreamKey>,
     pub(crate) effects: Vec<Effect>,
 }
 
 impl Made {
     pub(crate) fn slot(&self) -> Slot {
         self.slots[0]
+    }
+
+    /// What it yields.
+    pub(crate) fn stream(&self) -> StreamKey {
+        self.stream.expect("it yields")
     }
 }
 
@@ -183,8 +189,8 @@ impl Process {
         let spec = Spec { id, template, target, payload: Vec::new(), deps: deps.into(), contains: contains.into() };
         let mut made = None;
         let effects = self.when_unchecked(|owner, now, out| made = Some(owner.on_submitted(now, spec, out)));
-        let (key, slots) = made.expect("set above");
-        Made { key, slots, effects }
+        let Submitted { key, returns: slots, stream } = made.expect("set above");
+        Made { key, slots, stream, effects }
     }
 
     pub(crate) fn put(&mut self, contains: &[Slot]) -> Slot {
@@ -208,11 +214,6 @@ impl Process {
 
     pub(crate) fn yielded(&mut self, task: impl Into<TaskKey>, from: ProcId, value: Value) -> Vec<Effect> {
         self.when(|owner, _, out| owner.on_item(task.into(), from, value, smallvec![], out))
-    }
-
-    /// What a task yields.
-    pub(crate) fn stream(&self, task: impl Into<TaskKey>) -> StreamKey {
-        self.owner.task(task.into()).and_then(|task| task.stream).expect("it yields")
     }
 
     /// Takes the next value; `None`: it is not there yet.

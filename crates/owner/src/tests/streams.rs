@@ -21,11 +21,13 @@ fn crashed_worker() -> Value {
     failed(Failure::WorkerDied(exit()))
 }
 
+const PLACE: model::Bulk = model::Bulk::Stored(model::Place { offset: 64, length: 8, serial: 1 });
+
 #[test]
 fn stream_1_values_are_read_in_order_as_they_come() {
     let mut process = Process::leased();
     let made = process.submit(generator());
-    let stream = process.stream(&made);
+    let stream = made.stream();
     let next = process.owner.stream_front(stream).expect("it is read");
     assert_eq!(process.next(stream), None);
     assert_eq!(process.yielded(&made, W1, value(1)), [resolved(next)]);
@@ -42,7 +44,7 @@ fn stream_1_values_are_read_in_order_as_they_come() {
 fn each_item_has_an_id_of_its_own_behind_the_task_s_end() {
     let mut process = Process::leased();
     let made = process.submit(generator());
-    let stream = process.stream(&made);
+    let stream = made.stream();
     let id = process.owner.object(made.slot()).expect("held").id;
     for index in 0..3 {
         process.yielded(&made, W1, value(index));
@@ -55,7 +57,7 @@ fn each_item_has_an_id_of_its_own_behind_the_task_s_end() {
 fn whoever_waits_for_the_next_value_hears_of_the_end() {
     let mut process = Process::leased();
     let made = process.submit(generator());
-    let next = process.owner.stream_front(process.stream(&made)).expect("it is read");
+    let next = process.owner.stream_front(made.stream()).expect("it is read");
     let effects = process.replied(&made, W1, value(0));
     assert!(effects.contains(&resolved(next)), "{effects:?}");
 }
@@ -64,7 +66,7 @@ fn whoever_waits_for_the_next_value_hears_of_the_end() {
 fn stream_2_one_failure_follows_the_values_and_then_the_end() {
     let mut process = Process::leased();
     let made = process.submit(generator());
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     process.replied(&made, W1, failed(raised()));
     assert_eq!(process.read_all(stream), (vec![value(1), failed(raised())], true));
@@ -76,7 +78,7 @@ fn stream_2_one_failure_follows_the_values_and_then_the_end() {
 fn a_worker_that_dies_without_a_retry_left_is_one_failure_behind_what_came() {
     let mut process = Process::leased();
     let made = process.submit(generator());
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     process.died(W1, &[&made]);
     assert_eq!(process.read_all(stream), (vec![value(1), crashed_worker()], true));
@@ -86,7 +88,7 @@ fn a_worker_that_dies_without_a_retry_left_is_one_failure_behind_what_came() {
 fn stream_1_a_generator_that_runs_again_gives_only_what_has_not_come() {
     let mut process = Process::leased();
     let made = process.submit(generator().retries(1));
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     process.yielded(&made, W1, value(2));
     assert!(matches!(process.next(stream), Some(Next::Item { .. })));
@@ -103,11 +105,11 @@ fn stream_1_a_generator_that_runs_again_gives_only_what_has_not_come() {
 fn values_of_an_earlier_run_that_come_late_are_let_go() {
     let mut process = Process::leased();
     let made = process.submit(generator().retries(1));
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.died(W1, &[&made]);
     process.granted(1, W2);
-    let stored = Value::Stored { offset: 64, length: 8 };
-    assert_eq!(process.yielded(&made, W1, stored), [Effect::Discarded { offset: 64, length: 8 }]);
+    let stored = Value::Bulk(PLACE);
+    assert_eq!(process.yielded(&made, W1, stored), [Effect::Discarded(PLACE)]);
     assert_eq!(process.read_all(stream), (vec![], false));
 }
 
@@ -115,7 +117,7 @@ fn values_of_an_earlier_run_that_come_late_are_let_go() {
 fn an_exception_that_is_worth_it_runs_the_generator_again() {
     let mut process = Process::leased();
     let made = process.submit(generator().retries(1));
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     assert_eq!(process.replied(&made, W1, retryable()), [push(&made, W1)]);
     assert_eq!(process.read_all(stream), (vec![value(1)], false));
@@ -129,7 +131,7 @@ fn an_exception_that_is_worth_it_runs_the_generator_again() {
 fn a_run_that_gives_less_than_one_before_is_no_success() {
     let mut process = Process::leased();
     let made = process.submit(generator().retries(1));
-    let stream = process.stream(&made);
+    let stream = made.stream();
     (1..4).for_each(|number| _ = process.yielded(&made, W1, value(number)));
     process.died(W1, &[&made]);
     process.granted(1, W2);
@@ -144,7 +146,7 @@ fn a_run_that_gives_less_than_one_before_is_no_success() {
 fn the_worker_of_a_bounded_generator_hears_of_every_value_read() {
     let mut process = Process::leased();
     let made = process.submit(task().yields(BOUNDED));
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     process.yielded(&made, W1, value(2));
     for count in 1..3 {
@@ -158,7 +160,7 @@ fn the_worker_of_a_bounded_generator_hears_of_every_value_read() {
 fn nobody_is_told_of_a_generator_without_a_bound() {
     let mut process = Process::leased();
     let made = process.submit(generator());
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     assert_eq!(process.when(|owner, _, out| _ = owner.on_next(stream, out)), []);
     assert_eq!(process.owner.consumed(made.key), None);
@@ -168,7 +170,7 @@ fn nobody_is_told_of_a_generator_without_a_bound() {
 fn a_bounded_generator_that_runs_again_may_go_as_far_as_its_reader_was() {
     let mut process = Process::leased();
     let made = process.submit(task().yields(BOUNDED).retries(1));
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     process.next(stream);
     process.died(W1, &[&made]);
@@ -180,14 +182,14 @@ fn a_bounded_generator_that_runs_again_may_go_as_far_as_its_reader_was() {
 fn a_stream_that_nobody_reads_keeps_nothing_and_its_task_runs_on() {
     let mut process = Process::leased();
     let made = process.submit(task().yields(BOUNDED));
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     let before = process.owner.objects_kept();
     let effects = process.when(|owner, _, out| owner.on_stream_dropped(stream, out));
     assert_eq!(effects.last(), Some(&consumed(&made, u32::MAX)));
     assert_eq!(process.owner.objects_kept(), before - 2);
-    let stored = Value::Stored { offset: 64, length: 8 };
-    assert_eq!(process.yielded(&made, W1, stored), [Effect::Discarded { offset: 64, length: 8 }]);
+    let stored = Value::Bulk(PLACE);
+    assert_eq!(process.yielded(&made, W1, stored), [Effect::Discarded(PLACE)]);
     process.replied(&made, W1, value(0));
     process.dropped(made.slot());
     assert_eq!((process.owner.objects_kept(), process.owner.tasks_pending()), (0, 0));
@@ -197,7 +199,7 @@ fn a_stream_that_nobody_reads_keeps_nothing_and_its_task_runs_on() {
 fn items_outlive_the_stream_and_are_freed_with_their_last_handle() {
     let mut process = Process::leased();
     let made = process.submit(generator());
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     let Some(Next::Item { slot, .. }) = process.next(stream) else { panic!("it has come") };
     process.replied(&made, W1, value(0));
@@ -212,7 +214,7 @@ fn items_outlive_the_stream_and_are_freed_with_their_last_handle() {
 fn what_came_before_a_cancel_is_not_read_and_what_comes_after_is_let_go() {
     let mut process = Process::leased();
     let made = process.submit(generator().retries(3));
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     let effects = process.cancelled(made.slot());
     assert!(effects.contains(&interrupt(&made, W1)), "{effects:?}");
@@ -226,7 +228,7 @@ fn what_came_before_a_cancel_is_not_read_and_what_comes_after_is_let_go() {
 fn a_generator_cancelled_before_it_started_ends_at_once() {
     let mut process = Process::new();
     let made = process.submit(generator());
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.cancelled(made.slot());
     assert_eq!(process.read_all(stream), (vec![failed(Failure::Cancelled)], true));
 }
@@ -235,7 +237,7 @@ fn a_generator_cancelled_before_it_started_ends_at_once() {
 fn a_dead_actor_s_generator_ends_with_its_death() {
     let mut process = Process::calling();
     let made = process.submit(call().yields(STREAM));
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     process.news(0, ActorNews::Dead(ActorDeath::Killed));
     assert_eq!(process.read_all(stream), (vec![value(1), failed(Failure::ActorDied(ACTOR, ActorDeath::Killed))], true));
@@ -245,7 +247,7 @@ fn a_dead_actor_s_generator_ends_with_its_death() {
 fn a_restarted_actor_s_generator_yields_from_its_beginning_and_is_read_on() {
     let mut process = Process::calling();
     let made = process.submit(call().yields(STREAM).retries(1));
-    let stream = process.stream(&made);
+    let stream = made.stream();
     process.yielded(&made, W1, value(1));
     process.died(W1, &[&made]);
     process.news(1, ActorNews::Restarting);
@@ -254,6 +256,19 @@ fn a_restarted_actor_s_generator_yields_from_its_beginning_and_is_read_on() {
     process.yielded(&made, W2, value(2));
     process.replied(&made, W2, value(0));
     assert_eq!(process.read_all(stream), (vec![value(1), value(2)], true));
+}
+
+/// The task had ended before its stream could be asked for: the caller got none, and it was kept for ever.
+#[test]
+fn a_dead_actor_s_generator_has_a_stream_to_read_the_failure_from() {
+    let mut process = Process::calling();
+    process.news(0, ActorNews::Dead(ActorDeath::Killed));
+    let made = process.submit(call().yields(STREAM));
+    let stream = made.stream();
+    assert_eq!(process.read_all(stream), (vec![failed(Failure::ActorDied(ACTOR, ActorDeath::Killed))], true));
+    process.dropped(made.slot());
+    process.when(|owner, _, out| owner.on_stream_dropped(stream, out));
+    assert_eq!(process.owner.objects_kept(), 0);
 }
 
 #[test]
@@ -291,7 +306,7 @@ fn a_list_whose_last_item_wants_a_retry_begins_anew() {
 fn the_end_of_the_node_ends_every_stream() {
     let mut process = Process::leased();
     let made = process.submit(generator());
-    let stream = process.stream(&made);
+    let stream = made.stream();
     let mut out = Vec::new();
     process.owner.on_node_gone(&mut out);
     let Next::Item { slot, .. } = process.owner.on_next(stream, &mut out) else { panic!("it has failed") };

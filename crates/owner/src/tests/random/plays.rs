@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::Move;
 use super::model::{Held, Pending};
 use super::world::{ACTORS, World, actor_id, pick, stranger, value};
-use crate::{Slot, Spec, Target};
+use crate::{Slot, Spec, Submitted, Target};
 
 impl World {
     pub(super) fn play(&mut self, play: Move) {
@@ -229,7 +229,7 @@ impl World {
         let (deps, contains) = (deps.into(), contains.into());
         let spec = Spec { id, template: Arc::new(template), target, payload: Vec::new(), deps, contains };
         let mut effects = Vec::new();
-        let (key, slots) = self.owner.on_submitted(self.now, spec, &mut effects);
+        let Submitted { key, returns: slots, .. } = self.owner.on_submitted(self.now, spec, &mut effects);
         for (index, slot) in slots.iter().enumerate() {
             let id = Some(ObjectId::of(id, index as u32 + 1));
             self.model.born(*slot, Held { id, handles: 1, maker: Some(key), ..Held::default() });
