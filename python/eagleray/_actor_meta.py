@@ -11,7 +11,7 @@ from eagleray._signature import Signature, compile_signature
 #: Every actor has these beside its own.
 BUILTIN_METHODS = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
 #: The options of an actor that its handles depend on.
-META_OPTIONS = ("max_concurrency", "max_pending_calls", "max_task_retries", "retry_exceptions")
+META_OPTIONS = ("max_concurrency", "concurrency_groups", "max_pending_calls", "max_task_retries", "retry_exceptions")
 _NOT_CALLABLE = ("__init__", "__new__", "__init_subclass__", "__class_getitem__")
 _KNOWN_MAX = 1_000
 
@@ -27,7 +27,7 @@ class ActorMeta:
         core: this as native code knows it.
     """
 
-    __slots__ = ("class_id", "class_name", "concurrency", "core", "is_async", "module", "packed")
+    __slots__ = ("class_id", "class_name", "concurrency", "core", "groups", "is_async", "module", "packed")
 
     def __init__(self, packed: bytes) -> None:
         facts = pickle.loads(packed)
@@ -37,17 +37,34 @@ class ActorMeta:
         self.module: str = facts["module"]
         self.is_async: bool = facts["is_async"]
         self.concurrency: int = facts["concurrency"]
+        #: Of methods, by name, with how many calls each runs at once. The default group is none of them.
+        self.groups: dict[str, int] = facts["groups"]
         self.core = _native.ClassCore(
             class_id=self.class_id,
             methods=facts["methods"],
             pending_max=facts["pending_max"],
             callee=self.class_name,
-            is_ordered=not self.is_async and self.concurrency <= 1,
-            concurrency=self.concurrency,
+            groups=[(not self.is_async and size <= 1, size) for size in (self.concurrency, *self.groups.values())],
         )
+
+    def group_number(self, name: str) -> int:
+        """Give the number that calls name the group by."""
+        return group_number(self.groups, name, self.class_name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return unpacked, (self.packed,)
+
+
+def group_number(groups: dict[str, int], name: str | None, class_name: str) -> int:
+    """Give the number that calls name a group by; None is the default group."""
+    if name is None:
+        return 0
+    if name not in groups:
+        known = ", ".join(f"'{group}'" for group in groups) or "none"
+        raise ValueError(
+            f"The concurrency group '{name}' is not defined for the actor class {class_name}. Defined groups: {known}."
+        )
+    return 1 + list(groups).index(name)
 
 
 def unpacked(packed: bytes) -> ActorMeta:
@@ -69,6 +86,7 @@ def meta_of(cls: type, options: dict[str, Any], class_id: bytes, *, is_async: bo
         "module": cls.__module__,
         "is_async": is_async,
         "concurrency": concurrency if concurrency is not None else (1000 if is_async else 1),
+        "groups": options.get("concurrency_groups") or {},
         "pending_max": 0 if pending is None or pending < 0 else pending,
         "methods": {**_own_methods(cls, options), **_builtin_methods(cls, options)},
     }
@@ -90,19 +108,32 @@ def methods_of(cls: type) -> dict[str, Any]:
     return found
 
 
-#: Signature; returns, how values are yielded, how far ahead; retries, whether exceptions are retried, name, whether it yields.
-_Method = tuple[Signature, tuple[int, str, int], int, bool, str, bool]
+def own_options(value: Any) -> dict[str, Any]:
+    """Give what `@method` said about a method."""
+    options: dict[str, Any] = getattr(getattr(value, "__func__", value), "__ray_method_options__", {})
+    return options
+
+
+def check_groups(cls: type, groups: dict[str, int] | None) -> None:
+    """Check that every method names a group that the class has."""
+    for value in methods_of(cls).values():
+        group_number(groups or {}, own_options(value).get("concurrency_group"), cls.__name__)
+
+
+#: Signature; returns, how values are yielded, how far ahead; retries, whether exceptions are retried, name, whether it yields, its group.
+_Method = tuple[Signature, tuple[int, str, int], int, bool, str, bool, int]
 
 
 def _own_methods(cls: type, options: dict[str, Any]) -> dict[str, _Method]:
     """Tell of each method what its calls need to know."""
     import inspect
 
+    groups = options.get("concurrency_groups") or {}
     found: dict[str, _Method] = {}
     for name, value in methods_of(cls).items():
         if name in _NOT_CALLABLE:
             continue
-        own: dict[str, Any] = getattr(getattr(value, "__func__", value), "__ray_method_options__", {})
+        own = own_options(value)
         function = getattr(cls, name) if isinstance(value, classmethod) else getattr(value, "__func__", value)
         retries = own.get("max_task_retries")
         is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
@@ -113,6 +144,7 @@ def _own_methods(cls: type, options: dict[str, Any]) -> dict[str, _Method]:
             bool(own.get("retry_exceptions", options.get("retry_exceptions", False))),
             own.get("name") or f"{cls.__name__}.{name}",
             is_generator,
+            group_number(groups, own.get("concurrency_group"), cls.__name__),
         )
     return found
 
@@ -123,7 +155,7 @@ def _builtin_methods(cls: type, options: dict[str, Any]) -> dict[str, _Method]:
     takes_function = compile_signature(lambda fn, *args, **kwargs: None, skip_self=False)
     one = (1, "", 0)
     return {
-        "__ray_ready__": (plain, one, retries, False, f"{cls.__name__}.__ray_ready__", False),
-        "__ray_terminate__": (plain, one, 0, False, f"{cls.__name__}.__ray_terminate__", False),
-        "__ray_call__": (takes_function, one, retries, False, f"{cls.__name__}.__ray_call__", False),
+        "__ray_ready__": (plain, one, retries, False, f"{cls.__name__}.__ray_ready__", False, 0),
+        "__ray_terminate__": (plain, one, 0, False, f"{cls.__name__}.__ray_terminate__", False, 0),
+        "__ray_call__": (takes_function, one, retries, False, f"{cls.__name__}.__ray_call__", False, 0),
     }

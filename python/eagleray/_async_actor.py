@@ -1,7 +1,8 @@
 """Serves an actor whose methods are coroutines: one event loop whose selector reads calls from the rings before it polls descriptors.
 
-While nothing but calls can happen the loop sleeps on the process's doorbell; with descriptors of the user's own it sleeps in epoll, and a
-second thread stands at the doorbell.
+Each group of methods has a loop of its own on a thread of its own; the default one's runs on the main thread. While nothing but calls can
+happen a loop sleeps on the process's doorbell; with descriptors of the user's own it sleeps in epoll, and a second thread stands at the
+doorbell.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from eagleray import _actor_end, _native, _streams
-from eagleray._async_context import TASK
+from eagleray._async_context import NAME, TASK
 from eagleray.exceptions import AsyncioActorExit
 
 if TYPE_CHECKING:
@@ -23,24 +24,31 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """The event loop of an async actor and the calls that it runs."""
+    """An event loop of an async actor and the calls that it runs: those of one group of methods."""
 
-    def __init__(self, worker: Any) -> None:
+    def __init__(self, worker: Any, group: int = 0, limit: int = 0, first: Server | None = None) -> None:
+        """Make the default group's server, or, beside that `first` one, another group's."""
         self.worker = worker
-        self.limit = max(1, int(worker.about["concurrency"]))
+        self.core = _native.LoopCore(group)
+        self.limit = limit or max(1, int(worker.about["concurrency"]))
+        #: The servers of all groups; every one has the same list.
+        self.crew: list[Server] = [] if first is None else first.crew
+        self.crew.append(self)
         #: Calls under way; a task is missing only while it is made.
         self.running: dict[Any, asyncio.Task[None] | None] = {}
         #: Generators whose readers are too far behind.
         self.held: dict[Any, asyncio.Future[None]] = {}
         #: Calls that asked the actor to end: they get no answer.
-        self.exiting: set[str] = set()
+        self.exiting: set[str] = set() if first is None else first.exiting
         self.is_taking = False
         self.how = ""
+        self.error: BaseException | None = None
         self.thread = threading.get_ident()
         self.selector = _Selector(self)
         self.loop = _Loop(self.selector)
-        asyncio.set_event_loop(self.loop)
-        _native.serve_coroutines(TASK)
+        if first is None:
+            asyncio.set_event_loop(self.loop)
+            _native.serve_coroutines(TASK)
 
     def construct(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Run the constructor on the loop, so that it may start tasks there, or be a coroutine itself."""
@@ -54,11 +62,38 @@ class Server:
 
     def serve(self) -> str:
         """Serve until told to end; says how."""
+        others = [Server(self.worker, 1 + at, limit, self) for at, limit in enumerate(self.worker.groups)]
+        threads = [
+            threading.Thread(target=other.run_beside, name=f"eagleray-loop-{1 + at}", daemon=True)
+            for at, other in enumerate(others)
+        ]
         self.is_taking = True
+        for thread in threads:
+            thread.start()
         if self.worker.is_leaving:
             self.loop.call_soon(self.stop, "exit")
         self.loop.run_forever()
+        if self.how != "abort":
+            for thread in threads:
+                thread.join()
+        error = next((server.error for server in self.crew if server.error is not None), None)
+        if error is not None:
+            raise error
         return self.how
+
+    def run_beside(self) -> None:
+        """Serve a group on a thread of its own."""
+        self.thread = threading.get_ident()
+        self.is_taking = True
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        except SystemExit as error:
+            _actor_end.note_exit(self.worker, error)
+            self.stop("exit")
+        except BaseException as error:
+            self.error = error
+            self.stop("exit")
 
     def finish(self, awaitable: Any) -> None:
         """Run something to its end after the last call."""
@@ -71,7 +106,7 @@ class Server:
     def take_calls(self) -> bool:
         """Start every call that has come and may run; true if more may come."""
         while self.is_taking and len(self.running) < self.limit:
-            call = _native.try_call(self.worker)
+            call = self.core.try_call(self.worker)
             if call is None:
                 return True
             if isinstance(call, str):
@@ -102,6 +137,7 @@ class Server:
         """Run one call to its end, and answer."""
         task_id = call.task_id
         TASK.set(task_id)
+        NAME.set(call.name)
         try:
             result = call.invoke()
             if call.yields or type(result) is AsyncGeneratorType:
@@ -158,7 +194,7 @@ class Server:
                 future.set_result(None)
 
     def interrupt(self) -> None:
-        """Cancel the coroutines whose calls were cancelled."""
+        """Cancel the coroutines of this loop whose calls were cancelled."""
         for call, task in list(self.running.items()):
             if task is None or not call.is_cancelled():
                 continue
@@ -175,13 +211,21 @@ class Server:
         task_id = TASK.get()
         if task_id is not None:
             self.exiting.add(task_id)
-        if threading.get_ident() == self.thread:
-            self.stop("exit")
+        here = next((server for server in self.crew if server.thread == threading.get_ident()), None)
+        if here is not None:
+            here.stop("exit")
         else:
             self.loop.call_soon_threadsafe(self.stop, "exit")
 
     def stop(self, how: str) -> None:
-        """Start nothing new, and end once everything under way is done."""
+        """Start nothing new in any group, and end once everything under way is done. Called on this loop's own thread."""
+        for server in self.crew:
+            if server is not self and not server.how:
+                server.loop.call_soon_threadsafe(server.end, how)
+        self.end(how)
+
+    def end(self, how: str) -> None:
+        """As `stop`, for this loop alone."""
         self.is_taking = False
         self.how = self.how or how
         self.end_if_done()
@@ -216,6 +260,9 @@ class _Selector(selectors.EpollSelector):
         if self.watch is not None:
             self.watch.on_ready()
         if _native.has_interrupts():
+            for other in server.crew:
+                if other is not server:
+                    other.loop.call_soon_threadsafe(other.interrupt)
             server.interrupt()
         loop = server.loop
         if loop._ready or loop._stopping:
@@ -223,16 +270,16 @@ class _Selector(selectors.EpollSelector):
         number = 0 if self.watch is None else self.watch.number
         # One descriptor is the loop's own wake-up pipe.
         if len(self.get_map()) <= 1:
-            if not _native.poll_loop(number, takes):
+            if not server.core.poll(number, takes):
                 _streams.flush_or_mend()
-                _native.wait_loop(number, timeout, takes)
+                server.core.wait(timeout)
             return super().select(0)
         events = super().select(0)
-        if events or _native.poll_loop(number, takes):
+        if events or server.core.poll(number, takes):
             return events
         _streams.flush_or_mend()
         if self.bridge is None:
-            self.bridge = _Bridge(loop)
+            self.bridge = _Bridge(server)
         self.bridge.arm(number, takes=takes)
         return super().select(timeout)
 
@@ -240,8 +287,9 @@ class _Selector(selectors.EpollSelector):
 class _Bridge:
     """Stands at the doorbell while the loop sleeps in epoll."""
 
-    def __init__(self, loop: _Loop) -> None:
-        self.loop = loop
+    def __init__(self, server: Server) -> None:
+        self.loop = server.loop
+        self.core = server.core
         self.number = 0
         self.takes = False
         self.armed = threading.Event()
@@ -253,19 +301,14 @@ class _Bridge:
         self.armed.set()
         if has_changed:
             # It may stand at the doorbell already, for what was wanted before.
-            _native.nudge()
+            self.core.nudge()
 
     def run(self) -> None:
         while True:
             self.armed.wait()
             self.armed.clear()
-            _native.wait_loop(self.number, None, self.takes)
+            self.core.wait(None)
             self.loop.wake_from_epoll()
-
-
-def _nudge(*_: Any) -> None:
-    """Stand in for asyncio's handler, which does nothing: what to call is written to the loop's wake-up pipe."""
-    _native.nudge()
 
 
 class _Loop(asyncio.SelectorEventLoop):
@@ -277,12 +320,16 @@ class _Loop(asyncio.SelectorEventLoop):
 
     def _write_to_self(self) -> None:
         super()._write_to_self()  # type: ignore[misc]
-        _native.nudge()
+        self._selector.server.core.nudge()  # type: ignore[attr-defined]
+
+    def _nudge(self, *_: Any) -> None:
+        """Stand in for asyncio's handler, which does nothing: what to call is written to the loop's wake-up pipe."""
+        self._selector.server.core.nudge()  # type: ignore[attr-defined]
 
     def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:  # type: ignore[override]
         """Call a function on the loop when the signal comes, also while the loop sleeps where nobody reads the wake-up pipe."""
         super().add_signal_handler(sig, callback, *args)
-        signal.signal(sig, _nudge)
+        signal.signal(sig, self._nudge)
         signal.siginterrupt(sig, False)  # noqa: FBT003
 
     def wake_from_epoll(self) -> None:

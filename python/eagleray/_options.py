@@ -64,7 +64,8 @@ def check_creation(options: Mapping[str, Any], *, is_async: bool) -> None:
     """Checks at the creation of an actor what depends on several options and on its class."""
     if options.get("get_if_exists") and not options.get("name"):
         raise ValueError("The actor name must be specified to use `get_if_exists`.")
-    is_concurrent = is_async or (options.get("max_concurrency") or 1) > 1
+    has_groups = bool(options.get("concurrency_groups"))
+    is_concurrent = is_async or has_groups or (options.get("max_concurrency") or 1) > 1
     if options.get("allow_out_of_order_execution") is False and is_concurrent:
         raise ValueError("allow_out_of_order_execution=False is not supported for async or threaded actors.")
 

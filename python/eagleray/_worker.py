@@ -33,6 +33,13 @@ class Worker:
         self._calls: dict[bytes, int] = {}
         self._surroundings = Surroundings()
 
+    @property
+    def groups(self) -> list[int]:
+        """How many calls each group of the actor's methods runs at once, without the default group."""
+        from eagleray._actor_meta import unpacked
+
+        return list(unpacked(self.about["meta"]).groups.values())
+
     def assigned(self) -> None:
         """Take over what the lease gives: import paths, GPUs, thread limits."""
         self._surroundings.follow(_native.identity())
@@ -88,7 +95,7 @@ class Worker:
         if self.is_leaving:
             raise _actor_end.ActorExit(0)
         self.is_built = True
-        is_side_by_side = self.server is not None or int(about["concurrency"]) > 1
+        is_side_by_side = self.server is not None or bool(self.groups) or int(about["concurrency"]) > 1
         return is_side_by_side, _shown_as(self.actor, about["class_name"])
 
     def _construct(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

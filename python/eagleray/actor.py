@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from eagleray import _native, _options
-from eagleray._actor_meta import BUILTIN_METHODS, META_OPTIONS, ActorMeta, meta_of, methods_of, unpacked
+from eagleray._actor_meta import (
+    BUILTIN_METHODS,
+    META_OPTIONS,
+    ActorMeta,
+    check_groups,
+    meta_of,
+    methods_of,
+    own_options,
+    unpacked,
+)
 from eagleray._retries import export_filter, filter_of
 from eagleray._signature import compile_constructor
 
@@ -92,12 +101,14 @@ def _method_options(bound: Any, **options: Any) -> Any:
     # Also for True: it may stand against a list that the method was decorated with.
     retry_filter = export_filter(retry) if retry else None
     has_returns = not checked.keys().isdisjoint(("num_returns", "_generator_backpressure_num_objects"))
+    group = checked.get("concurrency_group")
     return bound._with(
         _options.returns_of(checked, is_generator=bound._is_generator) if has_returns else None,
         checked.get("max_task_retries"),
         None if retry is None else bool(retry),
         retry_filter,
         checked.get("name"),
+        None if group is None else bound._handle._meta.group_number(group),
     )
 
 
@@ -115,6 +126,7 @@ class ActorClass:
             for value in methods_of(cls).values()
         )
         self._constructor = compile_constructor(cls)
+        check_groups(cls, options.get("concurrency_groups"))
         self._ids: dict[Any, bytes] = {}
         self._metas: dict[tuple[Any, ...], ActorMeta] = {}
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
@@ -169,8 +181,7 @@ class ActorClass:
         name = f"{self._cls.__module__}.{self._cls.__qualname__}"
         filters = {}
         for method_name, value in methods_of(self._cls).items():
-            own: dict[str, Any] = getattr(getattr(value, "__func__", value), "__ray_method_options__", {})
-            retry = own.get("retry_exceptions", self._default_options.get("retry_exceptions"))
+            retry = own_options(value).get("retry_exceptions", self._default_options.get("retry_exceptions"))
             filters[method_name] = filter_of(retry)
         try:
             body = _pickle.dumps_function((self._cls, filters))

@@ -67,7 +67,12 @@ class RuntimeContext:
 
     def get_task_name(self) -> str | None:
         """Give the running task's name."""
-        return _native.current_label() if self.get_task_id() is not None else None
+        from eagleray import _async_context
+
+        if self.get_task_id() is None:
+            return None
+        names = _native.current_names()
+        return _async_context.NAME.get() or (names[0] if names is not None else _native.current_label())
 
     def get_task_function_name(self) -> str | None:
         """Give the running function's name."""

@@ -26,6 +26,8 @@ pub struct Template {
     pub retry_exceptions: bool,
     /// The worker ends after this many calls of the function; zero: never.
     pub calls_max: u32,
+    /// Which group of its actor's methods the call runs in, with threads or a loop of its own; zero: the default one.
+    pub group: u16,
 }
 
 /// What becomes of the values that a generator yields.

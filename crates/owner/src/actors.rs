@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use model::{ActorDeath, ActorId, Failure, ProcId, TaskKey};
+use smallvec::{SmallVec, smallvec};
 
 use crate::tasks::Stage;
 use crate::{Effect, Owner, Slot};
 
-/// Calls sent ahead to one actor, beside those that it runs at once.
+/// Calls sent ahead to one group of an actor's methods, beside those that it runs at once.
 const CALLS_AHEAD_MAX: usize = 192;
 
 /// What the node says about an actor.
@@ -41,23 +42,51 @@ pub enum CalleeState {
 pub struct Callee {
     /// Where it is.
     pub state: CalleeState,
-    /// Whether calls must be sent in the order of submission.
-    pub is_ordered: bool,
-    /// Calls that may be there and have not ended.
-    under_max: usize,
     /// The latest news: which life, and whether it was there. What comes again late is known by it.
     heard: (u32, bool),
+    /// By the number of the group of methods; the default group is the first. A full one never holds up another.
+    pub(crate) lanes: SmallVec<[Lane; 1]>,
+}
+
+/// Calls on one group of an actor's methods.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// Whether calls must be sent in the order of submission.
+    pub(crate) is_ordered: bool,
+    /// Calls that may be there and have not ended.
+    under_max: usize,
     pub(crate) queue: VecDeque<TaskKey>,
     /// Keys in the queue whose calls have ended: looking for each as it ends would take time by the square of their number.
     pub(crate) ended: usize,
     pub(crate) under: VecDeque<TaskKey>,
 }
 
+/// What is known of one group of an actor's methods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupFacts {
+    /// Whether its calls must be sent in the order of submission.
+    pub is_ordered: bool,
+    /// How many it runs at once.
+    pub concurrency: usize,
+}
+
+impl Lane {
+    fn new(is_ordered: bool) -> Self {
+        Self { is_ordered, under_max: CALLS_AHEAD_MAX, queue: VecDeque::new(), ended: 0, under: VecDeque::new() }
+    }
+}
+
 impl Callee {
     /// Calls that have not ended.
     #[must_use]
     pub fn calls_pending(&self) -> usize {
-        self.queue.len() - self.ended + self.under.len()
+        self.lanes.iter().map(|lane| lane.queue.len() - lane.ended + lane.under.len()).sum()
+    }
+
+    /// Whether calls on this group must be sent in the order of submission.
+    #[must_use]
+    pub(crate) fn is_ordered(&self, group: u16) -> bool {
+        self.lanes.get(usize::from(group)).is_some_and(|lane| lane.is_ordered)
     }
 }
 
@@ -66,20 +95,47 @@ impl Owner {
     pub fn on_handle_made(&mut self, actor: ActorId, is_ordered: bool) {
         self.callees.entry(actor).or_insert_with(|| Callee {
             state: CalleeState::Awaited,
-            is_ordered,
-            under_max: CALLS_AHEAD_MAX,
             heard: (0, false),
-            queue: VecDeque::new(),
-            ended: 0,
-            under: VecDeque::new(),
+            lanes: smallvec![Lane::new(is_ordered)],
         });
     }
 
     /// The actor runs this many calls at once: so many of ours may be there, since each may wait for a later one.
     pub fn on_concurrency_known(&mut self, actor: ActorId, calls: usize) {
         if let Some(callee) = self.callees.get_mut(&actor) {
-            callee.under_max = calls.saturating_add(CALLS_AHEAD_MAX);
+            callee.lanes[0].under_max = calls.saturating_add(CALLS_AHEAD_MAX);
         }
+    }
+
+    /// The actor has groups of methods beside the default one; in the order of their numbers, from one on.
+    pub fn on_groups_known(&mut self, actor: ActorId, groups: &[GroupFacts]) {
+        for (at, facts) in groups.iter().enumerate() {
+            let lane = self.lane_to_enter(actor, at + 1);
+            lane.is_ordered = facts.is_ordered;
+            lane.under_max = facts.concurrency.saturating_add(CALLS_AHEAD_MAX);
+        }
+    }
+
+    fn lane_to_enter(&mut self, actor: ActorId, group: usize) -> &mut Lane {
+        self.on_handle_made(actor, true);
+        let lanes = &mut self.callees.get_mut(&actor).expect("made above").lanes;
+        while lanes.len() <= group {
+            lanes.push(Lane::new(true));
+        }
+        &mut lanes[group]
+    }
+
+    /// Which lane of its actor a call is in.
+    #[inline]
+    fn group_of(&self, key: TaskKey) -> usize {
+        self.task(key).map_or(0, |task| usize::from(task.spec.template.group))
+    }
+
+    /// The lane that a call is in, once it has entered.
+    #[inline]
+    fn lane_of(&mut self, actor: ActorId, key: TaskKey) -> Option<&mut Lane> {
+        let group = self.group_of(key);
+        self.callees.get_mut(&actor)?.lanes.get_mut(group)
     }
 
     /// The call was made through a handle that keeps the actor alive: so does the call, until it ends.
@@ -102,31 +158,32 @@ impl Owner {
     }
 
     pub(crate) fn enter_actor(&mut self, actor: ActorId, key: TaskKey, is_ready: bool, out: &mut Vec<Effect>) {
-        self.on_handle_made(actor, true);
-        let callee = self.callees.get_mut(&actor).expect("made above");
-        if is_ready || callee.is_ordered {
-            callee.queue.push_back(key);
+        let group = self.group_of(key);
+        let lane = self.lane_to_enter(actor, group);
+        if is_ready || lane.is_ordered {
+            lane.queue.push_back(key);
         }
         if is_ready {
             self.actor_call_checked(actor, key, out);
         }
-        self.send_calls(actor, out);
+        self.send_lane(actor, group, out);
     }
 
     pub(crate) fn actor_call_ready(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
-        if let Some(callee) = self.callees.get_mut(&actor)
-            && !callee.is_ordered
+        let group = self.group_of(key);
+        if let Some(lane) = self.lane_of(actor, key)
+            && !lane.is_ordered
         {
-            callee.queue.push_back(key);
+            lane.queue.push_back(key);
         }
         self.actor_call_checked(actor, key, out);
-        self.send_calls(actor, out);
+        self.send_lane(actor, group, out);
     }
 
     /// An argument of a call that waits was lost.
     pub(crate) fn actor_call_unready(&mut self, actor: ActorId, key: TaskKey) {
-        if let Some(callee) = self.callees.get_mut(&actor).filter(|callee| !callee.is_ordered) {
-            callee.queue.retain(|waiting| *waiting != key);
+        if let Some(lane) = self.lane_of(actor, key).filter(|lane| !lane.is_ordered) {
+            lane.queue.retain(|waiting| *waiting != key);
         }
     }
 
@@ -156,15 +213,23 @@ impl Owner {
 
     /// Sends what may be sent (OWN-5).
     pub(crate) fn send_calls(&mut self, actor: ActorId, out: &mut Vec<Effect>) {
+        let groups = self.callees.get(&actor).map_or(0, |callee| callee.lanes.len());
+        for group in 0..groups {
+            self.send_lane(actor, group, out);
+        }
+    }
+
+    fn send_lane(&mut self, actor: ActorId, group: usize, out: &mut Vec<Effect>) {
         loop {
             let Some(callee) = self.callees.get(&actor) else { return };
             let CalleeState::Alive(worker) = callee.state else { return };
-            let Some(key) = callee.queue.front().copied() else { return };
-            if callee.under.len() >= callee.under_max {
+            let Some(lane) = callee.lanes.get(group) else { return };
+            let Some(key) = lane.queue.front().copied() else { return };
+            if lane.under.len() >= lane.under_max {
                 return;
             }
             // What was sent to the life before, and whose worker has not been seen to end, goes first (OWN-5).
-            let eldest = callee.under.front().and_then(|eldest| self.task(*eldest)).map(|task| task.stage);
+            let eldest = lane.under.front().and_then(|eldest| self.task(*eldest)).map(|task| task.stage);
             if eldest.is_some_and(|stage| !matches!(stage, Stage::Under { worker: on, .. } if on == worker)) {
                 return;
             }
@@ -173,50 +238,51 @@ impl Owner {
                 Some(Stage::Waiting(_)) => return,
                 // Ended meanwhile (cancelled): only its key is left.
                 _ => {
-                    let callee = self.callees.get_mut(&actor).expect("seen above");
-                    callee.queue.pop_front();
-                    callee.ended -= 1;
+                    let lane = &mut self.callees.get_mut(&actor).expect("seen above").lanes[group];
+                    lane.queue.pop_front();
+                    lane.ended -= 1;
                     continue;
                 }
             }
-            let callee = self.callees.get_mut(&actor).expect("seen above");
-            callee.queue.pop_front();
-            callee.under.push_back(key);
+            let lane = &mut self.callees.get_mut(&actor).expect("seen above").lanes[group];
+            lane.queue.pop_front();
+            lane.under.push_back(key);
             self.task_mut(key).expect("seen above").stage = Stage::Under { worker, ticket: 0 };
             out.push(Effect::Push { task: key, worker });
         }
     }
 
     pub(crate) fn actor_progressed(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
-        let Some(callee) = self.callees.get_mut(&actor) else { return };
-        if callee.under.front() == Some(&key) {
-            callee.under.pop_front();
+        let group = self.group_of(key);
+        let Some(lane) = self.lane_of(actor, key) else { return };
+        if lane.under.front() == Some(&key) {
+            lane.under.pop_front();
         } else {
-            callee.under.retain(|under| *under != key);
+            lane.under.retain(|under| *under != key);
         }
-        self.send_calls(actor, out);
+        self.send_lane(actor, group, out);
     }
 
     /// The call is no longer with the actor's worker.
     pub(crate) fn actor_forgets(&mut self, actor: ActorId, key: TaskKey) {
-        if let Some(callee) = self.callees.get_mut(&actor) {
-            callee.under.retain(|under| *under != key);
+        if let Some(lane) = self.lane_of(actor, key) {
+            lane.under.retain(|under| *under != key);
         }
     }
 
     /// A call in the queue is about to end: its key goes when it is the last or the next one, or with as many others as are left.
     pub(crate) fn leave_queue(&mut self, actor: ActorId, key: TaskKey) {
-        let Some(callee) = self.callees.get_mut(&actor) else { return };
-        if callee.queue.back() == Some(&key) {
-            callee.queue.pop_back();
+        let Some(lane) = self.lane_of(actor, key) else { return };
+        if lane.queue.back() == Some(&key) {
+            lane.queue.pop_back();
             return;
         }
-        callee.ended += 1;
-        if callee.ended > callee.queue.len() / 2 {
-            let mut queue = std::mem::take(&mut callee.queue);
+        lane.ended += 1;
+        if lane.ended > lane.queue.len() / 2 {
+            let mut queue = std::mem::take(&mut lane.queue);
             queue.retain(|queued| *queued != key && self.task(*queued).is_some());
-            let callee = self.callees.get_mut(&actor).expect("seen above");
-            (callee.queue, callee.ended) = (queue, 0);
+            let lane = self.lane_of(actor, key).expect("seen above");
+            (lane.queue, lane.ended) = (queue, 0);
         }
     }
 
@@ -229,9 +295,10 @@ impl Owner {
 
     fn queue_again(&mut self, actor: ActorId, key: TaskKey) {
         let (Some(callee), Some(task)) = (self.callees.get(&actor), self.task(key)) else { return };
+        let Some(lane) = callee.lanes.get(usize::from(task.spec.template.group)) else { return };
         let is_later = |other: &TaskKey| self.task(*other).is_some_and(|other| other.number > task.number);
-        let at = callee.queue.iter().position(is_later).unwrap_or(callee.queue.len());
-        self.callees.get_mut(&actor).expect("seen above").queue.insert(at, key);
+        let at = lane.queue.iter().position(is_later).unwrap_or(lane.queue.len());
+        self.lane_of(actor, key).expect("seen above").queue.insert(at, key);
     }
 
     /// The actor's worker is dead; whether its calls fail depends on what the node says next.
@@ -247,7 +314,7 @@ impl Owner {
         if is_news_to_come {
             callee.state = CalleeState::Awaited;
         }
-        let under = callee.under.clone();
+        let under: Vec<TaskKey> = callee.lanes.iter().flat_map(|lane| &lane.under).copied().collect();
         for key in under {
             if let Some(task) = self.task_mut(key)
                 && let Stage::Under { worker: on, ticket } = task.stage
@@ -289,8 +356,11 @@ impl Owner {
             }
             ActorNews::Dead(death) => {
                 callee.state = CalleeState::Dead(death.clone());
-                let calls: Vec<_> = callee.under.drain(..).chain(callee.queue.drain(..)).collect();
-                callee.ended = 0;
+                let mut calls = Vec::new();
+                for lane in &mut callee.lanes {
+                    calls.extend(lane.under.drain(..).chain(lane.queue.drain(..)));
+                    lane.ended = 0;
+                }
                 for key in calls {
                     self.end_for_dead_actor(actor, key, &death, out);
                 }
@@ -310,12 +380,12 @@ impl Owner {
     /// Calls that were under way when the actor's worker died: tried again if they may be, else failed.
     fn settle_limbo(&mut self, actor: ActorId, out: &mut Vec<Effect>) {
         let Some(callee) = self.callees.get_mut(&actor) else { return };
-        let limbo: Vec<TaskKey> = std::mem::take(&mut callee.under).into();
+        let limbo: Vec<TaskKey> = callee.lanes.iter_mut().flat_map(|lane| std::mem::take(&mut lane.under)).collect();
         let mut again = Vec::new();
         for key in limbo {
             let Some(task) = self.task_mut(key) else { continue };
             let Stage::Limbo { started } = task.stage else {
-                self.callees.get_mut(&actor).expect("seen above").under.push_back(key);
+                self.lane_of(actor, key).expect("it was there").under.push_back(key);
                 continue;
             };
             if task.cancelled {
@@ -338,18 +408,20 @@ impl Owner {
     /// While the actor restarts, calls that may not be tried again fail at once.
     fn fail_unretryable(&mut self, actor: ActorId, out: &mut Vec<Effect>) {
         let Some(callee) = self.callees.get_mut(&actor) else { return };
-        let mut queue = std::mem::take(&mut callee.queue);
+        let mut lanes = std::mem::take(&mut callee.lanes);
         let mut failing = Vec::new();
-        queue.retain(|key| {
-            let Some(task) = self.task(*key) else { return false };
-            let fails = task.stage == Stage::Queued && !task.may_wait_for_restart();
-            if fails {
-                failing.push(*key);
-            }
-            !fails
-        });
-        let callee = self.callees.get_mut(&actor).expect("seen above");
-        (callee.queue, callee.ended) = (queue, 0);
+        for lane in &mut lanes {
+            lane.queue.retain(|key| {
+                let Some(task) = self.task(*key) else { return false };
+                let fails = task.stage == Stage::Queued && !task.may_wait_for_restart();
+                if fails {
+                    failing.push(*key);
+                }
+                !fails
+            });
+            lane.ended = 0;
+        }
+        self.callees.get_mut(&actor).expect("seen above").lanes = lanes;
         for key in failing {
             self.finish_failed(key, Failure::ActorUnavailable { actor, may_have_run: false }, out);
         }

@@ -24,7 +24,7 @@ impl Owner {
             Stage::Waiting(_) | Stage::Queued => {
                 let template = self.task(key).expect("seen above").spec.template.clone();
                 if let Target::Actor(actor) = target
-                    && (is_ready || self.callee(&actor).is_some_and(|callee| callee.is_ordered))
+                    && (is_ready || self.callee(&actor).is_some_and(|callee| callee.is_ordered(template.group)))
                 {
                     self.leave_queue(actor, key);
                 }
@@ -79,11 +79,11 @@ impl Owner {
         let Some(task) = self.task(key) else { return };
         let target = task.spec.target;
         let Stage::Under { worker, ticket: 0 } = task.stage else { return };
-        self.finish_failed(key, failure, out);
         match target {
             Target::Actor(actor) => self.actor_progressed(actor, key, out),
             Target::Pool => self.lease_progressed(now, worker, key, out),
         }
+        self.finish_failed(key, failure, out);
     }
 
     /// Whether a task that was sent to this worker is still there: an interrupt is only worth sending then.

@@ -116,13 +116,13 @@ impl Owner {
                 }
             }
         }
-        for callee in self.callees.values() {
-            for key in callee.queue.iter().filter(|key| self.task(**key).is_some()) {
+        for lane in self.callees.values().flat_map(|callee| &callee.lanes) {
+            for key in lane.queue.iter().filter(|key| self.task(**key).is_some()) {
                 let stage = self.task(*key).map(|task| task.stage);
                 assert!(matches!(stage, Some(Stage::Queued | Stage::Waiting(_))), "OWN-3: waits and runs");
                 *places.entry(*key).or_default() += 1;
             }
-            for key in &callee.under {
+            for key in &lane.under {
                 let stage = self.task(*key).map(|task| task.stage);
                 assert!(matches!(stage, Some(Stage::Under { .. } | Stage::Limbo { .. })), "OWN-3: {stage:?}");
                 *places.entry(*key).or_default() += 1;
@@ -131,7 +131,9 @@ impl Owner {
         for (key, task) in self.tasks() {
             let is_ordered = match task.spec.target {
                 Target::Pool => false,
-                Target::Actor(actor) => self.callee(&actor).is_some_and(|callee| callee.is_ordered),
+                Target::Actor(actor) => {
+                    self.callee(&actor).is_some_and(|callee| callee.is_ordered(task.spec.template.group))
+                }
             };
             let needs_place = is_ordered || !matches!(task.stage, Stage::Waiting(_));
             let count = places.remove(&key).unwrap_or(0);
@@ -167,22 +169,24 @@ impl Owner {
 
     /// OWN-5: calls on an ordered actor wait in the order of submission, and are sent when they can be.
     fn check_calls(&self) {
-        for callee in self.callees.values() {
+        for (callee, lane) in
+            self.callees.values().flat_map(|callee| callee.lanes.iter().map(move |lane| (callee, lane)))
+        {
             let numbers: Vec<u64> =
-                callee.queue.iter().filter_map(|key| self.task(*key)).map(|task| task.number).collect();
-            assert!(!callee.is_ordered || numbers.is_sorted(), "OWN-5: calls wait out of order: {numbers:?}");
-            assert_eq!(callee.queue.len() - numbers.len(), callee.ended, "calls that have ended are miscounted");
+                lane.queue.iter().filter_map(|key| self.task(*key)).map(|task| task.number).collect();
+            assert!(!lane.is_ordered || numbers.is_sorted(), "OWN-5: calls wait out of order: {numbers:?}");
+            assert_eq!(lane.queue.len() - numbers.len(), lane.ended, "calls that have ended are miscounted");
             if let CalleeState::Dead(_) = callee.state {
-                let waits = callee.queue.iter().filter_map(|key| self.task(*key));
+                let waits = lane.queue.iter().filter_map(|key| self.task(*key));
                 let are_incomplete = waits.map(|task| task.stage).all(|stage| matches!(stage, Stage::Waiting(_)));
-                assert!(are_incomplete && callee.under.is_empty(), "OWN-1: a call waits for a dead actor");
+                assert!(are_incomplete && lane.under.is_empty(), "OWN-1: a call waits for a dead actor");
             }
             let is_limbo = |key: &TaskKey| matches!(self.task(*key).map(|task| task.stage), Some(Stage::Limbo { .. }));
             let is_settled = matches!(callee.state, CalleeState::Alive(_) | CalleeState::Restarting);
-            assert!(!is_settled || !callee.under.iter().any(is_limbo), "OWN-1: a call stays in limbo");
+            assert!(!is_settled || !lane.under.iter().any(is_limbo), "OWN-1: a call stays in limbo");
             if let CalleeState::Alive(_) = callee.state {
-                let first = callee.queue.iter().find_map(|key| self.task(*key)).map(|task| task.stage);
-                let is_stuck = callee.under.is_empty() && first == Some(Stage::Queued);
+                let first = lane.queue.iter().find_map(|key| self.task(*key)).map(|task| task.stage);
+                let is_stuck = lane.under.is_empty() && first == Some(Stage::Queued);
                 assert!(!is_stuck, "OWN-1: a call waits though its actor is there");
             }
         }

@@ -9,7 +9,7 @@
 //! - **OWN-3** a task is under way on at most one worker.
 //! - **OWN-4** a task that may have run is run again only if its retries allow; one that certainly did not start costs no retry.
 //! - **LIN-1..2** see `lineage.rs`.
-//! - **OWN-5** calls of one caller on an ordered actor are pushed in the order of submission.
+//! - **OWN-5** calls of one caller on an ordered group of an actor's methods are pushed in the order of submission.
 //! - **STREAM-1** the reader of a stream gets each value of its generator once and in order, over all runs of the generator.
 //! - **STREAM-2** behind the values comes at most one failure, then the end, and nothing after that.
 
@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use model::{ActorId, ObjectId, ProcId, TaskKey};
 use rustc_hash::FxHashMap;
 
-pub use actors::{ActorNews, Callee, CalleeState};
+pub use actors::{ActorNews, Callee, CalleeState, GroupFacts};
 pub use borrow::Kept;
 pub use effect::{Effect, Slot, Value};
 pub use moving::Movable;

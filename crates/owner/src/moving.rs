@@ -38,7 +38,8 @@ impl Owner {
     /// Arguments of calls on their way: whoever runs one has perhaps not pinned them yet.
     fn named_by_calls(&self) -> FxHashSet<Slot> {
         let leases = self.pools.iter().flat_map(|pool| &pool.leases);
-        let under = leases.flat_map(|lease| &lease.under).chain(self.callees.values().flat_map(|callee| &callee.under));
+        let lanes = self.callees.values().flat_map(|callee| &callee.lanes);
+        let under = leases.flat_map(|lease| &lease.under).chain(lanes.flat_map(|lane| &lane.under));
         let tasks = under.filter_map(|key: &TaskKey| self.task(*key));
         tasks.flat_map(|task| task.spec.deps.iter().copied()).collect()
     }

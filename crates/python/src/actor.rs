@@ -7,7 +7,7 @@ use model::{ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Ne
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use runtime::{ActorCreation, Runtime, Target};
+use runtime::{ActorCreation, GroupFacts, Runtime, Target};
 
 use crate::function::{Arity, Callee, encode_args, environment, resources, submit, yields};
 use crate::object_ref::ObjectRef;
@@ -32,34 +32,35 @@ pub(crate) struct ClassInfo {
 #[pyclass(frozen, module = "eagleray._native")]
 pub(crate) struct ClassCore {
     info: Arc<ClassInfo>,
-    is_ordered: bool,
-    concurrency: usize,
+    /// Groups of methods, the default one first.
+    groups: Vec<GroupFacts>,
 }
 
 #[pymethods]
 impl ClassCore {
-    /// `methods`: name to (signature, (returns, yields, ahead_max), retries, retry_exceptions, display name, is_generator).
+    /// `methods`: name to (signature, (returns, yields, ahead_max), retries, retry_exceptions, display name, is_generator, group). `groups`:
+    /// whether calls on it keep their order, and how many run at once, the default group first.
     #[new]
-    #[pyo3(signature = (*, class_id, methods, pending_max, callee, is_ordered, concurrency))]
+    #[pyo3(signature = (*, class_id, methods, pending_max, callee, groups))]
     fn new(
         class_id: &[u8],
         methods: &Bound<'_, PyDict>,
         pending_max: usize,
         callee: String,
-        is_ordered: bool,
-        concurrency: usize,
+        groups: Vec<(bool, usize)>,
     ) -> PyResult<Self> {
         let function = FunctionId::from_slice(class_id).map_err(bad_id)?;
         let mut table = HashMap::new();
         for (name, about) in methods.iter() {
             let name: String = name.extract()?;
-            let (signature, (returns, kind, ahead_max), retries_max, retry_exceptions, display, is_generator): (
+            let (signature, (returns, kind, ahead_max), retries_max, retry_exceptions, display, is_generator, group): (
                 Bound<'_, PyAny>,
                 (u32, String, u32),
                 i32,
                 bool,
                 String,
                 bool,
+                u16,
             ) = about.extract()?;
             let template = Template {
                 function,
@@ -71,12 +72,14 @@ impl ClassCore {
                 retries_max,
                 retry_exceptions,
                 calls_max: 0,
+                group,
             };
             let info = MethodInfo { arity: Arity::of(&signature)?, template: Arc::new(template), is_generator };
             table.insert(name, Arc::new(info));
         }
         let info = Arc::new(ClassInfo { methods: table, pending_max, callee });
-        Ok(Self { info, is_ordered, concurrency })
+        let facts = |(is_ordered, concurrency)| GroupFacts { is_ordered, concurrency };
+        Ok(Self { info, groups: groups.into_iter().map(facts).collect() })
     }
 }
 
@@ -110,7 +113,7 @@ impl ActorCore {
         let actor = ActorId::from_slice(actor_id).map_err(bad_id)?;
         let runtime = session::current_or_start(py)?;
         let shared = shared.get();
-        runtime.watch_actor(actor, shared.is_ordered, shared.concurrency);
+        runtime.watch_actor(actor, &shared.groups);
         Ok(Self { actor, class: shared.info.clone(), runtime, life, _meta: meta })
     }
 
@@ -222,6 +225,7 @@ impl Method {
         retry_exceptions: Option<bool>,
         retry_filter: Option<&[u8]>,
         name: Option<String>,
+        group: Option<u16>,
     ) -> PyResult<Self> {
         let old = &self.info.template;
         let (returns, yields) = match returns {
@@ -235,6 +239,7 @@ impl Method {
             retries_max: retries_max.unwrap_or(old.retries_max),
             retry_exceptions: retry_exceptions.unwrap_or(old.retry_exceptions),
             name: name.map_or_else(|| old.name.clone(), Into::into),
+            group: group.unwrap_or(old.group),
             ..(**old).clone()
         };
         let arity = Arity { check: self.info.arity.check.clone_ref(py), ..self.info.arity };

@@ -1,9 +1,10 @@
 //! What this thread is doing: which task it runs, which references the value it encodes or decodes has named.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::TaskId;
+use model::{TaskId, Template};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use runtime::ObjectSlot as Slot;
@@ -13,6 +14,7 @@ thread_local! {
     static NESTING: Cell<u16> = const { Cell::new(0) };
     static ENCODED: RefCell<Option<Vec<Slot>>> = const { RefCell::new(None) };
     static DECODED: RefCell<Option<Vec<Slot>>> = const { RefCell::new(None) };
+    static NAME: RefCell<Option<Arc<Template>>> = const { RefCell::new(None) };
     static IS_EXITING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -48,6 +50,7 @@ pub(crate) fn coroutines_task(py: Python<'_>) -> Option<TaskId> {
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(current_names, module)?)?;
     module.add_function(wrap_pyfunction!(serve_coroutines, module)?)
 }
 
@@ -59,6 +62,22 @@ pub(crate) fn current_task() -> Option<TaskId> {
 /// This thread starts a task, or goes back to one.
 pub(crate) fn set_task(id: Option<TaskId>) -> Option<TaskId> {
     TASK.with(|task| task.replace(id.map(|id| (id, 0))).map(|(id, _)| id))
+}
+
+/// This thread runs a call of this template.
+pub(crate) fn set_name(template: &Arc<Template>) {
+    NAME.with_borrow_mut(|known| {
+        if !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, template)) {
+            *known = Some(template.clone());
+        }
+    });
+}
+
+/// The name of the task that runs on this thread, and of its function.
+#[pyfunction]
+fn current_names() -> Option<(String, String)> {
+    current_task()?;
+    NAME.with(|known| known.borrow().as_ref().map(|template| (template.name.to_string(), template.method.to_string())))
 }
 
 /// How deep in a nest of tasks what this thread submits stands; zero in a driver.

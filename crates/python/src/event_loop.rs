@@ -7,7 +7,7 @@ use model::{Template, Yields};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use runtime::{CallHandle, Demand, Runtime, Work};
+use runtime::{CallHandle, Demand, EventLoop, Runtime, Work};
 
 use crate::door::Signals;
 use crate::execute::{call_args, callable, reply_body, send_reply, write_cancelled};
@@ -154,72 +154,86 @@ impl Call {
     }
 }
 
-/// For event loops: a `Call`, "exit", "abort", or nothing if there is none right now.
-#[pyfunction]
-fn try_call<'py>(py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let runtime = session::current_or_start(py)?;
-    let call = match runtime.try_next_work() {
-        None | Some(Work::Build(_)) => return Ok(None),
-        Some(Work::Exit(gracefully)) => {
-            return Ok(Some(PyString::new(py, if gracefully { "exit" } else { "abort" }).into_any()));
-        }
-        Some(Work::Call(call)) => call,
-    };
-    runtime.set_label(&call.template.name);
-    title::set(&call.template.name);
-    let (decoded, came_with) = context::decoding(|| {
-        let function = callable(py, worker, &call.template)?;
-        let (args, kwargs) = call_args(py, &runtime, &call)?;
-        Ok::<_, PyErr>((function, args, kwargs))
-    });
-    runtime.came_with(&came_with);
-    match decoded {
-        Ok((function, args, kwargs)) => {
-            let bound =
-                Invocation { function: function.unbind(), args: args.unbind(), kwargs: kwargs.map(Bound::unbind) };
-            let bound = Mutex::new(Some(bound));
-            let came_with = Mutex::new(came_with);
-            let call =
-                Call { handle: call.handle, template: call.template, came_with, yielded: AtomicU32::new(0), bound };
-            Ok(Some(Bound::new(py, call)?.into_any()))
-        }
-        Err(error) => {
-            let body = reply_body(&runtime, worker, &call.template, call.handle.task, Err(error), &mut Vec::new())?;
-            send_reply(py, &runtime, call.handle, body, &came_with);
-            Ok(None)
-        }
-    }
+/// What one event loop of this process waits for.
+#[pyclass(frozen, module = "eagleray._native")]
+pub(crate) struct LoopCore {
+    inner: EventLoop,
 }
 
-/// For event loops: waits until a call has come (if it `takes` calls now), an object that loop `number` watches is ready, somebody nudges, or `seconds` pass.
-#[pyfunction]
-fn wait_loop(py: Python<'_>, number: u64, seconds: Option<f64>, takes: bool) -> PyResult<()> {
-    let runtime = session::current_or_start(py)?;
-    let deadline = seconds.map(|seconds| net::clock::now_ns() + (seconds.clamp(0.0, 1e6) * 1e9) as u64);
-    if runtime.runs_nothing() {
-        title::set_idle();
+#[pymethods]
+impl LoopCore {
+    /// `group`: of the actor's methods, whose calls the loop runs.
+    #[new]
+    fn new(group: u16) -> Self {
+        Self { inner: EventLoop::new(group) }
     }
-    let mut signals = Signals::default();
-    let waited = door::enter(py, || runtime.wait_loop(number, deadline, takes, &mut signals));
-    waited.map_err(|error| signals.raise(&error))
-}
 
-/// For event loops: whether there is something to do, after a short spin.
-#[pyfunction]
-fn poll_loop(py: Python<'_>, number: u64, takes: bool) -> PyResult<bool> {
-    let runtime = session::current_or_start(py)?;
-    let is_due = runtime.poll(|| runtime.is_loop_due(number, takes));
-    if is_due {
-        runtime.take_nudge();
+    /// A `Call`, "exit", "abort", or nothing if there is none right now.
+    fn try_call<'py>(&self, py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let runtime = session::current_or_start(py)?;
+        let call = match runtime.try_next_work(self.inner.group) {
+            None | Some(Work::Build(_)) => return Ok(None),
+            Some(Work::Exit(gracefully)) => {
+                return Ok(Some(PyString::new(py, if gracefully { "exit" } else { "abort" }).into_any()));
+            }
+            Some(Work::Call(call)) => call,
+        };
+        runtime.set_label(&call.template.name);
+        title::set(&call.template.name);
+        let (decoded, came_with) = context::decoding(|| {
+            let function = callable(py, worker, &call.template)?;
+            let (args, kwargs) = call_args(py, &runtime, &call)?;
+            Ok::<_, PyErr>((function, args, kwargs))
+        });
+        runtime.came_with(&came_with);
+        match decoded {
+            Ok((function, args, kwargs)) => {
+                let bound =
+                    Invocation { function: function.unbind(), args: args.unbind(), kwargs: kwargs.map(Bound::unbind) };
+                let bound = Mutex::new(Some(bound));
+                let came_with = Mutex::new(came_with);
+                let call =
+                    Call { handle: call.handle, template: call.template, came_with, yielded: AtomicU32::new(0), bound };
+                Ok(Some(Bound::new(py, call)?.into_any()))
+            }
+            Err(error) => {
+                let body = reply_body(&runtime, worker, &call.template, call.handle.task, Err(error), &mut Vec::new())?;
+                send_reply(py, &runtime, call.handle, body, &came_with);
+                Ok(None)
+            }
+        }
     }
-    Ok(is_due)
-}
 
-/// Wakes an event loop that waits in `wait_loop`.
-#[pyfunction]
-fn nudge() {
-    if let Some(runtime) = session::current() {
-        runtime.nudge();
+    /// Whether there is something to do, after a short spin: a call (if the loop `takes` calls now), an object that the loop watches
+    /// under this number, a nudge.
+    fn poll(&self, py: Python<'_>, number: u64, takes: bool) -> PyResult<bool> {
+        let runtime = session::current_or_start(py)?;
+        self.inner.watch.store(number, Ordering::Relaxed);
+        self.inner.takes.store(takes, Ordering::SeqCst);
+        let is_due = runtime.poll(|| runtime.is_loop_due(&self.inner));
+        if is_due {
+            self.inner.take_nudge(&runtime);
+        }
+        Ok(is_due)
+    }
+
+    /// Waits for what `poll` was last asked for, or until `seconds` pass.
+    fn wait(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<()> {
+        let runtime = session::current_or_start(py)?;
+        let deadline = seconds.map(|seconds| net::clock::now_ns() + (seconds.clamp(0.0, 1e6) * 1e9) as u64);
+        if runtime.runs_nothing() {
+            title::set_idle();
+        }
+        let mut signals = Signals::default();
+        let waited = door::enter(py, || runtime.wait_loop(&self.inner, deadline, &mut signals));
+        waited.map_err(|error| signals.raise(&error))
+    }
+
+    /// Wakes the loop out of `wait`.
+    fn nudge(&self) {
+        if let Some(runtime) = session::current() {
+            runtime.nudge(&self.inner);
+        }
     }
 }
 
@@ -237,9 +251,6 @@ fn has_interrupts() -> bool {
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Call>()?;
-    module.add_function(wrap_pyfunction!(try_call, module)?)?;
-    module.add_function(wrap_pyfunction!(wait_loop, module)?)?;
-    module.add_function(wrap_pyfunction!(poll_loop, module)?)?;
-    module.add_function(wrap_pyfunction!(nudge, module)?)?;
+    module.add_class::<LoopCore>()?;
     module.add_function(wrap_pyfunction!(has_interrupts, module)?)
 }

@@ -50,33 +50,52 @@ thread_local! {
     static METHODS: RefCell<Methods> = RefCell::new(HashMap::new());
 }
 
-/// Threads of a threaded actor that wait for a call.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// The threads that serve one group of an actor's methods.
+#[pyclass(frozen, module = "eagleray._native")]
+struct ThreadsCore {
+    group: u16,
+    /// How many of them wait for a call.
+    waiting: AtomicUsize,
+}
+
+#[pymethods]
+impl ThreadsCore {
+    #[new]
+    fn new(group: u16) -> Self {
+        Self { group, waiting: AtomicUsize::new(0) }
+    }
+}
 
 /// Serves calls on this thread until it is told to end. `worker` is Python's `eagleray._worker.Worker`. Returns how to end:
 /// "exit", "abort", or "built" once an actor that is served otherwise (by threads or an event loop) was built.
 #[pyfunction]
 fn serve(py: Python<'_>, worker: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let runtime = session::current_or_start(py)?;
-    serve_with(py, &runtime, worker, |call| run(py, &runtime, worker, call))
+    serve_with(py, &runtime, worker, 0, |call| run(py, &runtime, worker, call))
 }
 
-/// As `serve`, on one of several threads. When the last one that waits takes a call, `add_thread` is called for one more; it says
+/// As `serve`, on one of the `threads` of a group. When the last one that waits takes a call, `add_thread` is called for one more; it says
 /// whether there may be yet another.
 #[pyfunction]
-fn serve_beside(py: Python<'_>, worker: &Bound<'_, PyAny>, add_thread: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+fn serve_beside(
+    py: Python<'_>,
+    worker: &Bound<'_, PyAny>,
+    threads: &Bound<'_, ThreadsCore>,
+    add_thread: &Bound<'_, PyAny>,
+) -> PyResult<&'static str> {
     let runtime = session::current_or_start(py)?;
+    let ThreadsCore { group, waiting } = threads.get();
     let mut can_add = true;
-    WAITING.fetch_add(1, Ordering::SeqCst);
-    let how = serve_with(py, &runtime, worker, |call| {
-        if WAITING.fetch_sub(1, Ordering::SeqCst) == 1 && can_add {
+    waiting.fetch_add(1, Ordering::SeqCst);
+    let how = serve_with(py, &runtime, worker, *group, |call| {
+        if waiting.fetch_sub(1, Ordering::SeqCst) == 1 && can_add {
             can_add = add_thread.call0()?.extract()?;
         }
         let result = run(py, &runtime, worker, call);
-        WAITING.fetch_add(1, Ordering::SeqCst);
+        waiting.fetch_add(1, Ordering::SeqCst);
         result
     });
-    WAITING.fetch_sub(1, Ordering::SeqCst);
+    waiting.fetch_sub(1, Ordering::SeqCst);
     how
 }
 
@@ -84,10 +103,11 @@ fn serve_with(
     py: Python<'_>,
     runtime: &Arc<Runtime>,
     worker: &Bound<'_, PyAny>,
+    group: u16,
     mut run: impl FnMut(&IncomingCall) -> PyResult<bool>,
 ) -> PyResult<&'static str> {
     loop {
-        match next(py, runtime, worker)? {
+        match next(py, runtime, worker, group)? {
             None => {}
             Some(Work::Exit(true)) => return Ok("exit"),
             Some(Work::Exit(false)) => return Ok("abort"),
@@ -99,12 +119,12 @@ fn serve_with(
     }
 }
 
-fn next(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>) -> PyResult<Option<Work>> {
+fn next(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, group: u16) -> PyResult<Option<Work>> {
     // A moment with the interpreter's lock: a caller that waits for replies sends its next call within microseconds.
     let found = std::cell::RefCell::new(None);
     let has_found = runtime.poll(|| {
         if found.borrow().is_none() {
-            *found.borrow_mut() = runtime.try_next_work();
+            *found.borrow_mut() = runtime.try_next_work(group);
         }
         found.borrow().is_some()
     });
@@ -115,7 +135,7 @@ fn next(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>) -> Py
     // Nobody waits for this process now: what it has printed goes out.
     worker.call_method0(pyo3::intern!(py, "idle"))?;
     let mut signals = Signals::default();
-    let work = door::enter(py, || runtime.next_work(None, &mut signals));
+    let work = door::enter(py, || runtime.next_work(group, &mut signals));
     match work {
         Some(work) => Ok(Some(work)),
         None => py.check_signals().map(|()| None),
@@ -310,6 +330,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     runtime.set_label(&template.name);
     title::set(&template.name);
     context::set_task(Some(task));
+    context::set_name(template);
     context::enter_nest(template.need.to_hold.nesting);
     let clock = Stage::clock();
     let (decoded, mut came_with) = context::decoding(|| {
@@ -581,6 +602,7 @@ fn set_task(id: Option<&str>) -> PyResult<Option<String>> {
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(serve, module)?)?;
+    module.add_class::<ThreadsCore>()?;
     module.add_function(wrap_pyfunction!(serve_beside, module)?)?;
     module.add_function(wrap_pyfunction!(shall_interrupt, module)?)?;
     module.add_function(wrap_pyfunction!(is_cancelled, module)?)?;

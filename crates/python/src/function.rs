@@ -273,6 +273,7 @@ impl Function {
             retries_max,
             retry_exceptions,
             calls_max,
+            group: 0,
         };
         Ok(Self { arity: Arity::of(signature)?, prepare, template, callee, ready: Mutex::new(None) })
     }

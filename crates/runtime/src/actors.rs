@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::{ActorId, ActorOptions, ObjectId};
-use owner::Slot;
+use owner::{GroupFacts, Slot};
 use wire::control::{ActorRegistration, Answer, NamedActor, Question, ToNode};
 
 use crate::state::State;
@@ -101,10 +101,15 @@ impl Runtime {
     }
 
     /// We hold a handle on this actor: its whereabouts are asked for, once.
-    pub fn watch_actor(&self, actor: ActorId, is_ordered: bool, concurrency: usize) {
+    ///
+    /// `groups`: of its methods, the default one first.
+    pub fn watch_actor(&self, actor: ActorId, groups: &[GroupFacts]) {
         let mut state = self.state.lock().expect("never poisoned");
-        state.owner.on_handle_made(actor, is_ordered);
-        state.owner.on_concurrency_known(actor, concurrency);
+        if let &[GroupFacts { is_ordered, concurrency }, ref others @ ..] = groups {
+            state.owner.on_handle_made(actor, is_ordered);
+            state.owner.on_concurrency_known(actor, concurrency);
+            state.owner.on_groups_known(actor, others);
+        }
         if state.watched.insert(actor) {
             drop(state);
             self.send(&ToNode::WatchActor { actor });

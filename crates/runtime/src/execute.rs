@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use model::{ActorId, ActorOptions, ObjectId, ProcId, TaskId, Template, Yields};
 use net::Word;
@@ -134,28 +134,56 @@ impl IncomingCall {
     }
 }
 
+/// What an event loop of this process waits for.
+#[derive(Debug, Default)]
+pub struct EventLoop {
+    /// The group of methods whose calls it runs.
+    pub group: u16,
+    /// Under which number it watches objects; zero: none.
+    pub watch: AtomicU64,
+    /// Whether it takes calls now.
+    pub takes: AtomicBool,
+    nudged: AtomicBool,
+    /// Of what readers of generators said: how much it has seen.
+    readers_heard: AtomicU64,
+}
+
+impl EventLoop {
+    /// One that takes nothing yet.
+    #[must_use]
+    pub fn new(group: u16) -> Self {
+        Self { group, ..Self::default() }
+    }
+
+    /// The loop looks now: whoever nudged it before is heard.
+    pub fn take_nudge(&self, runtime: &Runtime) {
+        self.nudged.store(false, Ordering::SeqCst);
+        self.readers_heard.store(runtime.readers_said.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+}
+
 /// A call on an actor may overtake the order to build it: the two come by different ways.
-fn is_next_runnable(state: &State) -> bool {
-    state.incoming.front().is_some_and(|incoming| incoming.template.method.is_empty() || state.is_actor)
+fn is_next_runnable(state: &State, group: u16) -> bool {
+    state.incoming.front(group).is_some_and(|incoming| incoming.template.method.is_empty() || state.is_actor)
 }
 
 impl Runtime {
-    /// tour(task) 6: the worker takes the next call that nobody took back.
-    pub fn try_next_work(&self) -> Option<Work> {
+    /// tour(task) 6: the worker takes the next call, of this group of its actor's methods, that nobody took back.
+    pub fn try_next_work(&self, group: u16) -> Option<Work> {
         let mut state = self.state.lock().expect("never poisoned");
         self.drain(&mut state);
-        self.pop_work(&mut state)
+        self.pop_work(&mut state, group)
     }
 
-    fn pop_work(&self, state: &mut State) -> Option<Work> {
+    fn pop_work(&self, state: &mut State, group: u16) -> Option<Work> {
         if let Some(build) = state.build.take() {
             return Some(Work::Build(Box::new(build)));
         }
         if let Some(gracefully) = state.exit {
             return Some(Work::Exit(gracefully));
         }
-        while is_next_runnable(state) {
-            let Some(incoming) = state.incoming.pop_front() else { break };
+        while is_next_runnable(state, group) {
+            let Some(incoming) = state.incoming.pop(group) else { break };
             let Some((_, link)) = state.link(incoming.peer) else { continue };
             if !link.rings.their_claims.start(incoming.claim, incoming.word) {
                 state.recycle(incoming.body);
@@ -185,27 +213,19 @@ impl Runtime {
     }
 
     /// Waits for something to do. `None`: interrupted, or the deadline passed. Must not be called with the interpreter's lock held.
-    pub fn next_work(&self, deadline_ns: Option<u64>, interrupts: &mut dyn Interrupts) -> Option<Work> {
+    pub fn next_work(&self, group: u16, interrupts: &mut dyn Interrupts) -> Option<Work> {
         loop {
-            if let Some(work) = self.try_next_work() {
+            if let Some(work) = self.try_next_work(group) {
                 return Some(work);
             }
             if self.is_closed() {
                 return Some(Work::Exit(false));
             }
-            match self.wait_until(&Wait { deadline_ns, ..Wait::default() }, interrupts, || self.has_work()) {
+            match self.wait_until(&Wait::default(), interrupts, || self.has_work(group)) {
                 Ok(Waited::Done) => {}
-                Ok(Waited::TimedOut) | Err(_) => return self.try_next_work(),
+                Ok(Waited::TimedOut) | Err(_) => return self.try_next_work(group),
             }
         }
-    }
-
-    /// Waits until there may be something to do.
-    ///
-    /// # Errors
-    /// If it was interrupted or the node is gone.
-    pub fn wait_work(&self, deadline_ns: Option<u64>, interrupts: &mut dyn Interrupts) -> Result<(), crate::Error> {
-        self.wait_until(&Wait { deadline_ns, ..Wait::default() }, interrupts, || self.has_work()).map(drop)
     }
 
     /// For an event loop: waits until there may be something to do, an object it watches is ready, or somebody nudges it.
@@ -214,34 +234,31 @@ impl Runtime {
     /// If it was interrupted or the node is gone.
     pub fn wait_loop(
         &self,
-        id: u64,
+        event_loop: &EventLoop,
         deadline_ns: Option<u64>,
-        takes: bool,
         interrupts: &mut dyn Interrupts,
     ) -> Result<(), crate::Error> {
-        let is_done = || self.is_loop_due(id, takes);
+        let is_done = || self.is_loop_due(event_loop);
         let waited = self.wait_until(&Wait { deadline_ns, ..Wait::default() }, interrupts, is_done).map(drop);
-        self.take_nudge();
+        event_loop.take_nudge(self);
         waited
     }
 
-    /// The loop looks now: whoever nudged it before is heard.
-    pub fn take_nudge(&self) {
-        self.nudged.store(false, Ordering::SeqCst);
-    }
-
-    /// Whether the event loop has something to do. `takes`: it takes calls now.
+    /// Whether the event loop has something to do.
     #[must_use]
-    pub fn is_loop_due(&self, id: u64, takes: bool) -> bool {
-        self.nudged.load(Ordering::SeqCst) || self.has_interrupts() || self.has_ready(id) || (takes && self.has_work())
+    pub fn is_loop_due(&self, event_loop: &EventLoop) -> bool {
+        let EventLoop { group, watch, takes, nudged, readers_heard } = event_loop;
+        nudged.load(Ordering::SeqCst)
+            || self.readers_said.load(Ordering::SeqCst) != readers_heard.load(Ordering::SeqCst)
+            || self.has_interrupts()
+            || self.has_ready(watch.load(Ordering::Relaxed))
+            || (takes.load(Ordering::Relaxed) && self.has_work(*group))
     }
 
     /// Makes an event loop that waits here look.
-    pub fn nudge(&self) {
-        self.nudged.store(true, Ordering::SeqCst);
-        if self.listening.load(Ordering::SeqCst) {
-            self.bell.wake();
-        }
+    pub fn nudge(&self, event_loop: &EventLoop) {
+        event_loop.nudged.store(true, Ordering::SeqCst);
+        self.tell_followers();
     }
 
     /// Whether somebody asked for an interrupt of anything that runs here.
@@ -258,9 +275,9 @@ impl Runtime {
 
     /// Whether there is something to do.
     #[must_use]
-    pub fn has_work(&self) -> bool {
+    pub fn has_work(&self, group: u16) -> bool {
         let state = self.state.lock().expect("never poisoned");
-        is_next_runnable(&state) || state.build.is_some() || state.exit.is_some()
+        is_next_runnable(&state, group) || state.build.is_some() || state.exit.is_some()
     }
 
     /// These references came with a call that is about to run: whoever called holds them until `reply`.

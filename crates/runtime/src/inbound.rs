@@ -136,7 +136,7 @@ impl Runtime {
         if state.blocked > 0 && !state.is_actor {
             self.give_back(state, &incoming);
         } else {
-            state.incoming.push_back(incoming);
+            state.incoming.push(incoming);
             // The thread that takes calls may be about to sleep, while another one has taken the bell's bit: it must look.
             state.has_news = true;
         }

@@ -13,6 +13,7 @@ mod effects;
 mod error;
 mod execute;
 mod inbound;
+mod lanes;
 mod leases;
 mod link;
 mod linking;
@@ -43,9 +44,9 @@ use owner::Slot;
 pub use actors::{ActorCreation, NamedHandle};
 pub use control::LogEvent;
 pub use error::Error;
-pub use execute::{Assignment, BadArgument, Build, CallArg, CallHandle, IncomingCall, Work};
+pub use execute::{Assignment, BadArgument, Build, CallArg, CallHandle, EventLoop, IncomingCall, Work};
 pub use objects::{Content, Got};
-pub use owner::{Next, Slot as ObjectSlot, StreamKey, Target};
+pub use owner::{GroupFacts, Next, Slot as ObjectSlot, StreamKey, Target};
 pub use reply::Unsent;
 pub use spill::Block;
 pub use stages::{STAGES, Stage};
@@ -107,8 +108,9 @@ pub struct Runtime {
     pub(crate) loops: Mutex<Vec<objects::LoopWatch>>,
     pub(crate) loops_count: std::sync::atomic::AtomicUsize,
     pub(crate) interrupts: AtomicBool,
-    pub(crate) nudged: AtomicBool,
     pub(crate) fresh_interrupts: AtomicBool,
+    /// Counts what readers of generators that run here have said: every event loop looks.
+    pub(crate) readers_said: AtomicU64,
     /// Some ring is full: whoever sleeps looks up soon.
     pub(crate) has_stalled: AtomicBool,
     pub(crate) assignments: AtomicU64,

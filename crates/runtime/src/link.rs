@@ -265,6 +265,7 @@ mod tests {
             retries_max: 0,
             retry_exceptions: false,
             calls_max: 0,
+            group: 0,
         })
     }
 

@@ -7,7 +7,8 @@ use net::segment::RINGS_PER_PROC;
 use owner::{Effect, Owner};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::execute::{Build, Incoming};
+use crate::execute::Build;
+use crate::lanes::Lanes;
 use crate::link::Link;
 
 /// Processes known to be dead: of each slot the latest, since a slot is used again only after the one before has ended.
@@ -38,7 +39,7 @@ pub(crate) struct State {
     /// Links whose ring was full: calls wait for room there.
     pub(crate) stalled: Vec<usize>,
     /// Calls that came in and have not started.
-    pub(crate) incoming: VecDeque<Incoming>,
+    pub(crate) incoming: Lanes,
     /// An actor to build, before any call.
     pub(crate) build: Option<Build>,
     /// How many threads of this worker wait in the middle of a task: calls that come in meanwhile are given back.
@@ -99,7 +100,7 @@ impl State {
             link_of_bit: vec![u32::MAX; usize::from(RINGS_PER_PROC)],
             unrung: Vec::new(),
             stalled: Vec::new(),
-            incoming: VecDeque::new(),
+            incoming: Lanes::default(),
             build: None,
             blocked: 0,
             is_actor: false,

@@ -167,7 +167,7 @@ impl Runtime {
         if let Some(readership) = state.generating.get_mut(&(peer, header.request)) {
             readership.consumed = readership.consumed.max(count);
             state.has_news = true;
-            self.nudged.store(true, Ordering::SeqCst);
+            self.readers_said.fetch_add(1, Ordering::SeqCst);
         } else if let Some(incoming) =
             state.incoming.iter_mut().find(|incoming| incoming.peer == peer && incoming.request == header.request)
         {
@@ -182,7 +182,7 @@ impl Runtime {
             if *caller == peer {
                 readership.end = Some(if exit.is_own_will() { ReaderEnd::Left } else { ReaderEnd::Lost });
                 state.has_news = true;
-                self.nudged.store(true, Ordering::SeqCst);
+                self.readers_said.fetch_add(1, Ordering::SeqCst);
             }
         }
     }

@@ -208,7 +208,7 @@ impl Runtime {
         let mut state = self.state.lock().expect("never poisoned");
         state.blocked += 1;
         if !state.is_actor {
-            for incoming in std::mem::take(&mut state.incoming) {
+            for incoming in state.incoming.take() {
                 self.give_back(&mut state, &incoming);
             }
             self.apply(&mut state);

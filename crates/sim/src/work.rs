@@ -102,6 +102,7 @@ impl Plans {
             retries_max,
             retry_exceptions: true,
             calls_max: 0,
+            group: 0,
         };
         let us = if rng.chance(50) { rng.between(1_000, 100_000) } else { rng.between(1, 1_000) };
         // What waits must hold nothing but cores: see above.

@@ -4,7 +4,7 @@ use model::{ActorDeath, Failure};
 
 use super::story::{ACTOR, Made, Process, W1, W2, argument, call, crashed, exit, failed, push, raised, resolved};
 use super::story::{retryable, task, value};
-use crate::{ActorNews, CalleeState};
+use crate::{ActorNews, CalleeState, GroupFacts};
 
 fn unavailable(may_have_run: bool) -> Option<crate::Value> {
     Some(failed(Failure::ActorUnavailable { actor: ACTOR, may_have_run }))
@@ -78,6 +78,48 @@ fn no_more_calls_are_sent_ahead_than_the_ring_has_claims_for() {
     assert_eq!(made[191].effects, [push(&made[191], W1)]);
     assert_eq!(made[192].effects, []);
     assert_eq!(process.replied(&made[0], W1, value(1)), [push(&made[192], W1), resolved(&made[0])]);
+}
+
+#[test]
+fn a_full_group_of_methods_holds_up_no_other() {
+    let mut process = Process::calling();
+    let group = |is_ordered, concurrency| GroupFacts { is_ordered, concurrency };
+    process.owner.on_groups_known(ACTOR, &[group(false, 2), group(true, 1)]);
+    let full: Vec<Made> = (0..195).map(|_| process.submit(call().group(1))).collect();
+    assert_eq!((full[193].effects.len(), full[194].effects.len()), (1, 0), "two run, and 192 are sent ahead");
+    let other = process.submit(call().group(2));
+    assert_eq!(other.effects, [push(&other, W1)]);
+    let default = process.submit(call());
+    assert_eq!(default.effects, [push(&default, W1)]);
+    assert_eq!(process.replied(&other, W1, value(1)), [resolved(&other)], "room in one group is no room in another");
+    assert_eq!(process.replied(&full[5], W1, value(1)), [push(&full[194], W1), resolved(&full[5])]);
+}
+
+#[test]
+fn own_5_a_call_whose_argument_is_missing_holds_back_its_own_group_only() {
+    let mut process = Process::calling();
+    let group = GroupFacts { is_ordered: true, concurrency: 1 };
+    process.owner.on_groups_known(ACTOR, &[group, group]);
+    let argument = process.submit(task());
+    let a = process.submit(call().group(1).needs(&argument));
+    let (b, c) = (process.submit(call().group(1)), process.submit(call().group(2)));
+    assert_eq!((a.effects.len(), b.effects.len()), (0, 0));
+    assert_eq!(c.effects, [push(&c, W1)]);
+    process.granted(0, W2);
+    assert_eq!(process.replied(&argument, W2, value(1)), [resolved(&argument), push(&a, W1), push(&b, W1)]);
+}
+
+#[test]
+fn calls_of_all_groups_are_tried_again_or_fail_with_their_actor() {
+    let mut process = Process::calling();
+    process.owner.on_groups_known(ACTOR, &[GroupFacts { is_ordered: true, concurrency: 1 }]);
+    let (a, b) = (process.submit(call().group(1).retries(1)), process.submit(call().group(1)));
+    process.died(W1, &[&a]);
+    assert_eq!(process.news(1, ActorNews::Restarting), [resolved(&b)]);
+    assert_eq!(process.news(1, ActorNews::Alive(W2)), [push(&a, W2)]);
+    process.died(W2, &[&a]);
+    assert_eq!(process.news(2, ActorNews::Dead(ActorDeath::Crashed(exit()))), [resolved(&a)]);
+    assert_eq!(process.value_of(&a), dead());
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub(crate) struct Call {
     returns: u32,
     yields: Yields,
     retries: i32,
+    group: u16,
     deps: Vec<Slot>,
     contains: Vec<Slot>,
 }
@@ -37,6 +38,7 @@ pub(crate) fn task() -> Call {
         returns: 1,
         yields: Yields::Nothing,
         retries: 0,
+        group: 0,
         deps: Vec::new(),
         contains: Vec::new(),
     }
@@ -67,6 +69,10 @@ impl Call {
 
     pub(crate) fn yields(self, yields: Yields) -> Self {
         Self { yields, ..self }
+    }
+
+    pub(crate) fn group(self, group: u16) -> Self {
+        Self { group, ..self }
     }
 
     pub(crate) fn retries(self, retries: i32) -> Self {
@@ -184,6 +190,7 @@ impl Process {
             retries_max: call.retries,
             retry_exceptions: false,
             calls_max: 0,
+            group: call.group,
         });
         let Call { target, deps, contains, .. } = call;
         let spec = Spec { id, template, target, payload: Vec::new(), deps: deps.into(), contains: contains.into() };

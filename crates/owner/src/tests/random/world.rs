@@ -364,7 +364,11 @@ impl World {
         let pushed = &self.model.tasks[&key];
         if let Some(actor) = pushed.actor.filter(|actor| *actor != 1) {
             let earlier = self.model.tasks.iter().filter(|(_, other)| other.actor == Some(actor));
+            let group = |key| self.owner.task(key).map(|task| task.spec.template.group);
             for (other, _) in earlier.filter(|(_, other)| other.number < pushed.number) {
+                if group(*other) != group(key) {
+                    continue;
+                }
                 let stage = self.owner.task(*other).map(|task| task.stage);
                 let is_sent = matches!(stage, None | Some(Stage::Under { .. }));
                 assert!(is_sent, "OWN-5: pushed before an earlier call, which is {stage:?}");
