@@ -1,0 +1,148 @@
+"""A pool of actors that share a stream of work: each gets its next call as soon as its last one has ended."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import eagleray
+from eagleray.exceptions import ActorDiedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Submission = tuple[Callable[[Any, Any], Any], Any]
+
+
+class ActorPool:
+    """Hands calls to whichever of its actors is free; what finds none free waits here.
+
+    An actor that died leaves the pool with the call that it failed. One whose method raised, or that cannot be reached just
+    now, stays.
+    """
+
+    def __init__(self, actors: list[Any]) -> None:
+        """Take these actors."""
+        self._idle: list[Any] = list(actors)
+        #: Calls under way: which actor runs it, and the how-manieth it is.
+        self._running: dict[Any, tuple[int, Any]] = {}
+        self._ref_of: dict[int, Any] = {}
+        self._waiting: deque[Submission] = deque()
+        self._submitted = 0
+        self._returned = 0
+
+    def map(self, fn: Callable[[Any, Any], Any], values: Iterable[Any]) -> Iterator[Any]:
+        """Call `fn(actor, value)` for every value, all submitted at once; gives the results in the order of the values.
+
+        Results of earlier submissions that nobody took are dropped.
+        """
+        self._submit_all(fn, values)
+        return self._results(self.get_next)
+
+    def map_unordered(self, fn: Callable[[Any, Any], Any], values: Iterable[Any]) -> Iterator[Any]:
+        """Do what `map` does, but give the results as they come."""
+        self._submit_all(fn, values)
+        return self._results(self.get_next_unordered)
+
+    def submit(self, fn: Callable[[Any, Any], Any], value: Any) -> None:
+        """Call `fn(actor, value)`, which returns a ref, with the next free actor."""
+        if not self._idle:
+            self._waiting.append((fn, value))
+            return
+        actor = self._idle.pop()
+        ref = fn(actor, value)
+        self._running[ref] = (self._submitted, actor)
+        self._ref_of[self._submitted] = ref
+        self._submitted += 1
+
+    def has_next(self) -> bool:
+        """Tell whether there is a result to get, now or later."""
+        return bool(self._running or self._waiting)
+
+    def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:  # noqa: FBT001, FBT002
+        """Give the next result in the order of submission.
+
+        Raises StopIteration if nothing was submitted, TimeoutError if it takes too long; with `ignore_if_timedout` a result that
+        takes too long is skipped.
+        """
+        self._check_next()
+        if self._returned >= self._submitted or self._returned not in self._ref_of:
+            raise ValueError("It is not allowed to call get_next() after get_next_unordered().")
+        ref = self._ref_of[self._returned]
+        is_late = timeout is not None and not eagleray.wait([ref], timeout=timeout)[0]
+        if is_late and not ignore_if_timedout:
+            raise TimeoutError("Timed out waiting for result")
+        return self._take(ref, is_late=is_late)
+
+    def get_next_unordered(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:  # noqa: FBT001, FBT002
+        """Give whichever result is there first; otherwise as `get_next`."""
+        self._check_next()
+        ready, _ = eagleray.wait(list(self._running), num_returns=1, timeout=timeout)
+        if not ready and not ignore_if_timedout:
+            raise TimeoutError("Timed out waiting for result")
+        return self._take(ready[0] if ready else next(iter(self._running)), is_late=not ready)
+
+    def has_free(self) -> bool:
+        """Tell whether an actor is free, with nothing waiting for it."""
+        return bool(self._idle) and not self._waiting
+
+    def pop_idle(self) -> Any:
+        """Take an actor that is free out of the pool; None if there is none."""
+        return self._idle.pop() if self.has_free() else None
+
+    def push(self, actor: Any) -> None:
+        """Add an actor, which gets whatever waits."""
+        busy = [member for _, member in self._running.values()]
+        if actor in self._idle or actor in busy:
+            raise ValueError("Actor already belongs to current ActorPool")
+        self._return(actor)
+
+    def _submit_all(self, fn: Callable[[Any, Any], Any], values: Iterable[Any]) -> None:
+        self._forget()
+        for value in values:
+            self.submit(fn, value)
+
+    def _forget(self) -> None:
+        """Let what was submitted earlier run without anybody looking at it; its actors take the next call behind it."""
+        self._idle.extend(actor for _, actor in self._running.values())
+        self._running.clear()
+        self._ref_of.clear()
+        for at, (fn, value) in enumerate(self._waiting if self._idle else ()):
+            fn(self._idle[at % len(self._idle)], value)
+        self._waiting.clear()
+        self._returned = self._submitted
+
+    def _results(self, take: Callable[[], Any]) -> Iterator[Any]:
+        while self.has_next():
+            yield take()
+
+    def _check_next(self) -> None:
+        if not self.has_next():
+            raise StopIteration("No more results to get")
+        if not self._running:
+            # One error for each call that nobody can run, so that a loop over all results ends.
+            self._waiting.popleft()
+            raise RuntimeError("All actors of the pool have died, and none was left to run this call.")
+
+    def _take(self, ref: Any, *, is_late: bool) -> Any:
+        """Take a call's result out of the pool, and free its actor."""
+        number, actor = self._running.pop(ref)
+        del self._ref_of[number]
+        self._returned = max(self._returned, number + 1)
+        if is_late:
+            self._return(actor)
+            raise TimeoutError(f"Timed out waiting for result. The task {ref.hex()} has been ignored.")
+        try:
+            result = eagleray.get(ref)
+        except ActorDiedError:
+            raise
+        except BaseException:
+            self._return(actor)
+            raise
+        self._return(actor)
+        return result
+
+    def _return(self, actor: Any) -> None:
+        self._idle.append(actor)
+        if self._waiting:
+            self.submit(*self._waiting.popleft())
