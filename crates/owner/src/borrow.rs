@@ -142,7 +142,12 @@ impl Owner {
         let value = match object {
             None => Value::Failed(std::sync::Arc::new(Failure::Freed)),
             Some(object) => match &object.value {
-                Some(value) => value.clone(),
+                Some(value) => {
+                    if !object.told_where.contains(&by) {
+                        object.told_where.push(by);
+                    }
+                    value.clone()
+                }
                 None => {
                     if !object.wanted_by.contains(&by) {
                         object.wanted_by.push(by);
@@ -192,6 +197,7 @@ impl Owner {
                     object.owner == Some(gone)
                         || object.borrowers.iter().any(|(who, _)| *who == gone)
                         || object.wanted_by.contains(&gone)
+                        || object.told_where.contains(&gone)
                 })
             })
             .collect();
@@ -200,6 +206,7 @@ impl Owner {
             let Some(object) = self.objects.get_mut(*slot) else { continue };
             object.borrowers.retain(|(who, _)| *who != gone);
             object.wanted_by.retain(|who| *who != gone);
+            object.told_where.retain(|who| *who != gone);
             if object.owner == Some(gone) {
                 object.shares = 0;
             }

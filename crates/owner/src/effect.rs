@@ -98,6 +98,22 @@ pub enum Effect {
         /// So many; `u32::MAX`: nobody reads any more.
         count: u32,
     },
+    /// Ask the owner of a borrowed object to free it.
+    AskFree {
+        /// Whom.
+        owner: ProcId,
+        /// Which.
+        object: ObjectId,
+    },
+    /// Tell somebody who has a copy of our value, or knows where it lies, that it was freed.
+    Unreadable {
+        /// Whom.
+        to: ProcId,
+        /// Which.
+        object: ObjectId,
+        /// Stands for its bytes: a share of this was counted for them.
+        bytes: ObjectId,
+    },
     /// Interrupt the task if it runs; `force`: end the worker.
     Interrupt {
         /// Which.

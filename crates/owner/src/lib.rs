@@ -17,6 +17,7 @@ mod actors;
 mod borrow;
 mod cancel;
 mod effect;
+mod free;
 mod invariants;
 mod lineage;
 mod moving;

@@ -40,6 +40,8 @@ pub struct Object {
     pub(crate) waiting: SmallVec<[TaskKey; 1]>,
     /// Processes that wait for its value.
     pub(crate) wanted_by: SmallVec<[ProcId; 0]>,
+    /// Processes that have a copy of our value, or know where it lies.
+    pub(crate) told_where: SmallVec<[ProcId; 0]>,
     /// A borrowed object's owner was asked.
     pub(crate) asked: bool,
     /// Objects that its value names.
@@ -66,6 +68,7 @@ impl Object {
             lent: SmallVec::new(),
             waiting: SmallVec::new(),
             wanted_by: SmallVec::new(),
+            told_where: SmallVec::new(),
             asked: false,
             contains: SmallVec::new(),
             actor: None,
@@ -216,7 +219,7 @@ impl Owner {
     }
 
     /// The object's first value; whoever waits for it is told.
-    fn set_value(&mut self, slot: Slot, value: Value, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
+    pub(crate) fn set_value(&mut self, slot: Slot, value: Value, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
         let Some(object) = self.objects.get_mut(slot).filter(|object| object.value.is_none()) else {
             // A value that we borrow lies where its owner wants it.
             let is_ours = self.objects.get(slot).is_none_or(|object| object.owner.is_none());
@@ -228,6 +231,7 @@ impl Owner {
         object.contains = contains;
         let waiting = std::mem::take(&mut object.waiting);
         let wanted_by = std::mem::take(&mut object.wanted_by);
+        object.told_where.extend(wanted_by.iter().copied());
         out.push(Effect::Resolved(slot));
         for to in wanted_by {
             out.push(Effect::Have { to, object: id, value: value.clone() });

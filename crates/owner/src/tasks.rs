@@ -326,6 +326,10 @@ impl Owner {
         task.stage = Stage::Queued;
         let target = task.spec.target;
         self.rewind_stream(key, out);
+        if let (Target::Pool, Some(failure)) = (target, self.failed_argument(key)) {
+            // It was freed while the task was under way.
+            return self.finish_failed(key, failure, out);
+        }
         match target {
             Target::Pool => self.enter_pool_front(key, out),
             Target::Actor(actor) => self.reenter_actor(actor, key, out),

@@ -3,6 +3,7 @@
 mod actors;
 mod borrow;
 mod cancel;
+mod free;
 mod leases;
 mod lineage;
 mod moving;

@@ -226,6 +226,16 @@ pub(crate) fn rebuild_all(refs: &[(ObjectId, ProcId)]) -> Vec<ObjectRef> {
     held.collect()
 }
 
+/// Nobody reads the values of these refs from now on.
+#[pyfunction]
+fn free(py: Python<'_>, refs: Vec<Py<ObjectRef>>) -> PyResult<()> {
+    let runtime = session::current_or_start(py)?;
+    let slots: Vec<u32> = refs.iter().filter_map(|object| object.get().slot_in(&runtime)).collect();
+    runtime.free(&slots);
+    Ok(())
+}
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(free, module)?)?;
     module.add_function(wrap_pyfunction!(rebuild_ref, module)?)
 }

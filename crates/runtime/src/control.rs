@@ -333,6 +333,10 @@ impl Runtime {
                     state.owner.on_cancel(slot, force, recursive, &mut state.effects);
                 }
             }
+            Peer::Free { object } => state.owner.on_free_asked(&object, &mut state.effects),
+            Peer::Unreadable { object, bytes } => {
+                state.owner.on_unreadable(&object, sender, bytes, &mut state.effects);
+            }
             Peer::FreePlace(place) => self.free_given_place(state, place),
             Peer::Interrupt { task, recursive } => self.on_interrupt(state, task, recursive),
         }

@@ -91,6 +91,8 @@ impl Runtime {
                 }
             }
             Effect::Consumed { task, worker, count } => self.tell_consumed(state, task, worker, count),
+            Effect::AskFree { owner, object } => self.relay(owner, Peer::Free { object }),
+            Effect::Unreadable { to, object, bytes } => self.relay(to, Peer::Unreadable { object, bytes }),
             Effect::Interrupt { task, worker, force, recursive } => {
                 self.interrupt(state, task, worker, force, recursive)
             }

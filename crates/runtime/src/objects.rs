@@ -84,6 +84,16 @@ impl Runtime {
             .is_some_and(|task| matches!(task.spec.target, owner::Target::Actor(_)))
     }
 
+    /// Nobody reads these values from now on, here or elsewhere; whoever reads one already goes on.
+    pub fn free(&self, slots: &[Slot]) {
+        self.with_state(|state| {
+            self.drain(state);
+            for slot in slots {
+                state.owner.on_free(*slot, &mut state.effects);
+            }
+        });
+    }
+
     /// Marks the object as seen by `wait` call number `call`; false if that call saw it before. No lock.
     #[must_use]
     #[inline]

@@ -60,6 +60,18 @@ pub enum Peer {
         /// Cancel what it started, too.
         recursive: bool,
     },
+    /// To an owner: nobody shall read this object any more.
+    Free {
+        /// Which.
+        object: ObjectId,
+    },
+    /// From an owner, to whoever has a copy or knows where it lies: nobody reads this object any more.
+    Unreadable {
+        /// Which.
+        object: ObjectId,
+        /// Stands for its bytes; the receiver holds one share of it, and gives that back once it reads them no more.
+        bytes: ObjectId,
+    },
     /// To whoever allocated it: the value that lay there is gone.
     FreePlace(Place),
     /// To a worker: interrupt this task if it runs there; nothing happens if it does not.

@@ -201,8 +201,12 @@ impl Process {
     }
 
     pub(crate) fn put(&mut self, contains: &[Slot]) -> Slot {
+        self.put_value(value(1), contains)
+    }
+
+    pub(crate) fn put_value(&mut self, value: Value, contains: &[Slot]) -> Slot {
         let id = ObjectId::of(self.next_id(), 1);
-        let slot = self.owner.on_put(id, value(1), contains);
+        let slot = self.owner.on_put(id, value, contains);
         self.owner.check_invariants();
         slot
     }
@@ -288,6 +292,10 @@ impl Process {
 
 pub(crate) fn value(number: u8) -> Value {
     Value::Inline(Arc::from([number].as_slice()))
+}
+
+pub(crate) fn stored(offset: u64, length: u64) -> Value {
+    Value::Bulk(model::Bulk::Stored(model::Place { offset, length, serial: 1 }))
 }
 
 pub(crate) fn failed(failure: Failure) -> Value {

@@ -340,6 +340,7 @@ impl World {
                     assert_eq!(held.owner, Some(owner));
                     assert!(if is_lent { held.guests == 0 } else { shares == -count }, "{shares} shares, {count}");
                 }
+                Effect::AskFree { .. } | Effect::Unreadable { .. } => unreachable!("nobody frees here"),
                 Effect::ActorUnreachable(actor) => {
                     assert!(self.model.objects.values().any(|held| held.actor == Some(actor)));
                 }

@@ -1,0 +1,1 @@
+"""Names under which older programs look for what is public elsewhere."""

@@ -1,0 +1,7 @@
+"""As `eagleray.internal`."""
+
+from __future__ import annotations
+
+from eagleray.internal import free
+
+__all__ = ["free"]
