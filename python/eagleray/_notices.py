@@ -6,13 +6,16 @@ from collections import deque
 from typing import Any
 
 RECENT: deque[tuple[str, str]] = deque(maxlen=1000)
-_SUBSCRIBERS: list[Any] = []
+#: Called with kind and text of every notice.
+SUBSCRIBERS: list[Any] = []
+#: Called with name, pid, whether it is standard error, and lines of all that workers print.
+LINE_SUBSCRIBERS: list[Any] = []
 
 
 def publish(kind: str, text: str) -> None:
     """Tell all subscribers."""
     RECENT.append((kind, text))
-    for subscriber in _SUBSCRIBERS:
+    for subscriber in SUBSCRIBERS[:]:
         subscriber(kind, text)
 
 
@@ -33,10 +36,10 @@ def warn_of_anonymous(name: str, namespace: str) -> None:
 
 def subscribe(subscriber: Any) -> None:
     """Call this for every notice from now on."""
-    _SUBSCRIBERS.append(subscriber)
+    SUBSCRIBERS.append(subscriber)
 
 
 def unsubscribe(subscriber: Any) -> None:
     """Call it no more."""
-    if subscriber in _SUBSCRIBERS:
-        _SUBSCRIBERS.remove(subscriber)
+    if subscriber in SUBSCRIBERS:
+        SUBSCRIBERS.remove(subscriber)

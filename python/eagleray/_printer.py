@@ -74,6 +74,8 @@ class Printer:
     def _on_lines(self, name: str, pid: int, is_error: bool, lines: list[str]) -> None:  # noqa: FBT001
         from eagleray._log_dedup import LogDedup, Source
 
+        for subscriber in _notices.LINE_SUBSCRIBERS[:]:
+            subscriber(name, pid, is_error, lines)
         if self._dedup is None:
             import os
 

@@ -95,6 +95,12 @@ impl Node {
                     self.notice_job(job, &kind, &text);
                 }
             }
+            ToNode::CollectGarbage => {
+                let everybody: Vec<ProcId> = self.procs.iter().map(|proc| proc.id).collect();
+                for process in everybody {
+                    self.tell(process, &FromNode::CollectGarbage);
+                }
+            }
             ToNode::Bye => {
                 if self.procs.get(who).is_some_and(|proc| matches!(proc.kind, Kind::Driver { .. })) {
                     self.process_died(who, model::WorkerExit::Intended("its driver left (INTENDED_USER_EXIT)".into()));

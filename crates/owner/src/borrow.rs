@@ -143,6 +143,7 @@ impl Owner {
             None => Value::Failed(std::sync::Arc::new(Failure::Freed)),
             Some(object) => match &object.value {
                 Some(value) => {
+                    object.is_read = true;
                     if !object.told_where.contains(&by) {
                         object.told_where.push(by);
                     }

@@ -114,6 +114,13 @@ pub enum Effect {
         /// Stands for its bytes: a share of this was counted for them.
         bytes: ObjectId,
     },
+    /// The last reference to an error of a task of ours went, and nobody had read it.
+    Unread {
+        /// Which.
+        object: ObjectId,
+        /// The error.
+        failure: Arc<Failure>,
+    },
     /// Interrupt the task if it runs; `force`: end the worker.
     Interrupt {
         /// Which.

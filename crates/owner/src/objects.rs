@@ -1,6 +1,6 @@
 //! How long each object is kept, and who is told when it has a value.
 
-use model::{ActorId, ObjectId, ProcId, TaskKey};
+use model::{ActorId, Failure, ObjectId, ProcId, TaskKey};
 use smallvec::SmallVec;
 
 use crate::{Effect, Owner, Slot, Value};
@@ -44,6 +44,8 @@ pub struct Object {
     pub(crate) told_where: SmallVec<[ProcId; 0]>,
     /// A borrowed object's owner was asked.
     pub(crate) asked: bool,
+    /// Somebody has looked at its value, or its failure has failed others.
+    pub(crate) is_read: bool,
     /// Objects that its value names.
     pub(crate) contains: SmallVec<[Slot; 0]>,
     /// It stands for an actor that lives as long as this does.
@@ -70,6 +72,7 @@ impl Object {
             wanted_by: SmallVec::new(),
             told_where: SmallVec::new(),
             asked: false,
+            is_read: false,
             contains: SmallVec::new(),
             actor: None,
         }
@@ -81,6 +84,29 @@ impl Object {
 
     pub(crate) fn is_used(&self) -> bool {
         self.handles > 0 || self.uses > 0
+    }
+
+    /// Other processes that hold shares of it.
+    #[must_use]
+    pub fn borrowers_count(&self) -> usize {
+        self.borrowers.iter().filter(|(_, shares)| *shares > 0).count()
+    }
+
+    /// Whether it stands for an actor.
+    #[must_use]
+    pub fn is_actor(&self) -> bool {
+        self.actor.is_some()
+    }
+
+    /// The error that goes unread if the object goes now: one of a task's own, not of its actor's or node's end.
+    fn unread(&self) -> Option<&std::sync::Arc<Failure>> {
+        match &self.value {
+            Some(Value::Failed(failure)) if !self.is_read && self.owner.is_none() => {
+                matches!(**failure, Failure::Raised(_) | Failure::Retryable(_) | Failure::WorkerDied(_))
+                    .then_some(failure)
+            }
+            _ => None,
+        }
     }
 
     /// Handles in this process, and pending tasks and containers that use it: what users see as its counts.
@@ -114,6 +140,13 @@ impl Owner {
     /// Every object.
     pub fn objects(&self) -> impl Iterator<Item = (Slot, &Object)> {
         self.objects.iter().map(|(slot, _, object)| (slot, object))
+    }
+
+    /// Somebody looks at the object's failure.
+    pub fn on_failure_read(&mut self, slot: Slot) {
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.is_read = true;
+        }
     }
 
     /// One more handle on an object that has one already.
@@ -196,6 +229,9 @@ impl Owner {
             if let Some(actor) = object.actor {
                 out.push(Effect::ActorUnreachable(actor));
             }
+            if let Some(failure) = object.unread() {
+                out.push(Effect::Unread { object: object.id, failure: failure.clone() });
+            }
             out.push(Effect::Freed { slot, bulk });
         }
         self.freeing = freeing;
@@ -232,6 +268,7 @@ impl Owner {
         let waiting = std::mem::take(&mut object.waiting);
         let wanted_by = std::mem::take(&mut object.wanted_by);
         object.told_where.extend(wanted_by.iter().copied());
+        object.is_read |= !wanted_by.is_empty();
         out.push(Effect::Resolved(slot));
         for to in wanted_by {
             out.push(Effect::Have { to, object: id, value: value.clone() });

@@ -137,6 +137,8 @@ impl Owner {
         for dep in &spec.deps {
             if let Some(object) = self.objects.get_mut(*dep) {
                 object.uses += 1;
+                // A failure of it becomes the task's own.
+                object.is_read = true;
                 missing += u32::from(object.value.is_none());
             }
         }

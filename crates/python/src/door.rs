@@ -8,6 +8,12 @@ pub(crate) fn enter<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) ->
     py.detach(work)
 }
 
+/// Runs `work` with the interpreter's lock, on a thread that Python does not know.
+#[expect(clippy::disallowed_methods, reason = "this is the door")]
+pub(crate) fn attach<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
+    Python::attach(work)
+}
+
 /// Looks for signals, as Python does between two instructions. What the handler raised is kept for `raise`.
 #[derive(Default)]
 pub(crate) struct Signals {

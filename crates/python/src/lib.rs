@@ -7,6 +7,7 @@
 //! - `generator`: what user code holds of a generator; `generating`: how a worker runs one.
 //! - `getting`: `get`, `wait`, `put`.
 //! - `execute`: the worker's loop; `event_loop`: the same for async actors.
+//! - `errands`: what native threads ask Python to do.
 //! - `launch`: the zygote's loop.
 //! - `title`: what `ps` shows of a worker.
 
@@ -16,6 +17,7 @@ mod context;
 mod decode;
 mod door;
 mod encode;
+mod errands;
 mod errors;
 mod event_loop;
 mod execute;
@@ -54,5 +56,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     launch::register(module)?;
     measure::register(module)?;
     errors::register(module)?;
+    errands::register(module)?;
     Ok(())
 }

@@ -226,6 +226,19 @@ pub(crate) fn rebuild_all(refs: &[(ObjectId, ProcId)]) -> Vec<ObjectRef> {
     held.collect()
 }
 
+/// Every object that this process knows: (id in hex, value, bytes, handles, uses, borrowers, whether it is borrowed, whether it stands
+/// for an actor). The value is `pending`, `inline`, `stored`, `filed` or `failed`.
+#[pyfunction]
+#[expect(clippy::type_complexity, reason = "a row of a table for one Python caller")]
+fn object_table(py: Python<'_>) -> PyResult<Vec<(String, &'static str, u64, u32, u32, usize, bool, bool)>> {
+    let runtime = session::current_or_start(py)?;
+    let row = |facts: runtime::ObjectFacts| {
+        let runtime::ObjectFacts { id, owner, value, bytes, handles, uses, borrowers, is_actor } = facts;
+        (id.to_string(), value, bytes, handles, uses, borrowers, owner.is_some(), is_actor)
+    };
+    Ok(runtime.objects().into_iter().map(row).collect())
+}
+
 /// Nobody reads the values of these refs from now on.
 #[pyfunction]
 fn free(py: Python<'_>, refs: Vec<Py<ObjectRef>>) -> PyResult<()> {
@@ -237,5 +250,6 @@ fn free(py: Python<'_>, refs: Vec<Py<ObjectRef>>) -> PyResult<()> {
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(free, module)?)?;
+    module.add_function(wrap_pyfunction!(object_table, module)?)?;
     module.add_function(wrap_pyfunction!(rebuild_ref, module)?)
 }

@@ -158,6 +158,7 @@ fn join(py: Python<'_>, socket: OwnedFd, role: Role) -> PyResult<()> {
     let python = python_version(py);
     let runtime =
         door::enter(py, || runtime::connect(socket, &python, role)).map_err(|error| errors::from_runtime(&error))?;
+    crate::errands::serve(&runtime);
     *CURRENT.write().expect("never poisoned") = Some(runtime);
     Ok(())
 }

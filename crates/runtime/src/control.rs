@@ -15,6 +15,7 @@ use wire::control::{ActorPlace, ActorRegistration, Answer, FromNode, LogLines, Q
 use wire::peer::{Content, Peer, Shares};
 
 use crate::effects::failed;
+use crate::errands::Errand;
 use crate::execute::{Assignment, Build};
 use crate::state::State;
 use crate::{Error, Runtime, value};
@@ -249,6 +250,7 @@ impl Runtime {
             }),
             FromNode::Extent { granted, wanted } => self.on_extent(granted, wanted),
             FromNode::GiveBackRoom { round, bytes } => self.make_room(round, bytes),
+            FromNode::CollectGarbage => self.run_errand(Errand::CollectGarbage { wait: std::time::Duration::ZERO }),
             FromNode::Relay { sender, message } => self.with_state(|state| self.on_peer(state, sender, message)),
             FromNode::Undeliverable { to, message } => {
                 self.with_state(|state| self.on_undeliverable(state, to, message))

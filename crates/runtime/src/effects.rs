@@ -11,6 +11,7 @@ use wire::control::ToNode;
 use wire::frame::{self, CALL, Header};
 use wire::peer::{Content, Peer, Shares};
 
+use crate::errands::Errand;
 use crate::link::{Gate, WriteError};
 use crate::stages::Stage;
 use crate::state::State;
@@ -91,6 +92,7 @@ impl Runtime {
                 }
             }
             Effect::Consumed { task, worker, count } => self.tell_consumed(state, task, worker, count),
+            Effect::Unread { object, failure } => self.run_errand(Errand::Unread { object, failure }),
             Effect::AskFree { owner, object } => self.relay(owner, Peer::Free { object }),
             Effect::Unreadable { to, object, bytes } => self.relay(to, Peer::Unreadable { object, bytes }),
             Effect::Interrupt { task, worker, force, recursive } => {

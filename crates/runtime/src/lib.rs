@@ -1,7 +1,8 @@
 //! What every driver and every worker carries: submit, get, put, wait, execute.
 //!
 //! The thread that asks does the work: it records, writes the frame and drains replies itself. Two native threads stand by and never
-//! take the interpreter's lock: `control` listens to the node, `pump` drains the rings when nobody else has done so for a while.
+//! take the interpreter's lock: `control` listens to the node, `pump` drains the rings when nobody else has done so for a while. What
+//! only Python can do for them is an errand, which a thread of its own runs.
 //!
 //! - **RUN-1** the state's lock is never held while Python runs, and nothing blocks under it but a short write to the node.
 //! - **RUN-2** whoever changes the state applies all effects before the lock is released.
@@ -10,9 +11,11 @@
 mod actors;
 mod control;
 mod effects;
+mod errands;
 mod error;
 mod execute;
 mod inbound;
+mod inside;
 mod lanes;
 mod leases;
 mod link;
@@ -43,8 +46,10 @@ use owner::Slot;
 
 pub use actors::{ActorCreation, NamedHandle};
 pub use control::LogEvent;
+pub use errands::Errand;
 pub use error::Error;
 pub use execute::{Assignment, BadArgument, Build, CallArg, CallHandle, EventLoop, IncomingCall, Work};
+pub use inside::ObjectFacts;
 pub use objects::{Content, Got};
 pub use owner::{GroupFacts, Next, Slot as ObjectSlot, StreamKey, Target};
 pub use reply::Unsent;
@@ -104,6 +109,7 @@ pub struct Runtime {
     pub(crate) answers: control::Answers,
     pub(crate) logs: control::Logs,
     pub(crate) waits: waits::Waits,
+    pub(crate) errands: errands::Errands,
     pub(crate) has_held_back: AtomicBool,
     pub(crate) loops: Mutex<Vec<objects::LoopWatch>>,
     pub(crate) loops_count: std::sync::atomic::AtomicUsize,

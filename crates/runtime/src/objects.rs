@@ -126,7 +126,11 @@ impl Runtime {
                 let looked = self.store.pin(place);
                 self.looked(state, slot, Bulk::Stored(place), looked)
             }
-            Value::Failed(failure) => Some(Got::Failed(failure.clone())),
+            Value::Failed(failure) => {
+                let failure = failure.clone();
+                state.owner.on_failure_read(slot);
+                Some(Got::Failed(failure))
+            }
         }
     }
 

@@ -126,10 +126,15 @@ impl Runtime {
         self.short_until_ns.store(net::clock::now_ns() + SHORT_NS, Ordering::Relaxed);
     }
 
+    /// Whether the node has asked for room lately.
+    pub(crate) fn is_short(&self) -> bool {
+        self.short_until_ns.load(Ordering::Relaxed) > net::clock::now_ns()
+    }
+
     /// A block of ours came free.
     pub(crate) fn came_free(&self) {
         self.room_answered.notify_all();
-        if self.short_until_ns.load(Ordering::Relaxed) > net::clock::now_ns() {
+        if self.is_short() {
             for store::Extent { offset, length } in self.store.idle_extents(0) {
                 self.send(&ToNode::ReturnExtent { offset, length });
             }

@@ -63,6 +63,7 @@ impl Runtime {
     pub(crate) fn make_room(self: &Arc<Self>, round: u64, bytes: u64) {
         self.be_short();
         self.give_back_room(0);
+        self.collect_for_room();
         if !self.files.is_on() || bytes == 0 {
             return self.send(&ToNode::GaveBack { round, bytes: 0 });
         }

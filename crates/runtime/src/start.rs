@@ -95,6 +95,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         answers: crate::control::Answers::default(),
         logs: crate::control::Logs::default(),
         waits: crate::waits::Waits::default(),
+        errands: crate::errands::Errands::default(),
         has_held_back: AtomicBool::new(false),
         loops: Mutex::new(Vec::new()),
         loops_count: std::sync::atomic::AtomicUsize::new(0),

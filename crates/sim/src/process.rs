@@ -292,6 +292,7 @@ impl Process {
                     env.tell_process((self.pid.0, worker), message);
                 }
             }
+            Effect::Unread { .. } => {}
             Effect::AskFree { .. } | Effect::Unreadable { .. } => unreachable!("nobody frees here"),
             Effect::ActorUnreachable(actor) => env.tell_node(self.pid, ToNode::OutOfScope(actor)),
             Effect::Want { owner, object } => self.relay(env, owner, Peer::Want { object }),

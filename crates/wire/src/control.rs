@@ -231,6 +231,8 @@ pub enum ToNode {
     },
     /// What this process waits for right now; replaces what it said before.
     Waits(Vec<WaitRecord>),
+    /// Everybody shall collect garbage: references that hang in cycles keep values alive.
+    CollectGarbage,
     /// The driver shuts down; its connection ends next.
     Bye,
     /// Something that the sender's driver should read once.
@@ -466,6 +468,8 @@ pub enum FromNode {
         /// Bytes.
         bytes: u64,
     },
+    /// Collect garbage.
+    CollectGarbage,
     /// From another process.
     Relay {
         /// Who sent it.

@@ -3,7 +3,7 @@
 use model::{Bulk, ObjectId, Place};
 use smallvec::smallvec;
 
-use super::story::{ACTOR, Process, W1, call, freed, push, resolved, task, value};
+use super::story::{ACTOR, Made, Process, W1, W2, call, failed, freed, push, raised, resolved, task, value};
 use crate::{ActorNews, Effect, Value};
 
 #[test]
@@ -137,4 +137,44 @@ fn nobody_is_told_of_an_actor_that_was_never_made() {
     let life = process.owner.on_actor_made(id, ACTOR);
     process.owner.on_actor_not_made(life);
     assert_eq!(process.dropped(life), [freed(life)]);
+}
+
+fn unread(effects: &[Effect]) -> usize {
+    effects.iter().filter(|effect| matches!(effect, Effect::Unread { .. })).count()
+}
+
+#[test]
+fn an_error_whose_last_ref_goes_unread_is_told_of_once() {
+    let mut process = Process::leased();
+    let (a, b) = (process.submit(task()), process.submit(task()));
+    process.replied(&a, W1, failed(raised()));
+    assert_eq!(unread(&process.dropped(&a)), 1);
+    // The ref goes before the error comes.
+    assert_eq!(process.dropped(&b), []);
+    assert_eq!(unread(&process.replied(&b, W1, failed(raised()))), 1);
+}
+
+#[test]
+fn an_error_that_was_read_used_or_asked_for_is_not_told_of() {
+    let mut process = Process::leased();
+    let made: Vec<Made> = (0..3).map(|_| process.submit(task())).collect();
+    for made in &made {
+        process.replied(made, W1, failed(raised()));
+    }
+    process.owner.on_failure_read(made[0].slot());
+    let user = process.submit(task().needs(&made[1]));
+    process.owner.on_escape(made[2].slot());
+    let id = process.owner.object(made[2].slot()).unwrap().id;
+    process.when(|owner, _, out| owner.on_wanted(&id, W2, out));
+    let told: usize = made.iter().map(|made| unread(&process.dropped(made))).sum();
+    assert_eq!(told, 0);
+    assert_eq!(unread(&process.dropped(&user)), 0, "a failed argument is no error of the task's own");
+}
+
+#[test]
+fn cancelled_tasks_and_dead_actors_leave_no_unread_error() {
+    let mut process = Process::leased();
+    let made = process.submit(task());
+    process.replied(&made, W1, failed(model::Failure::Cancelled));
+    assert_eq!(unread(&process.dropped(&made)), 0);
 }

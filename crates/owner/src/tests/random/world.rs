@@ -303,7 +303,7 @@ impl World {
                         self.next.push_back(Said::TookBack(task, worker));
                     }
                 }
-                Effect::Interrupt { .. } => {}
+                Effect::Interrupt { .. } | Effect::Unread { .. } => {}
                 Effect::Consumed { .. } => unreachable!("nothing yields here"),
                 Effect::RequestLease { number, need, .. } => {
                     assert!(self.open.values().filter(|open| **open == need).count() < 2, "too many requests");
