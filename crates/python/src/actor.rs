@@ -36,6 +36,9 @@ pub(crate) struct ClassCore {
     groups: Vec<GroupFacts>,
 }
 
+/// What Python says of one method.
+type MethodRow<'py> = (Bound<'py, PyAny>, (u32, String, u32), i32, bool, String, bool, u16);
+
 #[pymethods]
 impl ClassCore {
     /// `methods`: name to (signature, (returns, yields, ahead_max), retries, retry_exceptions, display name, is_generator, group). `groups`:
@@ -53,15 +56,8 @@ impl ClassCore {
         let mut table = HashMap::new();
         for (name, about) in methods.iter() {
             let name: String = name.extract()?;
-            let (signature, (returns, kind, ahead_max), retries_max, retry_exceptions, display, is_generator, group): (
-                Bound<'_, PyAny>,
-                (u32, String, u32),
-                i32,
-                bool,
-                String,
-                bool,
-                u16,
-            ) = about.extract()?;
+            let (signature, (returns, kind, ahead_max), retries_max, retry_exceptions, display, is_generator, group): MethodRow<'_> =
+                about.extract()?;
             let template = Template {
                 function,
                 name: display.into(),

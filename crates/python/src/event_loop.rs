@@ -10,9 +10,9 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use runtime::{CallHandle, Demand, EventLoop, Runtime, Work};
 
 use crate::door::Signals;
-use crate::execute::{call_args, callable, reply_body, send_reply, write_cancelled};
+use crate::execute::{callable, reply_body, send_reply, write_cancelled};
 use crate::generating::{self, Generating};
-use crate::{context, door, session, title};
+use crate::{arguments, context, door, session, title};
 
 /// A call in the hands of an event loop.
 #[pyclass(frozen, module = "eagleray._native")]
@@ -182,7 +182,7 @@ impl LoopCore {
         title::set(&call.template.name);
         let (decoded, came_with) = context::decoding(|| {
             let function = callable(py, worker, &call.template)?;
-            let (args, kwargs) = call_args(py, &runtime, &call)?;
+            let (args, kwargs) = arguments::of_call(py, &runtime, &call)?;
             Ok::<_, PyErr>((function, args, kwargs))
         });
         runtime.came_with(&came_with);

@@ -9,14 +9,13 @@ use model::{Failure, FunctionId, TaskId, Template, Yields};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
-use runtime::{BadArgument, CallArg, CallHandle, Content, IncomingCall, Runtime, Stage, Work};
+use runtime::{CallHandle, Content, IncomingCall, Runtime, Stage, Work};
 use wire::Reader;
 use wire::frame::Value;
 
 use crate::door::Signals;
-use crate::function::{DEPENDENCY, PICKLED};
 use crate::generating::{self, Running};
-use crate::{context, decode, door, encode, errors, plain, session, title};
+use crate::{arguments, context, door, encode, errors, session, title};
 
 /// User code runs on the main thread right now: a cancel may interrupt it.
 pub(crate) static IS_RUNNING: AtomicBool = AtomicBool::new(false);
@@ -224,71 +223,10 @@ impl<'a> Spec<'a> {
             let object = native.getattr("rebuild_ref")?.call1((PyBytes::new(py, &raw[..28]), owner))?;
             values.push(native.getattr("get")?.call1((object,))?);
         }
-        decode_args(py, self.payload, |index| {
+        arguments::decode(py, self.payload, |index| {
             values.get(index).cloned().ok_or_else(|| PyValueError::new_err("malformed argument"))
         })
     }
-}
-
-/// Turns a payload back into arguments.
-fn decode_args<'py>(
-    py: Python<'py>,
-    payload: &[u8],
-    mut dependency: impl FnMut(usize) -> PyResult<Bound<'py, PyAny>>,
-) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
-    let bad = |error: wire::Malformed| PyValueError::new_err(error.to_string());
-    let mut reader = Reader::new(payload);
-    let positional = reader.u32().map_err(bad)?;
-    let keywords = reader.u32().map_err(bad)?;
-    let mut decode_one = |reader: &mut Reader<'_>| -> PyResult<Bound<'py, PyAny>> {
-        match reader.rest().first() {
-            Some(&DEPENDENCY) => {
-                reader.u8().map_err(bad)?;
-                dependency(reader.u32().map_err(bad)? as usize)
-            }
-            Some(&PICKLED) => {
-                reader.u8().map_err(bad)?;
-                let bytes = reader.counted().map_err(bad)?;
-                decode::pickled(py, bytes, &mut Reader::new(bytes), &decode::Passing(bytes))
-            }
-            _ => plain::read(py, payload, reader, &decode::Passing(payload)),
-        }
-    };
-    let args = if positional == 0 {
-        PyTuple::empty(py)
-    } else {
-        let mut values = Vec::with_capacity(positional as usize);
-        for _ in 0..positional {
-            values.push(decode_one(&mut reader)?);
-        }
-        PyTuple::new(py, values)?
-    };
-    if keywords == 0 {
-        return Ok((args, None));
-    }
-    let kwargs = PyDict::new(py);
-    for _ in 0..keywords {
-        let name =
-            std::str::from_utf8(reader.counted().map_err(bad)?).map_err(|_| PyValueError::new_err("malformed name"))?;
-        kwargs.set_item(PyString::intern(py, name), decode_one(&mut reader)?)?;
-    }
-    Ok((args, Some(kwargs)))
-}
-
-pub(crate) fn call_args<'py>(
-    py: Python<'py>,
-    runtime: &Arc<Runtime>,
-    call: &IncomingCall,
-) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
-    let deps = call.args(runtime).map_err(|error| match error {
-        BadArgument::Malformed(error) => PyValueError::new_err(error.to_string()),
-        BadArgument::Lost(why) => ArgumentLost::new_err(why),
-    })?;
-    decode_args(py, call.payload(), |index| match deps.get(index) {
-        Some(CallArg::Inline(bytes)) => decode::value(py, bytes, &decode::Passing(bytes)),
-        Some(CallArg::Stored(view)) => decode::value(py, view.as_slice(), &decode::Stored(view)),
-        None => Err(PyValueError::new_err("malformed argument")),
-    })
 }
 
 /// The callable behind a template: a function, or a bound method of the actor.
@@ -336,7 +274,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     let (decoded, mut came_with) = context::decoding(|| {
         follow_assignment(runtime, worker)?;
         let function = callable(py, worker, template)?;
-        let (args, kwargs) = call_args(py, runtime, call)?;
+        let (args, kwargs) = arguments::of_call(py, runtime, call)?;
         Ok::<_, PyErr>((function, args, kwargs))
     });
     runtime.came_with(&came_with);
@@ -384,13 +322,6 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     }
 }
 
-pyo3::create_exception!(
-    _native,
-    ArgumentLost,
-    pyo3::exceptions::PyException,
-    "An argument is lost: its owner finds it."
-);
-
 /// Encodes a result, or the failure that an exception is. What must live until the reply is sent is added to `held`.
 pub(crate) fn reply_body<'py>(
     runtime: &Arc<Runtime>,
@@ -432,7 +363,7 @@ pub(crate) fn reply_body<'py>(
         }
         Err(error) if error.is_instance_of::<PySystemExit>(py) => return Err(error),
         Err(error) => {
-            if error.is_instance_of::<ArgumentLost>(py) {
+            if error.is_instance_of::<arguments::ArgumentLost>(py) {
                 body.extend_from_slice(&1_u32.to_le_bytes());
                 Value::write_failure(&Failure::ArgumentLost(error.value(py).to_string().into()), &mut body);
                 return Ok(body);

@@ -12,6 +12,7 @@
 //! - `title`: what `ps` shows of a worker.
 
 mod actor;
+mod arguments;
 mod buffer;
 mod context;
 mod decode;

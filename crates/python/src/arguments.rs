@@ -1,0 +1,81 @@
+//! HOT: a call's payload and the values it depends on become Python arguments.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use runtime::{BadArgument, CallArg, IncomingCall, Runtime};
+use wire::Reader;
+
+use crate::function::{DEPENDENCY, PICKLED};
+use crate::{decode, plain};
+
+pyo3::create_exception!(
+    _native,
+    ArgumentLost,
+    pyo3::exceptions::PyException,
+    "An argument is lost: its owner finds it."
+);
+
+/// Turns a payload back into arguments.
+pub(crate) fn decode<'py>(
+    py: Python<'py>,
+    payload: &[u8],
+    mut dependency: impl FnMut(usize) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+    let bad = |error: wire::Malformed| PyValueError::new_err(error.to_string());
+    let mut reader = Reader::new(payload);
+    let positional = reader.u32().map_err(bad)?;
+    let keywords = reader.u32().map_err(bad)?;
+    let mut decode_one = |reader: &mut Reader<'_>| -> PyResult<Bound<'py, PyAny>> {
+        match reader.rest().first() {
+            Some(&DEPENDENCY) => {
+                reader.u8().map_err(bad)?;
+                dependency(reader.u32().map_err(bad)? as usize)
+            }
+            Some(&PICKLED) => {
+                reader.u8().map_err(bad)?;
+                let bytes = reader.counted().map_err(bad)?;
+                decode::pickled(py, bytes, &mut Reader::new(bytes), &decode::Passing(bytes))
+            }
+            _ => plain::read(py, payload, reader, &decode::Passing(payload)),
+        }
+    };
+    let args = if positional == 0 {
+        PyTuple::empty(py)
+    } else {
+        let mut values = Vec::with_capacity(positional as usize);
+        for _ in 0..positional {
+            values.push(decode_one(&mut reader)?);
+        }
+        PyTuple::new(py, values)?
+    };
+    if keywords == 0 {
+        return Ok((args, None));
+    }
+    let kwargs = PyDict::new(py);
+    for _ in 0..keywords {
+        let name =
+            std::str::from_utf8(reader.counted().map_err(bad)?).map_err(|_| PyValueError::new_err("malformed name"))?;
+        kwargs.set_item(PyString::intern(py, name), decode_one(&mut reader)?)?;
+    }
+    Ok((args, Some(kwargs)))
+}
+
+/// The arguments of a call.
+pub(crate) fn of_call<'py>(
+    py: Python<'py>,
+    runtime: &Arc<Runtime>,
+    call: &IncomingCall,
+) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+    let deps = call.args(runtime).map_err(|error| match error {
+        BadArgument::Malformed(error) => PyValueError::new_err(error.to_string()),
+        BadArgument::Lost(why) => ArgumentLost::new_err(why),
+    })?;
+    decode(py, call.payload(), |index| match deps.get(index) {
+        Some(CallArg::Inline(bytes)) => decode::value(py, bytes, &decode::Passing(bytes)),
+        Some(CallArg::Stored(view)) => decode::value(py, view.as_slice(), &decode::Stored(view)),
+        None => Err(PyValueError::new_err("malformed argument")),
+    })
+}
