@@ -8,6 +8,7 @@ from cases import actors
 from cases import many
 from cases import graphs
 from cases import objects
+from cases import generators
 from cases import environment_loop
 from cases import start
 from cases.catalog import BATCH, CASES, MIB, Case
@@ -19,6 +20,7 @@ __all__ = [
     "Case",
     "actors",
     "environment_loop",
+    "generators",
     "graphs",
     "many",
     "objects",

@@ -19,6 +19,10 @@ from eagleray._retries import export_filter, filter_of
 from eagleray._signature import compile_constructor
 
 
+#: What bounds a generator.
+_AHEAD = ("_generator_backpressure_num_objects", "_num_objects_per_yield")
+
+
 class ActorClassInheritanceException(TypeError):
     """A class inherits from an actor class."""
 
@@ -100,10 +104,13 @@ def _method_options(bound: Any, **options: Any) -> Any:
     retry = checked.get("retry_exceptions")
     # Also for True: it may stand against a list that the method was decorated with.
     retry_filter = export_filter(retry) if retry else None
-    has_returns = not checked.keys().isdisjoint(("num_returns", "_generator_backpressure_num_objects"))
+    returns = None
+    if not checked.keys().isdisjoint(("num_returns", *_AHEAD)):
+        is_generator, ahead = bound._generator
+        returns = _options.returns_of({_AHEAD[0]: ahead, **checked}, is_generator=is_generator)
     group = checked.get("concurrency_group")
     return bound._with(
-        _options.returns_of(checked, is_generator=bound._is_generator) if has_returns else None,
+        returns,
         checked.get("max_task_retries"),
         None if retry is None else bool(retry),
         retry_filter,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Need, ObjectId, Template};
+use model::{ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Need, ObjectId, Template, Yields};
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -244,10 +244,13 @@ impl Method {
         Ok(Self { handle: self.handle.clone_ref(py), info: Arc::new(info) })
     }
 
-    /// Whether the method yields its values.
+    /// Whether the method yields its values, and how far it may be ahead of who reads them; zero: as far as it likes.
     #[getter]
-    fn _is_generator(&self) -> bool {
-        self.info.is_generator
+    fn _generator(&self) -> (bool, u32) {
+        match self.info.template.yields {
+            Yields::Stream { ahead_max } => (self.info.is_generator, ahead_max),
+            Yields::Nothing | Yields::List => (self.info.is_generator, 0),
+        }
     }
 
     #[pyo3(signature = (**options))]

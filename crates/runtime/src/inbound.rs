@@ -39,8 +39,11 @@ impl Runtime {
         while let Some(slot) = self.dropped.pop() {
             state.owner.on_handle_dropped(slot, &mut state.effects);
         }
-        while let Some(stream) = self.dropped_streams.pop() {
-            state.owner.on_stream_dropped(stream, &mut state.effects);
+        // Rare, and to look for one costs a fence.
+        if !self.dropped_streams.is_empty() {
+            while let Some(stream) = self.dropped_streams.pop() {
+                state.owner.on_stream_dropped(stream, &mut state.effects);
+            }
         }
     }
 

@@ -72,7 +72,7 @@ impl Runtime {
                     let state = self.state.lock().expect("never poisoned");
                     state.owner.needs_tick() || state.is_retired || state.has_served_all
                 };
-                if !self.dropped.is_empty() {
+                if !self.dropped.is_empty() || !self.dropped_streams.is_empty() {
                     // Dropped since the last look: whoever did so saw a pump that was not parked.
                     self.enter();
                 } else if !self.pump.is_busy() {

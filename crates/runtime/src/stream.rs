@@ -147,7 +147,7 @@ impl Runtime {
         yielded: u32,
         interrupts: &mut dyn Interrupts,
     ) -> Result<Demand, Error> {
-        let what = || format!("the reader of what {} yields", handle.task);
+        let what = || format!("whoever reads what it yields: {yielded} values so far");
         let wait = Wait { deadline_ns: None, in_task: true, explain: Some(("generator", &what)) };
         let waited = self.wait_until(&wait, interrupts, || self.demand(handle, yields, yielded) != Demand::Full)?;
         debug_assert_eq!(waited, Waited::Done, "it waits without a limit");

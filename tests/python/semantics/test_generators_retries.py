@@ -231,6 +231,18 @@ def test_G6a_it_is_at_most_so_many_values_ahead(signs, kind, ahead):
     assert signs.count("ended") == 1
 
 
+def test_G6a_a_method_s_own_bound_is_kept_by_its_other_options(signs):
+    @ray.remote
+    class Decorated:
+        @ray.method(_generator_backpressure_num_objects=2)
+        def count(self, signs, number):
+            yield from _yield_with_signs(signs, number)
+
+    generator = Decorated.remote().count.options(name="other", num_returns="streaming").remote(signs, 6)
+    assert stays(signs, 2)
+    assert values(generator) == list(range(6))
+
+
 def test_G6a_without_a_bound_it_runs_ahead(signs):
     generator = ray.remote(_generator_backpressure_num_objects=-1)(_yield_with_signs).remote(signs, 5_000)
     signs.wait("ended")
