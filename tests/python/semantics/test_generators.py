@@ -117,6 +117,24 @@ def test_G1b_a_plain_generator_of_an_async_actor_streams():
     assert values(ray.remote(Async).remote().plain.remote(300)) == list(range(300))
 
 
+def test_G1b_an_actor_reads_what_it_yields_itself():
+    @ray.remote(max_concurrency=3)
+    class Itself:
+        def count(self, number):
+            for index in range(number):
+                yield bytes([index]) * (200_000 if index % 2 else 10)
+
+        def read(self, **options):
+            me = ray.get_runtime_context().current_actor
+            made = me.count.options(**options).remote(20)
+            refs = ray.get(made, timeout=30) if options.get("num_returns") == "dynamic" else made
+            return [ray.get(ref, timeout=30)[0] for ref in refs]
+
+    actor = Itself.remote()
+    for options in ({}, {"_generator_backpressure_num_objects": 1}, {"num_returns": "dynamic"}):
+        assert ray.get(actor.read.remote(**options), timeout=50) == list(range(20))
+
+
 def test_G1c_values_are_there_as_they_are_yielded(signs):
     generator = count_by_signs.remote(signs, 3)
     for index in range(3):
