@@ -1,7 +1,8 @@
 //! Does in Python what native threads ask for: on a thread of its own, which lives only while there is something to do.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use runtime::{Errand, Runtime};
@@ -19,12 +20,19 @@ struct Queue {
 }
 
 static QUEUE: Mutex<Queue> = Mutex::new(Queue { waiting: VecDeque::new(), is_served: false });
+static DONE: Condvar = Condvar::new();
+
+/// How long the end of a session waits for them.
+const FINISH_MAX: Duration = Duration::from_secs(5);
 
 /// From now on the runtime's errands are done here.
 pub(crate) fn serve(runtime: &Arc<Runtime>) {
     *QUEUE.lock().expect("never poisoned") = Queue::default();
     let weak = Arc::downgrade(runtime);
     runtime.set_errands(Box::new(move |errand| {
+        if weak.upgrade().is_none_or(|runtime| !runtime.is_open()) {
+            return;
+        }
         let mut queue = QUEUE.lock().expect("never poisoned");
         if queue.waiting.len() >= WAITING_MAX && matches!(errand, Errand::Unread { .. }) {
             return;
@@ -54,7 +62,18 @@ fn next() -> Option<Errand> {
     let mut queue = QUEUE.lock().expect("never poisoned");
     let errand = queue.waiting.pop_front();
     queue.is_served = errand.is_some();
+    if errand.is_none() {
+        DONE.notify_all();
+    }
     errand
+}
+
+/// Waits until all are done. What is dropped at the end of a program is told of, and no thread is left that wants an interpreter which
+/// is about to go. Must not be called with the interpreter's lock held.
+pub(crate) fn finish(runtime: &Runtime) {
+    runtime.take_up();
+    let queue = QUEUE.lock().expect("never poisoned");
+    drop(DONE.wait_timeout_while(queue, FINISH_MAX, |queue| queue.is_served).expect("never poisoned"));
 }
 
 fn run(py: Python<'_>, runtime: &Arc<Runtime>, errand: &Errand) {

@@ -210,7 +210,10 @@ fn leave(py: Python<'_>) {
     let runtime =
         if IS_FORKED.load(Ordering::Relaxed) { None } else { CURRENT.write().expect("never poisoned").take() };
     if let Some(runtime) = runtime {
-        door::enter(py, || runtime.close());
+        door::enter(py, || {
+            crate::errands::finish(&runtime);
+            runtime.close();
+        });
     }
 }
 

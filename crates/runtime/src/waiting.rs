@@ -80,6 +80,11 @@ impl Runtime {
         }
     }
 
+    /// Takes up what came in and what Python dropped.
+    pub fn take_up(&self) {
+        self.enter();
+    }
+
     /// How long one may sleep with work under way.
     pub(crate) fn look_up(&self) -> Duration {
         if self.has_stalled.load(Ordering::Relaxed) { LOOK_UP_STALLED } else { LOOK_UP }

@@ -158,3 +158,18 @@ def test_O11d_without_a_handler_it_is_printed_also_for_tasks_that_a_worker_owns(
     assert "failure of the driver's" in err
     _, err = drivers.run(code, env={"RAY_IGNORE_UNHANDLED_ERRORS": "1"})
     assert text not in err
+
+
+def test_O11d_errors_that_are_dropped_at_the_very_end_are_printed(drivers):
+    _, err = drivers.run("""
+        ray.init(num_cpus=2)
+
+        @ray.remote
+        def fail(number):
+            raise ValueError(number)
+
+        refs = [fail.remote(number) for number in range(20)]
+        ray.wait(refs, num_returns=20)
+        del refs
+    """)
+    assert err.count("Unhandled error") == 20
