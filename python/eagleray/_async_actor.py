@@ -121,10 +121,11 @@ class Server:
             call.cancelled()
             return
         loop = self.loop
-        coroutine = self.run(call)
+        name = call.name
+        coroutine = self.run(call, name)
         if loop._task_factory is None:
             # What `create_task` does; with a name, since to think one up takes longer than the rest.
-            task = asyncio.Task(coroutine, loop=loop, name=call.name)
+            task = asyncio.Task(coroutine, loop=loop, name=name)
         else:
             # An eager factory makes the first step here and now, and it may be the last.
             self.running[call] = None
@@ -133,11 +134,11 @@ class Server:
                 return
         self.running[call] = task
 
-    async def run(self, call: Any) -> None:
+    async def run(self, call: Any, name: str) -> None:
         """Run one call to its end, and answer."""
         task_id = call.task_id
         TASK.set(task_id)
-        NAME.set(call.name)
+        NAME.set(name)
         try:
             result = call.invoke()
             if call.yields or type(result) is AsyncGeneratorType:

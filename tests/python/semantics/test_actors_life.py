@@ -258,3 +258,60 @@ def test_A3f_a_handle_is_freed_by_its_count_alone(ends):
         assert watch() is None
     finally:
         gc.enable()
+
+
+def test_A3c_a_handle_read_out_of_a_value_keeps_the_actor_beyond_the_value(ends, leaks):
+    @ray.remote(num_cpus=0)
+    class Reader:
+        def read(self, refs):
+            self.kept = ray.get(refs[0])
+
+        def call(self):
+            return ray.get(self.kept[0]["handle"].pid.remote())
+
+    reader, actor = Reader.remote(), Actor.remote()
+    pid = ray.get(actor.pid.remote())
+    value = ray.put([{"handle": actor}])
+    ray.get(reader.read.remote([value]))
+    del actor, value
+    gc.collect()
+    assert ray.get(reader.call.remote()) == pid
+    # Its keeper's process goes without letting go of anything.
+    ray.kill(reader)
+    ends(pid)
+
+
+def test_A3c_a_result_that_nobody_has_read_keeps_the_handle_in_it(ends):
+    @ray.remote
+    def make():
+        actor = Actor.remote()
+        return ray.get(actor.pid.remote()), {"handle": [actor]}
+
+    ref = make.remote()
+    ray.wait([ref])
+    time.sleep(0.2)
+    pid, made = ray.get(ref)
+    del ref
+    assert ray.get(made["handle"][0].pid.remote()) == pid
+    del made
+    gc.collect()
+    ends(pid)
+
+
+def test_A3a_calls_queued_in_a_group_are_done_first(ends, signs):
+    @ray.remote(num_cpus=0, concurrency_groups={"io": 1})
+    class Grouped:
+        @ray.method(concurrency_group="io")
+        def wait(self, signs):
+            signs.wait("go")
+            signs.set("done")
+            return os.getpid()
+
+    actor = Grouped.remote()
+    refs = [actor.wait.remote(signs) for _ in range(3)]
+    del actor
+    gc.collect()
+    signs.set("go")
+    pid = ray.get(refs, timeout=30)[2]
+    assert signs.count("done") == 3
+    ends(pid)

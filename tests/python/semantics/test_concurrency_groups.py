@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import os
+import signal
 import threading
 import weakref
 
@@ -251,6 +253,79 @@ def test_C3i_groups_end_with_their_actor(signs):
     signs.wait("last words")
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(Leaving.remote(signs).leave_there.remote(), timeout=40)
+
+
+@pytest.mark.parametrize("where", ["there", "here"])
+def test_C3i_so_do_groups_of_threads(signs, where):
+    @ray.remote(num_cpus=0, concurrency_groups={"io": 1, "other": 1})
+    class Leaving:
+        def __init__(self, signs):
+            self.signs = signs
+
+        @ray.method(concurrency_group="io")
+        def slow(self):
+            self.signs.set("started")
+            self.signs.wait("go")
+            return "finished"
+
+        @ray.method(concurrency_group="other")
+        def leave_there(self):
+            self.signs.set("leaving")
+            ray.actor.exit_actor()
+
+        def leave_here(self):
+            self.signs.set("leaving")
+            ray.actor.exit_actor()
+
+        def __ray_shutdown__(self):
+            self.signs.set("last words")
+
+    actor = Leaving.remote(signs)
+    running, queued = actor.slow.remote(), actor.slow.remote()
+    signs.wait("started")
+    left = getattr(actor, f"leave_{where}").remote()
+    signs.wait("leaving")
+    signs.set("go")
+    assert ray.get(running, timeout=40) == "finished"
+    for lost in (left, queued):
+        with pytest.raises(ray.exceptions.RayActorError):
+            ray.get(lost, timeout=40)
+    signs.wait("last words")
+
+
+@pytest.mark.parametrize("kind", ["threads", "loops"])
+def test_C3i_and_with_its_process(kind, signs):
+    @ray.remote(num_cpus=0, concurrency_groups={"io": 1})
+    class Threads:
+        @ray.method(concurrency_group="io")
+        def slow(self, signs):
+            signs.set("started")
+            signs.wait("go")
+            return "finished"
+
+        def pid(self):
+            return os.getpid()
+
+    @ray.remote(num_cpus=0, concurrency_groups={"io": 1})
+    class Loops:
+        @ray.method(concurrency_group="io")
+        async def slow(self, signs):
+            signs.set("started")
+            await asyncio.to_thread(signs.wait, "go")
+            return "finished"
+
+        def pid(self):
+            return os.getpid()
+
+    actor = (Threads if kind == "threads" else Loops).remote()
+    pid = ray.get(actor.pid.remote())
+    running = actor.slow.remote(signs)
+    signs.wait("started")
+    os.kill(pid, signal.SIGTERM)
+    signs.set("go")
+    assert ray.get(running, timeout=40) == "finished", "what runs in a group is finished first"
+    with pytest.raises(ray.exceptions.RayActorError):
+        ray.get(actor.pid.remote(), timeout=40)
 
 
 def test_C3j_a_coroutine_in_a_group_can_be_cancelled(signs):
