@@ -37,6 +37,10 @@ def _make(about: dict[str, Any], task_id: str, object_id: str) -> BaseException:
         )
     if kind == "owner_died":
         return exc.OwnerDiedError(object_id, "", "")
+    if kind == "group_removed":
+        return exc.TaskPlacementGroupRemoved()
+    if kind == "unschedulable":
+        return exc.TaskUnschedulableError(about["text"])
     if kind == "freed":
         return exc.ObjectFreedError(object_id, "", "")
     if kind == "node_died":
@@ -69,6 +73,7 @@ _DEATHS = {
     "out_of_scope": "The actor is dead because all references to it were removed.",
     "never_existed": "The actor is unknown here. It might be dead or it's from a different cluster.",
     "node_died": "The actor died because its node has died.",
+    "group_removed": "The actor died because its placement group was removed.",
 }
 
 
@@ -76,6 +81,10 @@ def _actor_died(about: dict[str, Any]) -> BaseException:
     actor_id, death = about["actor_id"], about["death"]
     if death == "init_failed":
         return exc.ActorDiedError(about["error"], actor_id)
+    if death == "unschedulable":
+        return exc.ActorUnschedulableError(about["text"])
+    if death == "group_removed_early":
+        return exc.ActorUnschedulableError("it still waited for a place when its placement group was removed.")
     if death == "crashed":
         text = f"The actor is dead because its worker process has died. The actor died with {about['text']}"
         return exc.ActorDiedError(text, actor_id)

@@ -54,6 +54,7 @@ class Function:
         callee: str,
         needs: dict[str, int],
         env: list[str],
+        at: tuple[str, bytes, int, bool] | None,
         returns: int,
         yields: str,
         ahead_max: int,
@@ -194,6 +195,7 @@ def create_actor(
     to_place: dict[str, int],
     to_hold: dict[str, int],
     env: list[str],
+    at: tuple[str, bytes, int, bool] | None,
     concurrency: int,
     is_async: bool,
     get_if_exists: bool,
@@ -201,6 +203,13 @@ def create_actor(
     kwargs: dict[str, Any],
     meta: bytes,
 ) -> tuple[bytes, Any]: ...
+def create_group(
+    *, bundles: list[dict[str, int]], strategy: str, name: str, namespace: str, is_detached: bool
+) -> bytes | None: ...
+def remove_group(id: bytes) -> None: ...
+def groups(id: bytes | None = None) -> list[dict[str, Any]]: ...
+def group_named(namespace: str, name: str) -> list[dict[str, Any]]: ...
+def group_ready(id: bytes, value: Any) -> ObjectRef[Any]: ...
 def find_actor(namespace: str, name: str) -> tuple[bytes, bytes] | None: ...
 def spec_meta(spec: bytes) -> bytes: ...
 def join_local(node: Node, namespace: str, paths: list[str], logs: bool) -> None: ...

@@ -15,6 +15,7 @@ from eagleray._actor_meta import (
     own_options,
     unpacked,
 )
+from eagleray._placement import place_of
 from eagleray._retries import export_filter, filter_of
 from eagleray._signature import compile_constructor
 
@@ -215,6 +216,7 @@ class ActorClass:
         class_id = self._export()
         meta = self._meta(options, class_id)
         to_place, to_hold = _options.actor_resources(options)
+        at = place_of(options, to_place)
         namespace = options.get("namespace") or _native.identity()["namespace"]
         restarts = options.get("max_restarts") or 0
         lifetime = options.get("lifetime")
@@ -230,6 +232,7 @@ class ActorClass:
                 to_place=to_place,
                 to_hold=to_hold,
                 env=_options.env_lines(options),
+                at=at,
                 concurrency=meta.concurrency,
                 is_async=self._is_async,
                 get_if_exists=bool(options.get("get_if_exists")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from eagleray import _native, _options
+from eagleray._placement import place_of
 from eagleray._signature import compile_signature
 
 _TOO_LARGE = 10**8
@@ -41,13 +42,15 @@ class RemoteFunction:
         retry_filter = tuple(retry) if isinstance(retry, (list, tuple)) else None
         returns, yields, ahead_max = _options.returns_of(options, is_generator=self._is_generator)
         retries = options.get("max_retries")
+        needs = _options.fixed_resources(options)
         return _native.Function(
             signature=self._signature,
             prepare=lambda: self._export(retry_filter),
             name=options.get("name") or getattr(self._function, "__qualname__", "task").rpartition("<locals>.")[2],
             callee=self._function_name.replace(".", ".", 1),
-            needs=_options.fixed_resources(options),
+            needs=needs,
             env=_options.env_lines(options),
+            at=place_of(options, needs),
             returns=returns,
             yields=yields,
             ahead_max=ahead_max,

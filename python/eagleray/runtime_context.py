@@ -79,8 +79,9 @@ class RuntimeContext:
         return self.get_task_name()
 
     def get_placement_group_id(self) -> str | None:
-        """Give the placement group's id; there is none on a plain node."""
-        return None
+        """Give the placement group that the running task or actor is in, in hex; None outside of groups."""
+        group: str | None = _native.identity()["placement_group_id"]
+        return group
 
     def get_session_name(self) -> str:
         """Give the session's name."""

@@ -69,6 +69,7 @@ impl Actors {
         match event {
             Event::CreateRequested(creation) => self.on_create_requested(creation, out),
             Event::Placed { actor, incarnation, worker } => self.on_placed(actor, incarnation, worker, out),
+            Event::Displaced { actor, death } => self.die(actor, death, Parting::Abrupt, out),
             Event::Built { actor, worker } => self.on_built(actor, worker),
             Event::BuildFailed { actor, worker, error } => self.on_build_failed(actor, worker, error, out),
             Event::Leaving { worker } => self.on_leaving(worker),

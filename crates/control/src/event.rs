@@ -71,6 +71,13 @@ pub enum Event {
         /// On which worker.
         worker: ProcId,
     },
+    /// There is no place for the actor, now or later, or not any more: it is dead for this cause, whatever restarts are left.
+    Displaced {
+        /// Which actor.
+        actor: ActorId,
+        /// Why.
+        death: ActorDeath,
+    },
     /// The constructor returned.
     Built {
         /// Which actor.

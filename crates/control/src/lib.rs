@@ -1,4 +1,4 @@
-//! The control tables of one node: actors, their names, their lives.
+//! The control tables of one node: actors and placement groups, their names, their lives.
 //!
 //! Pure: events in, effects out; no clock, thread, socket or random source. Same events, same effects.
 //!
@@ -19,10 +19,11 @@
 //!   started again ever more rarely.
 //!
 //! Map: `actors` has the handlers, `life` the changes of state they share; `names` and `memory` are the
-//! tables beside the actors; `view` is for readers.
+//! tables beside the actors; `view` is for readers. `groups` is a table of its own: placement groups.
 
 mod actors;
 mod event;
+mod groups;
 mod life;
 mod memory;
 mod names;
@@ -31,4 +32,5 @@ mod view;
 
 pub use actors::Actors;
 pub use event::{ActorState, ActorView, Creation, Effect, Event, Registered};
+pub use groups::{GroupCreation, GroupEffect, GroupEvent, GroupRecord, GroupState, Groups, Maker};
 pub use record::Record;

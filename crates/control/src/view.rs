@@ -1,6 +1,6 @@
 //! What others may read of the actors, and what must always hold of them.
 
-use model::{ActorDeath, ActorId, Tick};
+use model::{ActorDeath, ActorId, ProcId, Tick};
 
 use crate::{ActorState, ActorView, Actors, Record};
 
@@ -29,6 +29,14 @@ impl Actors {
     /// (namespace, name, actor) of all that are not dead, in one namespace or in all; names in order.
     pub fn names<'a>(&'a self, namespace: Option<&'a str>) -> impl Iterator<Item = (&'a str, &'a str, ActorId)> {
         self.names.iter(namespace).filter(|(_, _, actor)| self.records[actor].death().is_none())
+    }
+
+    /// The actor that this process serves, if it lives on after its job.
+    #[must_use]
+    pub fn lasting_actor_of(&self, worker: ProcId) -> Option<ActorId> {
+        let actor = *self.by_worker.get(&worker)?;
+        let serves = self.records.get(&actor).is_some_and(|record| record.worker() == Some(worker));
+        (serves && self.outlives_job(actor)).then_some(actor)
     }
 
     /// When a `Tick` is needed next, if nothing else happens.

@@ -41,6 +41,13 @@ pub enum ActorDeath {
     NeverExisted,
     /// Its node went away.
     NodeDied,
+    /// Its placement group was removed; the flag: after it had been started.
+    GroupRemoved {
+        /// False: it still waited for a place.
+        was_placed: bool,
+    },
+    /// There can be no place for it; the text says why.
+    Unschedulable(Box<str>),
 }
 
 /// Why there is no value. The owner turns it into the error that `get` raises.
@@ -74,6 +81,10 @@ pub enum Failure {
     OwnerDied,
     /// The value was freed.
     Freed,
+    /// The placement group that it was to run in, or that it stands for, was removed.
+    GroupRemoved,
+    /// There can be no place for it; the text says why.
+    Unschedulable(Box<str>),
     /// The node is gone, or was shut down.
     NodeDied,
     /// The value does not fit into the store; the text says what was needed and what there is.

@@ -121,6 +121,10 @@ byte_id!(
     ObjectId, 28
 );
 byte_id!(
+    /// One placement group.
+    GroupId, 18
+);
+byte_id!(
     /// A function's or class's body, by content.
     FunctionId, 16
 );
@@ -181,6 +185,17 @@ impl ObjectId {
     #[must_use]
     pub fn index(&self) -> u32 {
         u32::from_le_bytes(self.0[24..].try_into().expect("four bytes"))
+    }
+}
+
+impl GroupId {
+    /// The placement group that `creation` makes.
+    #[must_use]
+    pub fn of(creation: TaskId) -> Self {
+        let mut id = [0; 18];
+        id[..14].copy_from_slice(&creation.0[..14]);
+        id[14..].copy_from_slice(&creation.0[20..]);
+        Self(id)
     }
 }
 

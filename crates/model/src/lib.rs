@@ -4,6 +4,7 @@
 //! that a body passes in.
 
 mod failure;
+mod group;
 mod id;
 mod place;
 mod resources;
@@ -11,7 +12,10 @@ mod task;
 mod time;
 
 pub use failure::{ActorDeath, Failure, WorkerExit};
-pub use id::{ActorId, FunctionId, IdLength, JobId, LeaseId, NodeId, ObjectId, ProcId, TaskId, TaskKey, WorkerId};
+pub use group::{GroupOptions, Seat, Strategy, Where};
+pub use id::{
+    ActorId, FunctionId, GroupId, IdLength, JobId, LeaseId, NodeId, ObjectId, ProcId, TaskId, TaskKey, WorkerId,
+};
 pub use place::{Bulk, FileId, Filed, Place};
 pub use resources::{Need, Quantity, Resources};
 pub use task::{ActorOptions, Lifetime, Template, Yields};

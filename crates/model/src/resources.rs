@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Where;
+
 /// An amount in ten-thousandths. May go below zero: a task that wakes takes its CPU back at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Quantity(pub i64);
@@ -51,6 +53,8 @@ pub struct Need {
     pub to_place: Resources,
     /// Held from the grant to the return.
     pub to_hold: Resources,
+    /// Where it may be placed.
+    pub at: Where,
     /// Environment variables, `NAME=value`, sorted. No amount: it tells needs apart, since a process that has once seen them serves no
     /// others.
     pub env: Vec<Box<str>>,
@@ -60,7 +64,7 @@ impl Need {
     /// The same for placing and holding.
     #[must_use]
     pub fn same(resources: Resources) -> Self {
-        Self { to_place: resources.clone(), to_hold: resources, env: Vec::new() }
+        Self { to_place: resources.clone(), to_hold: resources, at: Where::Anywhere, env: Vec::new() }
     }
 }
 

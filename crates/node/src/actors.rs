@@ -88,6 +88,9 @@ impl Node {
     pub(crate) fn place_actor(&mut self, actor: ActorId, incarnation: u32) {
         let Some(record) = self.actors.get(actor) else { return };
         let (owner, job, need) = (record.creation.owner, record.creation.job, record.creation.options.need.clone());
+        if let Some(why) = self.never_here(&need.at) {
+            return self.act(control::Event::Displaced { actor, death: model::ActorDeath::Unschedulable(why) });
+        }
         // Actor leases have numbers of their own, beyond those that owners give out.
         self.actor_lease_next += 1;
         let lease = LeaseId { owner, number: (1 << 63) | self.actor_lease_next };
@@ -119,6 +122,7 @@ impl Node {
         if matches!(view.state, control::ActorState::Dead(_)) {
             self.watchers.remove(&view.actor);
             self.actor_leases.remove(view.actor);
+            self.group_changed(control::GroupEvent::ActorDied(view.actor));
         }
     }
 

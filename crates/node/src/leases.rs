@@ -28,6 +28,14 @@ impl Node {
             }
             scheduler::Effect::EndWorker(worker) => self.retire_worker(worker),
             scheduler::Effect::Infeasible(lease) => self.on_infeasible(lease),
+            scheduler::Effect::GroupPlaced(group) => {
+                self.group_changed(control::GroupEvent::Placed(group));
+            }
+            scheduler::Effect::GroupInfeasible(group) => self.on_infeasible_group(group),
+            scheduler::Effect::Refused(lease) => self.on_refused(lease),
+            scheduler::Effect::KillWorker(worker) => {
+                self.end_worker(worker, false, "its placement group was removed");
+            }
         }
     }
 

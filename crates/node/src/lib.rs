@@ -11,6 +11,7 @@ mod actors;
 mod conns;
 mod folders;
 mod functions;
+mod groups;
 pub mod launcher;
 mod leases;
 mod linking;

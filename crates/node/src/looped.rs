@@ -50,6 +50,9 @@ pub(crate) struct Node {
     pub(crate) scheduled: Vec<scheduler::Effect>,
     pub(crate) actors: control::Actors,
     pub(crate) acted: Vec<control::Effect>,
+    pub(crate) groups: control::Groups,
+    /// Who waits for a placement group.
+    pub(crate) group_watchers: FxHashMap<model::GroupId, Vec<ProcId>>,
     pub(crate) watchers: FxHashMap<model::ActorId, Vec<ProcId>>,
     pub(crate) actor_leases: ActorLeases,
     pub(crate) actor_lease_next: u64,
@@ -112,6 +115,8 @@ impl Node {
             scheduled: Vec::new(),
             actors: control::Actors::new(),
             acted: Vec::new(),
+            groups: control::Groups::default(),
+            group_watchers: FxHashMap::default(),
             watchers: FxHashMap::default(),
             actor_leases: ActorLeases::default(),
             actor_lease_next: 0,

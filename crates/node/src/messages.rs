@@ -22,6 +22,9 @@ impl Node {
             ToNode::Hello(_) | ToNode::Ask { .. } => {}
             ToNode::RequestLease { number, job, need, name } => {
                 let lease = LeaseId { owner: who, number };
+                if let Some(why) = self.never_here(&need.at) {
+                    return self.refuse(lease, model::Failure::Unschedulable(why));
+                }
                 self.lease_names.insert(lease, name);
                 self.lease_needs.insert(lease, need.clone());
                 self.schedule(scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
@@ -42,6 +45,7 @@ impl Node {
                 self.act(control::Event::CreateRequested(creation));
             }
             ToNode::WatchActor { actor } => self.watch_actor(actor, who),
+            ToNode::WatchGroup { group } => self.watch_group(group, who),
             ToNode::KillActor { actor, no_restart } => self.act(control::Event::KillRequested { actor, no_restart }),
             ToNode::ActorOutOfScope { actor } => self.act(control::Event::OutOfScope(actor)),
             ToNode::ActorBuilt { actor, shown_as } => {
@@ -218,6 +222,14 @@ impl Node {
                 let names = self.actors.names((!all).then_some(&*namespace));
                 Answer::ActorNames(names.map(|(space, name, _)| (Box::from(space), Box::from(name))).collect())
             }
+            Question::CreateGroup { group, options } => {
+                Answer::GroupMade(who.is_some_and(|who| self.create_group(who, group, options)))
+            }
+            Question::RemoveGroup(group) => {
+                self.group_changed(control::GroupEvent::RemoveRequested(group));
+                Answer::Done
+            }
+            Question::Groups(which) => Answer::Groups(self.list_groups(&which)),
             Question::Resources => {
                 let list = |resources: model::Resources| {
                     resources.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect()

@@ -1,6 +1,6 @@
 //! What drivers should read once: warnings with a kind that programs know, and a text for people.
 
-use model::{JobId, LeaseId, ProcId, Quantity, Tick, WorkerExit};
+use model::{GroupId, JobId, LeaseId, ProcId, Quantity, Tick, WorkerExit};
 use rustc_hash::FxHashSet;
 use wire::control::FromNode;
 
@@ -95,6 +95,19 @@ impl Node {
             }
         };
         let (Some(job), Some(need)) = (job, need) else { return };
+        self.tell_infeasible(job, need);
+    }
+
+    /// This node can never hold the group.
+    pub(crate) fn on_infeasible_group(&mut self, group: GroupId) {
+        let Some(record) = self.groups.get(group) else { return };
+        let control::Maker::Job(job) = record.creation.maker else { return };
+        let bundles: Vec<String> = record.creation.options.bundles.iter().map(ToString::to_string).collect();
+        let strategy = record.creation.options.strategy.as_str();
+        self.tell_infeasible(job, format!("[{}] (placement group, {strategy})", bundles.join(", ")));
+    }
+
+    fn tell_infeasible(&mut self, job: JobId, need: String) {
         if !self.told.infeasible.insert((job, need.clone())) {
             return;
         }

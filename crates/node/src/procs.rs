@@ -185,6 +185,7 @@ impl Node {
         self.schedule(scheduler::Event::OwnerDied(id));
         if let Kind::Driver { namespace, paths, .. } = kind {
             self.act(control::Event::JobEnded(job));
+            self.group_changed(control::GroupEvent::JobEnded(job));
             self.told.forget(job);
             self.departed.insert(job, (namespace, paths));
             self.forget_departed();
@@ -211,6 +212,7 @@ impl Node {
         for watchers in self.watchers.values_mut() {
             watchers.retain(|watcher| *watcher != id);
         }
+        self.group_watchers.values_mut().for_each(|watchers| watchers.retain(|watcher| *watcher != id));
         // Last: nobody is linked to it, or hears of it, after this.
         self.part_from(id);
     }

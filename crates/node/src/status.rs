@@ -72,6 +72,7 @@ impl Node {
                 what: format!("{} to get {}", reason(wait.reason), wait.need.to_place).into(),
                 waited_ms: now.ms_since(wait.since),
             })
+            .chain(self.waiting_groups())
             .collect();
         Status {
             total: list(self.scheduler.total()),

@@ -68,6 +68,7 @@ impl Owner {
     fn forget_workers(&mut self) {
         self.pools.clear();
         self.pool_of.clear();
+        self.vacant_pools.clear();
         self.leases.clear();
         self.lease_of_worker.clear();
         self.callees.clear();

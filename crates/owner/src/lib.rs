@@ -23,6 +23,7 @@ mod lineage;
 mod moving;
 mod objects;
 mod pool;
+mod promises;
 mod stream;
 mod table;
 mod tasks;
@@ -58,6 +59,8 @@ pub struct Owner {
     pub(crate) by_id: FxHashMap<ObjectId, Slot>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) pool_of: FxHashMap<model::Need, usize>,
+    /// Pools of placement groups that nothing uses any more.
+    pub(crate) vacant_pools: Vec<usize>,
     pub(crate) leases: FxHashMap<u64, usize>,
     pub(crate) lease_of_worker: FxHashMap<ProcId, u64>,
     pub(crate) lease_next: u64,

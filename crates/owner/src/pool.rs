@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use model::{Need, ProcId, TaskKey, Tick, WorkerExit};
+use model::{Failure, GroupId, Need, ProcId, Seat, TaskKey, Tick, Where, WorkerExit};
 
 use crate::tasks::Stage;
 use crate::{Effect, Owner};
@@ -62,10 +62,45 @@ impl Owner {
             return *index;
         }
         let need = need.clone();
-        let index = self.pools.len();
-        self.pool_of.insert(need.clone(), index);
-        self.pools.push(Pool { need, queue: VecDeque::new(), leases: Vec::new(), requested: Vec::new() });
+        let pool = Pool { need: need.clone(), queue: VecDeque::new(), leases: Vec::new(), requested: Vec::new() };
+        let index = self.vacant_pools.pop().unwrap_or(self.pools.len());
+        self.pool_of.insert(need, index);
+        match self.pools.get_mut(index) {
+            Some(vacant) => *vacant = pool,
+            None => self.pools.push(pool),
+        }
         index
+    }
+
+    /// Groups come and go, and each has needs of its own: a pool of theirs that is not used leaves its place to another.
+    fn vacate_if_unused(&mut self, index: usize) {
+        let pool = &mut self.pools[index];
+        let is_of_group = matches!(pool.need.at, Where::Bundle(seat) if seat.group != GroupId::NIL);
+        if !is_of_group || !pool.queue.is_empty() || !pool.leases.is_empty() || !pool.requested.is_empty() {
+            return;
+        }
+        // No task has this need.
+        let nowhere = Where::Bundle(Seat { group: GroupId::NIL, bundle: None, captures: false });
+        let need = std::mem::replace(&mut pool.need, Need { at: nowhere, ..Need::default() });
+        self.pool_of.remove(&need);
+        self.vacant_pools.push(index);
+    }
+
+    /// The node will never have a worker for one of our requests: what waits for one like it fails.
+    pub fn on_lease_refused(&mut self, number: u64, why: &Failure, out: &mut Vec<Effect>) {
+        let Some(index) = self.leases.get(&number).copied() else { return };
+        let pool = &mut self.pools[index];
+        if !pool.requested.contains(&number) {
+            return;
+        }
+        pool.requested.retain(|open| *open != number);
+        self.leases.remove(&number);
+        for key in std::mem::take(&mut self.pools[index].queue) {
+            if matches!(self.task(key), Some(task) if task.stage == Stage::Queued) {
+                self.finish_failed(key, why.clone(), out);
+            }
+        }
+        self.vacate_if_unused(index);
     }
 
     /// A task ended while it waited for a worker: only its key is left here.
@@ -323,6 +358,7 @@ impl Owner {
                 out.push(Effect::ReturnLease { number });
             }
             self.request_leases(index, out);
+            self.vacate_if_unused(index);
         }
     }
 

@@ -11,7 +11,7 @@ use runtime::{ActorCreation, GroupFacts, Runtime, Target};
 
 use crate::function::{Arity, Callee, encode_args, environment, resources, submit, yields};
 use crate::object_ref::ObjectRef;
-use crate::{context, door, errors, session};
+use crate::{context, door, errors, groups, session};
 
 /// One method as all handles of a class know it.
 struct MethodInfo {
@@ -271,7 +271,7 @@ impl Method {
 
 /// Makes an actor. Returns (actor id, life ref), or (actor id, spec) of the one that has the name already.
 #[pyfunction]
-#[pyo3(signature = (*, class_id, class_name, callee, name, namespace, is_detached, restarts_max, to_place, to_hold, env, concurrency, is_async,
+#[pyo3(signature = (*, class_id, class_name, callee, name, namespace, is_detached, restarts_max, to_place, to_hold, env, at, concurrency, is_async,
     get_if_exists, args, kwargs, meta))]
 #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
 fn create_actor<'py>(
@@ -286,6 +286,7 @@ fn create_actor<'py>(
     to_place: &Bound<'py, PyDict>,
     to_hold: &Bound<'py, PyDict>,
     env: Vec<String>,
+    at: Option<groups::PyWhere>,
     concurrency: u32,
     is_async: bool,
     get_if_exists: bool,
@@ -294,6 +295,17 @@ fn create_actor<'py>(
     meta: &[u8],
 ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyAny>)> {
     let runtime = session::current_or_start(py)?;
+    let env: Vec<Box<str>> = env.into_iter().map(Into::into).collect();
+    let mut need = Need {
+        to_place: resources(to_place)?,
+        to_hold: resources(to_hold)?,
+        at: groups::to_where(at.clone())?,
+        env: environment(&runtime, &env),
+    };
+    if at.is_none() {
+        need.at = context::inherited();
+        groups::check_inherited(py, &need)?;
+    }
     let payload = encode_args(&runtime, args, Some(kwargs), &|| callee.to_string())?;
     let (creation_task, _) = context::next_child(&runtime.root);
     let actor = ActorId::of(creation_task);
@@ -309,14 +321,13 @@ fn create_actor<'py>(
             runtime::value::write_ref(&mut spec, &id, owner);
         }
     }
-    let env: Vec<Box<str>> = env.into_iter().map(Into::into).collect();
     let options = ActorOptions {
         class_name: class_name.into(),
         name: name.into(),
         namespace: namespace.into(),
         lifetime: if is_detached { Lifetime::Detached } else { Lifetime::Owned },
         restarts_max,
-        need: Need { to_place: resources(to_place)?, to_hold: resources(to_hold)?, env: environment(&runtime, &env) },
+        need,
         concurrency,
         is_async,
     };

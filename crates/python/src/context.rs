@@ -1,10 +1,10 @@
 //! What this thread is doing: which task it runs, which references the value it encodes or decodes has named.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use model::{TaskId, Template};
+use model::{Seat, TaskId, Template, Where};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use runtime::ObjectSlot as Slot;
@@ -20,6 +20,11 @@ thread_local! {
 
 /// Children of the process's root task.
 static ROOT_CHILDREN: AtomicU64 = AtomicU64::new(1);
+
+/// Where what runs in this process was placed, if that is a placement group. One process runs in one group at a time.
+static SEAT: Mutex<Option<Seat>> = Mutex::new(None);
+/// Whether there is one: asked at every call.
+static HAS_SEAT: AtomicBool = AtomicBool::new(false);
 
 /// In an async actor: the context variable that says which call a coroutine serves.
 static COROUTINES_TASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -89,6 +94,33 @@ pub(crate) fn nesting() -> u16 {
 /// This thread runs a task that stands so deep.
 pub(crate) fn enter_nest(nesting: u16) {
     NESTING.with(|known| known.set(nesting.saturating_add(1)));
+}
+
+/// What runs in this process from now on was placed there.
+#[inline]
+pub(crate) fn enter_place(at: &Where) {
+    let seat = match at {
+        Where::Bundle(seat) => Some(*seat),
+        Where::Anywhere | Where::Node(_) => None,
+    };
+    if seat.is_some() || HAS_SEAT.load(Ordering::Relaxed) {
+        *SEAT.lock().expect("never poisoned") = seat;
+        HAS_SEAT.store(seat.is_some(), Ordering::Relaxed);
+    }
+}
+
+/// The placement group that this process runs in.
+pub(crate) fn seat() -> Option<Seat> {
+    if HAS_SEAT.load(Ordering::Relaxed) { *SEAT.lock().expect("never poisoned") } else { None }
+}
+
+/// Where what is started here goes if it does not say: into the group it is started from, if that captures its children.
+#[inline]
+pub(crate) fn inherited() -> Where {
+    match seat() {
+        Some(seat) if seat.captures => Where::Bundle(Seat { bundle: None, ..seat }),
+        _ => Where::Anywhere,
+    }
 }
 
 /// Whether the call that runs on this thread asked its actor to end; asking lowers the flag.

@@ -112,6 +112,12 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
                 ActorDeath::OutOfScope => dict.set_item("death", "out_of_scope")?,
                 ActorDeath::NeverExisted => dict.set_item("death", "never_existed")?,
                 ActorDeath::NodeDied => dict.set_item("death", "node_died")?,
+                ActorDeath::GroupRemoved { was_placed: true } => dict.set_item("death", "group_removed")?,
+                ActorDeath::GroupRemoved { was_placed: false } => dict.set_item("death", "group_removed_early")?,
+                ActorDeath::Unschedulable(why) => {
+                    dict.set_item("death", "unschedulable")?;
+                    dict.set_item("text", &**why)?;
+                }
             }
         }
         Failure::ActorUnavailable { actor, may_have_run } => {
@@ -126,6 +132,11 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
             dict.set_item("kind", "replay")?;
             dict.set_item("produced", produced)?;
             dict.set_item("expected", expected)?;
+        }
+        Failure::GroupRemoved => dict.set_item("kind", "group_removed")?,
+        Failure::Unschedulable(why) => {
+            dict.set_item("kind", "unschedulable")?;
+            dict.set_item("text", &**why)?;
         }
         Failure::StoreFull(why) => {
             dict.set_item("kind", "store_full")?;

@@ -155,6 +155,7 @@ fn build_actor(
     let options = &build.options;
     context::set_task(Some(spec.creation));
     context::enter_nest(0);
+    context::enter_place(&options.need.at);
     let (args, came_with) = context::decoding(|| spec.args(py));
     let built = args.and_then(|(args, kwargs)| {
         let about = PyDict::new(py);
@@ -270,6 +271,10 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     context::set_task(Some(task));
     context::set_name(template);
     context::enter_nest(template.need.to_hold.nesting);
+    if template.method.is_empty() {
+        // A method's call says nothing about places: its actor did, when it was built.
+        context::enter_place(&template.need.at);
+    }
     let clock = Stage::clock();
     let (decoded, mut came_with) = context::decoding(|| {
         follow_assignment(runtime, worker)?;

@@ -14,7 +14,7 @@ use wire::control::OWN_ENV;
 use crate::encode::{self, Encoded};
 use crate::generator::ObjectRefGenerator;
 use crate::object_ref::ObjectRef;
-use crate::{context, errors, plain, session};
+use crate::{context, errors, groups, plain, session};
 
 pub(crate) const DEPENDENCY: u8 = b'V';
 pub(crate) const PICKLED: u8 = b'P';
@@ -238,6 +238,8 @@ pub(crate) struct Function {
     /// `prepare() -> bytes`: exports the body for the session that is running and returns its id.
     prepare: Py<PyAny>,
     template: Template,
+    /// It says nothing about its place: in a group that captures its children it goes there.
+    inherits: bool,
     callee: String,
     /// The template of one session. The weak pointer keeps that session's address from being used again by the next one.
     ready: Mutex<Option<(Weak<Runtime>, Arc<Template>)>>,
@@ -247,7 +249,7 @@ pub(crate) struct Function {
 impl Function {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called once per function from one place, by keyword")]
-    #[pyo3(signature = (*, signature, prepare, name, callee, needs, env, returns, yields, ahead_max, retries_max,
+    #[pyo3(signature = (*, signature, prepare, name, callee, needs, env, at, returns, yields, ahead_max, retries_max,
         retry_exceptions, calls_max))]
     fn new(
         signature: &Bound<'_, PyAny>,
@@ -256,6 +258,7 @@ impl Function {
         callee: String,
         needs: &Bound<'_, PyDict>,
         env: Vec<String>,
+        at: Option<groups::PyWhere>,
         returns: u32,
         yields: &str,
         ahead_max: u32,
@@ -267,7 +270,11 @@ impl Function {
             function: FunctionId::NIL,
             name: name.into(),
             method: "".into(),
-            need: Need { env: env.into_iter().map(Into::into).collect(), ..Need::same(resources(needs)?) },
+            need: Need {
+                at: groups::to_where(at.clone())?,
+                env: env.into_iter().map(Into::into).collect(),
+                ..Need::same(resources(needs)?)
+            },
             returns,
             yields: self::yields(yields, ahead_max)?,
             retries_max,
@@ -275,7 +282,8 @@ impl Function {
             calls_max,
             group: 0,
         };
-        Ok(Self { arity: Arity::of(signature)?, prepare, template, callee, ready: Mutex::new(None) })
+        let inherits = at.is_none();
+        Ok(Self { arity: Arity::of(signature)?, prepare, template, inherits, callee, ready: Mutex::new(None) })
     }
 
     /// tour(task) 1: user code calls `f.remote(...)`; it returns a ref at once.
@@ -302,9 +310,11 @@ impl Function {
     /// The template with the body's id, for calls of the task that runs here; the body is exported once per session.
     fn template_in(&self, py: Python<'_>, runtime: &Arc<Runtime>) -> PyResult<Arc<Template>> {
         let nesting = context::nesting();
+        let at = if self.inherits { context::inherited() } else { self.template.need.at };
         if let Some((known, template)) = &*self.ready.lock().expect("never poisoned")
             && known.as_ptr() == Arc::as_ptr(runtime)
             && template.need.to_hold.nesting == nesting
+            && template.need.at == at
         {
             return Ok(template.clone());
         }
@@ -314,6 +324,10 @@ impl Function {
         let mut need = self.template.need.clone();
         (need.to_place.nesting, need.to_hold.nesting) = (nesting, nesting);
         need.env = environment(runtime, &need.env);
+        need.at = at;
+        if self.inherits {
+            groups::check_inherited(py, &need)?;
+        }
         let template = Arc::new(Template { function, need, ..self.template.clone() });
         *self.ready.lock().expect("never poisoned") = Some((Arc::downgrade(runtime), template.clone()));
         Ok(template)

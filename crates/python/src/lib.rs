@@ -26,6 +26,7 @@ mod function;
 mod generating;
 mod generator;
 mod getting;
+mod groups;
 mod launch;
 mod measure;
 mod object_ref;
@@ -56,6 +57,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     event_loop::register(module)?;
     launch::register(module)?;
     measure::register(module)?;
+    groups::register(module)?;
     errors::register(module)?;
     errands::register(module)?;
     Ok(())

@@ -269,10 +269,11 @@ fn identity(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("resources", resources)?;
     dict.set_item("paths", assigned.paths.iter().map(|path| &**path).collect::<Vec<_>>())?;
     dict.set_item("serial", assigned.serial)?;
+    dict.set_item("placement_group_id", crate::context::seat().map(|seat| seat.group.to_string()))?;
     Ok(dict)
 }
 
-fn ask(py: Python<'_>, question: Question) -> PyResult<Answer> {
+pub(crate) fn ask(py: Python<'_>, question: Question) -> PyResult<Answer> {
     let runtime = need_current(py)?;
     door::enter(py, || runtime.ask(question, Duration::from_secs(30))).map_err(|error| errors::from_runtime(&error))
 }

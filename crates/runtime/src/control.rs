@@ -207,6 +207,10 @@ impl Runtime {
             FromNode::Granted { number, worker, .. } => self.with_state(|state| {
                 state.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.effects);
             }),
+            FromNode::LeaseRefused { number, why } => {
+                self.with_state(|state| state.owner.on_lease_refused(number, &why, &mut state.effects))
+            }
+            FromNode::Group { group, is_there } => self.with_state(|state| self.on_group(state, group, is_there)),
             FromNode::Revoke { number } => {
                 self.with_state(|state| state.owner.on_lease_revoked(net::clock::now(), number, &mut state.effects))
             }

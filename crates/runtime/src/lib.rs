@@ -14,6 +14,7 @@ mod effects;
 mod errands;
 mod error;
 mod execute;
+mod groups;
 mod inbound;
 mod inside;
 mod lanes;

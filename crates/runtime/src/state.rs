@@ -88,6 +88,8 @@ pub(crate) struct State {
     pub(crate) watched: FxHashSet<model::ActorId>,
     /// Of detached actors that we made: what holds their arguments while they may be built again.
     pub(crate) detached_args: FxHashMap<model::ActorId, owner::Slot>,
+    /// Objects that get their value once a placement group has its bundles.
+    pub(crate) groups_awaited: FxHashMap<model::GroupId, Vec<(owner::Slot, owner::Value)>>,
 }
 
 impl State {
@@ -126,6 +128,7 @@ impl State {
             calls_told: FxHashMap::default(),
             watched: FxHashSet::default(),
             detached_args: FxHashMap::default(),
+            groups_awaited: FxHashMap::default(),
         }
     }
 

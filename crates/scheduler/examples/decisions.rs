@@ -72,7 +72,13 @@ fn decisions_per_second(load: &Load) -> u64 {
                     started += 1;
                     scheduler.step(now, Event::WorkerReady(ProcId { slot: started, epoch: 0 }), &mut effects);
                 }
-                Effect::Revoke(_) | Effect::EndWorker(_) | Effect::Infeasible(_) => {}
+                Effect::Revoke(_)
+                | Effect::EndWorker(_)
+                | Effect::Infeasible(_)
+                | Effect::GroupPlaced(_)
+                | Effect::GroupInfeasible(_)
+                | Effect::Refused(_)
+                | Effect::KillWorker(_) => {}
             }
         }
     }

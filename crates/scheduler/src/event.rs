@@ -1,6 +1,6 @@
 //! What the scheduler hears and what it wants done.
 
-use model::{JobId, LeaseId, Need, ProcId, Resources};
+use model::{GroupId, JobId, LeaseId, Need, ProcId, Resources};
 
 /// What a scheduler is told once.
 #[derive(Clone, Debug)]
@@ -68,6 +68,17 @@ pub enum Event {
     /// A process that asked for leases is gone: forget its requests, end the workers it had leased
     /// for tasks (they may be in the middle of its work). Actor leases are left to the control tables.
     OwnerDied(ProcId),
+    /// Set these bundles aside, all at once or not yet. Repeating it gives the first answer again, or leaves it waiting.
+    GroupRequested {
+        /// Which; used once.
+        group: GroupId,
+        /// What each bundle holds.
+        bundles: Vec<Resources>,
+        /// No two bundles may lie on one node.
+        is_apart: bool,
+    },
+    /// The group ends: workers in it are killed, what waits for a place in it never gets one. Repeating it changes nothing.
+    GroupRemoved(GroupId),
     /// Time passed. Needed at `Scheduler::next_tick`, harmless at any other time; the first starts the stock of workers.
     Tick,
 }
@@ -93,4 +104,12 @@ pub enum Effect {
     EndWorker(ProcId),
     /// This node can never run it as it is; it goes on waiting. Said once per lease.
     Infeasible(LeaseId),
+    /// The group has all its bundles.
+    GroupPlaced(GroupId),
+    /// This node can never hold the group; it goes on waiting. Said once.
+    GroupInfeasible(GroupId),
+    /// The lease wants a place in a group that is no more: it is over, and its number is not used again.
+    Refused(LeaseId),
+    /// End this worker at once: its group was removed.
+    KillWorker(ProcId),
 }

@@ -18,13 +18,15 @@
 //! - **SCHED-6** there are never more processes than `workers_max`, and never more on their way than
 //!   placed leases and the stock of idle workers lack, nor than `starts_max`.
 //! - **SCHED-7** indexes say what the tables say.
+//! - **SCHED-8** a placement group has all its bundles or none, and a lease in it takes of them and of nothing else.
 //!
 //! Map: `scheduler` has the handlers, `place` the order of service, `revoke` the rule for asking leases
-//! back; below them are `shape` (queues), `table` (leases), `ledger` (amounts), `devices` (GPUs), `pool`
+//! back, `groups` what placement groups add to all of it; below them are `shape` (queues), `table` (leases), `ledger` (amounts), `devices` (GPUs), `pool`
 //! (workers), `memory` (what is over); `view` is for readers.
 
 mod devices;
 mod event;
+mod groups;
 mod ledger;
 mod memory;
 mod place;

@@ -5,23 +5,26 @@
 use model::Tick;
 
 use crate::table::{At, Granted, State};
-use crate::{Effect, Grant, Scheduler, devices};
+use crate::{Effect, Grant, Scheduler};
 
 impl Scheduler {
     /// Places all that fits, beginning with the `from`-th shape of the queue. A shape that got something
     /// goes to the end, so that shapes take turns.
     pub(crate) fn place_from(&mut self, from: usize, out: &mut Vec<Effect>) {
+        if from == 0 && !self.groups.waiting.is_empty() {
+            self.place_groups(out);
+        }
         let mut position = from;
         while position < self.queue.len() {
             let index = self.queue[position];
             let shape = self.shapes.get(index);
             if shape.waiting == 0 {
                 self.queue.remove(position);
-            } else if shape.demand.fits(&self.ledger.free)
-                && devices::fits(&self.devices.free, shape.gpu)
+            } else if let Some(choice) = shape.choose(&self.ledger.free, &self.devices.free)
+                && !self.stands_back(shape)
                 && self.may_have_one_more(index)
             {
-                self.place_first(index);
+                self.place_first(index, choice);
                 self.man(out);
                 let index = self.queue.remove(position);
                 if self.shapes.get(index).waiting > 0 {
@@ -52,15 +55,17 @@ impl Scheduler {
         self.look_at = Some(self.look_at.map_or(at, |sooner| sooner.min(at)));
     }
 
-    fn place_first(&mut self, index: u32) {
+    fn place_first(&mut self, index: u32, choice: u16) {
         let shape = self.shapes.get_mut(index);
         let at = shape.first().expect("a shape in the queue has a lease that waits");
         shape.dequeue(&mut self.leases, at);
         shape.hold(&mut self.leases, at);
-        shape.demand.take(&mut self.ledger.free);
-        let gpus = self.devices.take(shape.gpu);
+        let demand = shape.demand_at(choice);
+        demand.take(&mut self.ledger.free);
+        let gpus = self.devices.take(&demand.among, shape.gpu);
+        self.groups.joined(shape.group);
         let lease = self.leases.get_mut(at);
-        (lease.state, lease.gpus) = (State::Placed, gpus);
+        (lease.state, lease.choice, lease.gpus) = (State::Placed, choice, gpus);
         self.unmanned.push(&mut self.leases, at);
     }
 

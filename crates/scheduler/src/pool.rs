@@ -119,6 +119,12 @@ impl Pool {
         out.push(Effect::EndWorker(worker));
     }
 
+    /// As `end`, at once.
+    pub(crate) fn kill(&mut self, worker: ProcId, holding: At, out: &mut Vec<Effect>) {
+        self.workers.get_mut(&worker).expect("a leased worker is known").duty = Duty::Ending(Some(holding));
+        out.push(Effect::KillWorker(worker));
+    }
+
     /// The process is gone; what it did last.
     pub(crate) fn remove(&mut self, now: Tick, worker: ProcId) -> Option<Duty> {
         let gone = self.workers.remove(&worker)?;

@@ -16,9 +16,10 @@
 
 use model::ProcId;
 
-use crate::devices;
+use crate::devices::{self, Ask};
+use crate::ledger::Demand;
 use crate::shape::Shape;
-use crate::table::{At, Granted, State};
+use crate::table::{At, Granted, Lease, State};
 use crate::{Effect, LeaseKind, Scheduler};
 
 const ASK_MS: u64 = 10;
@@ -31,29 +32,34 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
+    #[inline]
     fn fits(&self, shape: &Shape) -> bool {
-        shape.demand.fits(&self.free) && devices::fits(&self.gpus, shape.gpu)
+        shape.choose(&self.free, &self.gpus).is_some()
     }
 
+    /// Takes what a lease of the shape, which fits, would take.
     fn take(&mut self, shape: &Shape) {
-        shape.demand.take(&mut self.free);
-        devices::take(&mut self.gpus, shape.gpu);
+        let demand = shape.demand_at(shape.choose(&self.free, &self.gpus).unwrap_or(0));
+        demand.take(&mut self.free);
+        devices::take(&mut self.gpus, &demand.among, shape.gpu);
     }
 
-    fn give(&mut self, shape: &Shape, gpus: &[u16]) {
-        shape.demand.give(&mut self.free);
-        devices::give(&mut self.gpus, shape.gpu, gpus);
+    fn give(&mut self, shape: &Shape, lease: &Lease) {
+        shape.demand_at(lease.choice).give(&mut self.free);
+        devices::give(&mut self.gpus, shape.gpu, &lease.gpus);
     }
 
     /// The inverse of `give`.
-    fn take_back(&mut self, shape: &Shape, gpus: &[u16]) {
-        shape.demand.take(&mut self.free);
-        gpus.iter().for_each(|&gpu| self.gpus[usize::from(gpu)] -= shape.gpu.parts());
+    fn take_back(&mut self, shape: &Shape, lease: &Lease) {
+        shape.demand_at(lease.choice).take(&mut self.free);
+        lease.gpus.iter().for_each(|&gpu| self.gpus[usize::from(gpu)] -= shape.gpu.parts());
     }
 
-    fn is_helped(&self, waiting: &Shape, held: &Shape) -> bool {
-        let gpu_helps = held.gpu != devices::Ask::Nothing && !devices::fits(&self.gpus, waiting.gpu);
-        gpu_helps || waiting.demand.is_helped_by(&held.demand, &self.free)
+    #[inline]
+    fn is_helped(&self, waiting: &Shape, held_gpu: Ask, held: &Demand) -> bool {
+        let lacks_gpu = |demand: &Demand| !devices::fits(&self.gpus, &demand.among, waiting.gpu);
+        let gpu_helps = held_gpu != Ask::Nothing && waiting.has_choice(lacks_gpu);
+        gpu_helps || waiting.has_choice(|demand| demand.is_helped_by(held, &self.free))
     }
 }
 
@@ -68,7 +74,8 @@ struct Waiter {
 impl Scheduler {
     /// Asks for leases back on behalf of what waits.
     pub(crate) fn revoke(&mut self, out: &mut Vec<Effect>) {
-        if self.revocable_count == 0 || self.queue.is_empty() {
+        let has_groups = !self.groups.waiting.is_empty();
+        if self.revocable_count == 0 || (self.queue.is_empty() && !has_groups) {
             return;
         }
         let mut outlook = std::mem::take(&mut self.outlook);
@@ -76,7 +83,10 @@ impl Scheduler {
         outlook.gpus.clone_from(&self.devices.free);
         for at in self.asked.iter(&self.leases) {
             let lease = self.leases.get(at);
-            outlook.give(self.shapes.get(lease.shape), &lease.gpus);
+            outlook.give(self.shapes.get(lease.shape), lease);
+        }
+        if has_groups {
+            self.revoke_for_groups(&mut outlook.free, &mut outlook.gpus, out);
         }
         for position in 0..self.queue.len() {
             self.revoke_for_shape(self.queue[position], &mut outlook, out);
@@ -110,14 +120,14 @@ impl Scheduler {
         let mut picked: Vec<At> = Vec::new();
         while !outlook.fits(self.shapes.get(waiter.shape)) {
             let Some(at) = self.candidate(waiter, outlook).filter(|&at| self.may_ask(waiter.shape, at)) else {
-                if self.ledger.is_overdrawn() && !picked.is_empty() {
+                if self.is_overdrawn_for(waiter.shape) && !picked.is_empty() {
                     // Workers that waited run again, more than there is room for. What others hold without using it must come back
                     // first, or everyone waits for that.
                     break;
                 }
                 for at in picked.into_iter().rev() {
                     let lease = self.leases.get(at);
-                    outlook.take_back(self.shapes.get(lease.shape), &lease.gpus);
+                    outlook.take_back(self.shapes.get(lease.shape), lease);
                     self.set_asked(at, false);
                 }
                 let again_at = self.shapes.get(waiter.shape).ask_again_at;
@@ -127,7 +137,7 @@ impl Scheduler {
                 return false;
             };
             let lease = self.leases.get(at);
-            outlook.give(self.shapes.get(lease.shape), &lease.gpus);
+            outlook.give(self.shapes.get(lease.shape), lease);
             self.set_asked(at, true);
             picked.push(at);
         }
@@ -144,27 +154,46 @@ impl Scheduler {
 
     /// Whether a lease of the shape fits as soon as this one is back.
     fn is_enough(&self, waiting: u32, at: At) -> bool {
-        let held = &self.shapes.get(self.leases.get(at).shape).demand;
-        self.shapes.get(waiting).demand.fits_with(&self.ledger.free, held)
+        let held = self.demand_held(self.shapes.get(self.leases.get(at).shape), at);
+        self.shapes.get(waiting).has_choice(|demand| demand.fits_with(&self.ledger.free, held))
+    }
+
+    /// What a lease of the shape holds.
+    pub(crate) fn demand_held<'a>(&self, shape: &'a Shape, at: At) -> &'a Demand {
+        if shape.is_single() { &shape.demand } else { shape.demand_at(self.leases.get(at).choice) }
+    }
+
+    /// Whether more cores are held than there are where a lease of the shape may be.
+    fn is_overdrawn_for(&self, index: u32) -> bool {
+        self.shapes.get(index).has_choice(|demand| self.ledger.is_overdrawn(demand))
     }
 
     fn candidate(&self, waiter: Waiter, outlook: &Outlook) -> Option<At> {
         let waiting = self.shapes.get(waiter.shape);
-        let is_overdrawn = self.ledger.is_overdrawn();
+        let is_overdrawn = self.is_overdrawn_for(waiter.shape);
         let yields = |count: u32| count > waiter.held + 1 || waiter.held == 0 || is_overdrawn;
-        let of_shape = |index: u32, shape: &Shape| {
-            let except = (index == waiter.shape).then_some(waiter.owner);
-            shape
-                .most_revocable(except)
-                .filter(|(count, _)| yields(*count) && outlook.is_helped(waiting, shape))
-                .map(|(count, at)| (count, std::cmp::Reverse(index), at))
-        };
-        of_shape(waiter.shape, waiting)
-            .or_else(|| self.shapes.iter().filter_map(|(index, shape)| of_shape(index, shape)).max())
-            .map(|(_, _, at)| at)
+        if let Some((count, at)) = waiting.most_revocable(Some(waiter.owner))
+            && yields(count)
+            && outlook.is_helped(waiting, waiting.gpu, self.demand_held(waiting, at))
+        {
+            return Some(at);
+        }
+        let mut best = None;
+        let mut most = 0;
+        for (index, shape) in self.shapes.iter() {
+            if let Some((count, at)) = shape.most_revocable(None)
+                && count > most
+                && yields(count)
+                && index != waiter.shape
+                && outlook.is_helped(waiting, shape.gpu, self.demand_held(shape, at))
+            {
+                (best, most) = (Some(at), count);
+            }
+        }
+        best
     }
 
-    fn set_asked(&mut self, at: At, is_asked: bool) {
+    pub(crate) fn set_asked(&mut self, at: At, is_asked: bool) {
         let State::Granted(granted) = self.leases.get(at).state else { unreachable!("only a granted lease is asked") };
         self.unlist_granted(at, granted);
         let granted = Granted { is_asked, ..granted };

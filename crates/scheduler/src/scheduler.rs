@@ -3,10 +3,11 @@
 //! HOT: `LeaseRequested` and `LeaseReturned`, once per lease; budget 1 us for both together and no
 //! allocation in the steady state: `cargo run --release -p eagleray-scheduler --example decisions`.
 
-use model::{JobId, LeaseId, Need, ProcId, Tick};
+use model::{JobId, LeaseId, Need, ProcId, Tick, Where};
 use rustc_hash::FxHashMap;
 
 use crate::devices::Devices;
+use crate::groups::Groups;
 use crate::ledger::Ledger;
 use crate::memory::{Ended, Gone};
 use crate::pool::{Duty, Pool};
@@ -22,6 +23,7 @@ pub struct Scheduler {
     pub(crate) leases: Table,
     pub(crate) shapes: Shapes,
     pub(crate) pool: Pool,
+    pub(crate) groups: Groups,
     /// Feasible shapes with waiting leases, least recently served first.
     pub(crate) queue: Vec<u32>,
     /// Placed leases without a worker, first placed first.
@@ -32,7 +34,7 @@ pub struct Scheduler {
     pub(crate) revocable_count: u32,
     /// Live leases for tasks, per owner.
     pub(crate) owners: FxHashMap<ProcId, u32>,
-    ended: Ended,
+    pub(crate) ended: Ended,
     gone: Gone,
     /// No later than the first moment at which a waiting shape may do what it may not do yet: be placed
     /// beyond its soft bound, or ask for leases back once more.
@@ -53,6 +55,7 @@ impl Scheduler {
             leases: Table::default(),
             shapes: Shapes::default(),
             pool: Pool::new(&options),
+            groups: Groups::default(),
             queue: Vec::new(),
             unmanned: List::default(),
             asked: List::default(),
@@ -86,6 +89,10 @@ impl Scheduler {
             Event::WorkerBlocked(worker) => self.on_worker_blocked(worker, out),
             Event::WorkerUnblocked(worker) => self.on_worker_unblocked(worker),
             Event::OwnerDied(owner) => self.on_owner_died(owner, out),
+            Event::GroupRequested { group, bundles, is_apart } => {
+                self.on_group_requested(group, &bundles, is_apart, out);
+            }
+            Event::GroupRemoved(group) => self.on_group_removed(group, out),
             Event::Tick => self.on_tick(out),
         }
         self.revoke(out);
@@ -105,11 +112,18 @@ impl Scheduler {
         if self.ended.has(id) || (kind == LeaseKind::Tasks && self.gone.has(id.owner)) {
             return;
         }
+        if let Where::Bundle(seat) = need.at
+            && !self.groups.is_there(seat.group)
+        {
+            return self.refuse(id, out);
+        }
         let asked_within = match self.pool.duty(id.owner) {
             Some(Duty::Leased(at) | Duty::Ending(Some(at))) => Some(self.leases.get(at).shape),
             Some(Duty::Idle | Duty::Ending(None)) | None => None,
         };
-        let index = self.shapes.intern(Ingredients { kind, need, asked_within }, &self.ledger, &self.devices);
+        let Self { shapes, groups, ledger, devices, .. } = self;
+        let index =
+            shapes.intern(Ingredients { kind, need, asked_within }, |need| groups.choices(need, ledger, devices));
         self.arrivals += 1;
         let at = self.leases.insert(Request { id, job, shape: index, since: self.now, arrival: self.arrivals });
         if kind == LeaseKind::Tasks {
@@ -119,7 +133,7 @@ impl Scheduler {
         shape.enqueue(&mut self.leases, at);
         if !shape.is_feasible {
             out.push(Effect::Infeasible(id));
-        } else if shape.waiting == 1 {
+        } else if shape.waiting == 1 && shape.is_open {
             self.queue.push(index);
             self.place_from(self.queue.len() - 1, out);
         }
@@ -162,8 +176,8 @@ impl Scheduler {
         let Some((at, granted)) = self.granted_to(worker).filter(|(_, granted)| !granted.is_blocked) else { return };
         self.unlist_granted(at, granted);
         self.leases.get_mut(at).state = State::Granted(Granted { is_blocked: true, ..granted });
-        let shape = self.shapes.get(self.leases.get(at).shape);
-        shape.demand.lend_cpu(&mut self.ledger.free);
+        let lease = self.leases.get(at);
+        self.shapes.get(lease.shape).demand_at(lease.choice).lend_cpu(&mut self.ledger.free);
         self.place_from(0, out);
     }
 
@@ -172,7 +186,7 @@ impl Scheduler {
         let granted = Granted { is_blocked: false, ..granted };
         let lease = self.leases.get_mut(at);
         lease.state = State::Granted(granted);
-        self.shapes.get(lease.shape).demand.reclaim_cpu(&mut self.ledger.free);
+        self.shapes.get(lease.shape).demand_at(lease.choice).reclaim_cpu(&mut self.ledger.free);
         self.list_granted(at, granted);
     }
 
@@ -203,29 +217,16 @@ impl Scheduler {
     /// The owner has no more use for the lease.
     fn let_go(&mut self, at: At, leftover: Leftover, out: &mut Vec<Effect>) {
         let lease = self.leases.get(at);
-        let index = lease.shape;
         match lease.state {
-            State::Waiting => {
-                self.shapes.get_mut(index).dequeue(&mut self.leases, at);
-                self.forget(at);
-            }
-            State::Placed => {
-                self.unmanned.remove(&mut self.leases, at);
-                self.remove_held(at);
-            }
-            State::Granted(granted) => match (leftover, self.shapes.get(index).kind) {
+            State::Waiting | State::Placed => self.end_unmanned(at),
+            State::Granted(granted) => match (leftover, self.shapes.get(lease.shape).kind) {
                 (Leftover::Reuse, LeaseKind::Tasks) => {
                     self.remove_held(at);
                     self.pool.make_idle(self.now, granted.worker);
                     self.man(out);
                 }
-                // What it holds, a GPU's memory say, is free only when the process is gone.
                 (Leftover::End, _) | (_, LeaseKind::Actor) => {
-                    if granted.is_blocked {
-                        self.shapes.get(index).demand.reclaim_cpu(&mut self.ledger.free);
-                    }
-                    self.unlist_granted(at, granted);
-                    self.leases.get_mut(at).state = State::Ending;
+                    self.end_granted(at, granted);
                     self.pool.end(granted.worker, Some(at), out);
                 }
             },
@@ -233,21 +234,48 @@ impl Scheduler {
         }
     }
 
+    /// Forgets a lease that has no worker.
+    pub(crate) fn end_unmanned(&mut self, at: At) {
+        let lease = self.leases.get(at);
+        if lease.state == State::Waiting {
+            self.shapes.get_mut(lease.shape).dequeue(&mut self.leases, at);
+            self.forget(at);
+        } else {
+            self.unmanned.remove(&mut self.leases, at);
+            self.remove_held(at);
+        }
+    }
+
+    /// The worker of a lease is told to end. What it holds, a GPU's memory say, is free only when the process is gone.
+    pub(crate) fn end_granted(&mut self, at: At, granted: Granted) {
+        let lease = self.leases.get(at);
+        if granted.is_blocked {
+            self.shapes.get(lease.shape).demand_at(lease.choice).reclaim_cpu(&mut self.ledger.free);
+        }
+        self.unlist_granted(at, granted);
+        self.leases.get_mut(at).state = State::Ending;
+    }
+
     /// Frees what a lease holds, and forgets it.
     fn remove_held(&mut self, at: At) {
         if let State::Granted(granted) = self.leases.get(at).state {
             self.unlist_granted(at, granted);
             if granted.is_blocked {
-                let index = self.leases.get(at).shape;
-                self.shapes.get(index).demand.reclaim_cpu(&mut self.ledger.free);
+                let lease = self.leases.get(at);
+                self.shapes.get(lease.shape).demand_at(lease.choice).reclaim_cpu(&mut self.ledger.free);
             }
         }
         let gpus = std::mem::take(&mut self.leases.get_mut(at).gpus);
-        let shape = self.shapes.get_mut(self.leases.get(at).shape);
-        shape.demand.give(&mut self.ledger.free);
+        let lease = self.leases.get(at);
+        let shape = self.shapes.get_mut(lease.shape);
+        shape.demand_at(lease.choice).give(&mut self.ledger.free);
         self.devices.give(shape.gpu, &gpus);
         shape.release(&mut self.leases, at);
+        let group = shape.group;
         self.forget(at);
+        if let Some(group) = group {
+            self.left_group(group);
+        }
     }
 
     fn forget(&mut self, at: At) {

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use model::{Need, ProcId, Tick};
+use model::{GroupId, Need, ProcId, Tick, Where};
 use rustc_hash::FxHashMap;
 
 use crate::LeaseKind;
-use crate::devices::{Ask, Devices};
-use crate::ledger::{Demand, Ledger};
+use crate::devices::{self, Ask};
+use crate::ledger::Demand;
 use crate::table::{At, List, Table};
 
 const SHAPES_SWEEP_MIN: usize = 256;
@@ -21,9 +21,16 @@ pub(crate) struct Shape {
     /// 0: asked for by a driver; one more than that of the lease on whose worker the asker runs, up to 255.
     depth: u8,
     pub(crate) need: Need,
+    /// The group that it wants a place in.
+    pub(crate) group: Option<GroupId>,
+    /// What it asks for; of a place in any bundle, what it asks for of the first.
     pub(crate) demand: Demand,
+    /// The same, of the other bundles that it may be in.
+    others: Vec<Demand>,
     pub(crate) gpu: Ask,
     pub(crate) is_feasible: bool,
+    /// False: its group waits for its bundles.
+    pub(crate) is_open: bool,
     /// More than this only one by one, with back-off. `None`: no bound.
     pub(crate) soft_max: Option<u32>,
     /// When one more than `soft_max` may be placed.
@@ -68,6 +75,59 @@ impl Shape {
     pub(crate) fn cap_back_off_ms(&self) -> u64 {
         let beyond = self.held.saturating_sub(self.soft_max.unwrap_or(u32::MAX));
         (1_000u64 << beyond.min(4)).min(10_000)
+    }
+
+    /// What a lease that made this choice asks for.
+    #[inline]
+    pub(crate) fn demand_at(&self, choice: u16) -> &Demand {
+        match choice {
+            0 => &self.demand,
+            other => &self.others[usize::from(other) - 1],
+        }
+    }
+
+    /// Whether one of the places that it may have is such.
+    #[inline]
+    pub(crate) fn has_choice(&self, is_such: impl Fn(&Demand) -> bool) -> bool {
+        is_such(&self.demand) || self.others.iter().any(is_such)
+    }
+
+    /// Whether all its leases hold the same.
+    #[inline]
+    pub(crate) fn is_single(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    /// The first choice that fits.
+    #[inline]
+    pub(crate) fn choose(&self, free: &[i64], gpus: &[i64]) -> Option<u16> {
+        let fits = |demand: &Demand| demand.fits(free) && devices::fits(gpus, &demand.among, self.gpu);
+        if fits(&self.demand) {
+            return Some(0);
+        }
+        self.others.iter().position(fits).map(|at| at as u16 + 1)
+    }
+
+    /// Its group has its bundles, or it is new.
+    pub(crate) fn open(&mut self, options: Choices) {
+        let Choices { mut demands, is_feasible, soft_max } = options;
+        self.demand = if demands.is_empty() { Demand::default() } else { demands.remove(0) };
+        (self.others, self.is_feasible, self.soft_max, self.is_open) = (demands, is_feasible, soft_max, true);
+    }
+
+    /// May it be placed as soon as there is room?
+    pub(crate) fn is_placeable(&self) -> bool {
+        self.is_open && self.is_feasible
+    }
+
+    /// Every lease that waits.
+    pub(crate) fn waiting_leases(&self, table: &Table) -> Vec<At> {
+        self.shares.values().flat_map(|share| share.waiting.iter(table)).collect()
+    }
+
+    /// 0: asked for by a driver.
+    pub(crate) fn depth(&self) -> u8 {
+        self.depth
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -125,7 +185,11 @@ impl Shape {
 
     /// The owner with most leases that could be asked back, leaving out `except`; how many; which first.
     pub(crate) fn most_revocable(&self, except: Option<ProcId>) -> Option<(u32, At)> {
-        let (count, owner) = self.revocable.iter().rev().find(|(_, owner)| Some(*owner) != except)?;
+        let last = self.revocable.last()?;
+        let (count, owner) = match except {
+            Some(except) if last.1 == except => self.revocable.iter().rev().find(|(_, owner)| *owner != except)?,
+            _ => last,
+        };
         // The youngest: what has run for long is nearer to its end.
         self.shares[owner].revocable.last().map(|at| (*count, at))
     }
@@ -189,26 +253,41 @@ pub(crate) struct Ingredients {
     pub(crate) asked_within: Option<u32>,
 }
 
+/// What leases of a shape may choose from.
+pub(crate) struct Choices {
+    /// Where each can be, if it is feasible there.
+    pub(crate) demands: Vec<Demand>,
+    pub(crate) is_feasible: bool,
+    pub(crate) soft_max: Option<u32>,
+}
+
 impl Shapes {
     /// The shape that these make, made if there is none. Nested calls have shapes of their own, so that those that wait
     /// for others, and count until these are done, do not stand in their way.
-    pub(crate) fn intern(&mut self, of: Ingredients, ledger: &Ledger, devices: &Devices) -> u32 {
+    ///
+    /// `choices`: none while its group waits for its bundles.
+    pub(crate) fn intern(&mut self, of: Ingredients, choices: impl FnOnce(&Need) -> Option<Choices>) -> u32 {
         let Ingredients { kind, need, asked_within } = of;
         let depth = asked_within.map_or(0, |within| self.get(within).depth.saturating_add(1));
         if let Some(found) = self.by_need(kind, depth).get(&need) {
             return *found;
         }
         self.sweep();
-        let demand = ledger.demand(&need);
-        let gpu = Ask::new(need.to_hold.gpu);
-        let shape = Shape {
+        let group = match need.at {
+            Where::Bundle(seat) => Some(seat.group),
+            Where::Anywhere | Where::Node(_) => None,
+        };
+        let mut shape = Shape {
             kind,
             depth,
             need: need.clone(),
-            gpu,
-            is_feasible: demand.is_feasible && devices.is_feasible(gpu),
-            soft_max: ledger.leases_per_cpus(&demand),
-            demand,
+            group,
+            gpu: Ask::new(need.to_hold.gpu),
+            demand: Demand::default(),
+            others: Vec::new(),
+            is_feasible: true,
+            is_open: false,
+            soft_max: None,
             capped_until: None,
             ask_again_at: Tick::default(),
             held: 0,
@@ -217,6 +296,9 @@ impl Shapes {
             next: BTreeSet::new(),
             revocable: BTreeSet::new(),
         };
+        if let Some(choices) = choices(&need) {
+            shape.open(choices);
+        }
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("fewer shapes than u32 counts")

@@ -16,6 +16,8 @@ pub(crate) struct Lease {
     pub(crate) id: LeaseId,
     pub(crate) job: JobId,
     pub(crate) shape: u32,
+    /// Which of the shape's demands it holds, once placed.
+    pub(crate) choice: u16,
     pub(crate) since: Tick,
     /// Order of arrival.
     pub(crate) arrival: u64,
@@ -70,7 +72,8 @@ impl Table {
     pub(crate) fn insert(&mut self, request: Request) -> At {
         let Request { id, job, shape, since, arrival } = request;
         let state = State::Waiting;
-        let lease = Lease { id, job, shape, since, arrival, state, gpus: Vec::new(), before: NONE, after: NONE };
+        let lease =
+            Lease { id, job, shape, choice: 0, since, arrival, state, gpus: Vec::new(), before: NONE, after: NONE };
         let at = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
             At::try_from(self.slots.len() - 1).expect("fewer leases than u32 counts")

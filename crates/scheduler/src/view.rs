@@ -1,8 +1,10 @@
 //! What others may read of a scheduler, and what must always hold in it.
 
-use model::{JobId, LeaseId, Need, ProcId, Resources, Tick};
+use model::{GroupId, JobId, LeaseId, Need, ProcId, Resources, Tick};
+use rustc_hash::FxHashMap;
 
 use crate::devices;
+use crate::groups::Standing;
 use crate::pool::Duty;
 use crate::table::{Granted, Lease, State};
 use crate::{LeaseKind, Scheduler};
@@ -57,6 +59,7 @@ impl Scheduler {
             let reason = match lease.state {
                 State::Placed => WaitReason::NoWorker,
                 State::Waiting if !shape.is_feasible => WaitReason::Infeasible,
+                State::Waiting if !shape.is_open => WaitReason::NoResources,
                 State::Waiting if shape.capped_until.is_some() && self.fits(lease.shape) => WaitReason::Capped,
                 State::Waiting if self.lacks_only_workers(lease.shape) => WaitReason::NoWorker,
                 State::Waiting => WaitReason::NoResources,
@@ -99,7 +102,7 @@ impl Scheduler {
     /// When a `Tick` is needed next. `None`: the clock alone changes nothing, so nobody need look at it.
     #[must_use]
     pub fn next_tick(&self, now: Tick) -> Option<Tick> {
-        let look_at = self.look_at.filter(|_| !self.queue.is_empty());
+        let look_at = self.look_at.filter(|_| !self.queue.is_empty() || !self.groups.waiting.is_empty());
         self.pool.next_tick(self.unmanned.len()).into_iter().chain(look_at).min().map(|at| at.max(now))
     }
 
@@ -111,10 +114,12 @@ impl Scheduler {
         for (index, shape) in self.shapes.iter() {
             shape.check(&self.leases);
             let is_queued = self.queue.contains(&index);
-            assert_eq!(is_queued, shape.is_feasible && shape.waiting > 0, "SCHED-7: queue of shapes");
-            let is_held_back = shape.is_full() && shape.capped_until.is_some();
+            assert_eq!(is_queued, shape.is_placeable() && shape.waiting > 0, "SCHED-7: queue of shapes");
+            let is_held_back = (shape.is_full() && shape.capped_until.is_some()) || self.stands_back(shape);
             assert!(!is_queued || !self.fits(index) || is_held_back, "SCHED-4: {:?} could be placed", shape.need);
         }
+        let fits = self.groups.waiting.iter().find(|group| self.group_fits(**group));
+        assert!(fits.is_none(), "SCHED-4: group {fits:?} could be placed");
         let is_short = self.unmanned.len() > 0 && self.pool.idle_count() > 0;
         assert!(!is_short, "SCHED-5: a lease waits for a worker while one is idle");
         self.pool.check();
@@ -123,22 +128,39 @@ impl Scheduler {
     fn check_resources(&self) {
         let mut held = vec![0; self.ledger.free.len()];
         let mut gpus = Vec::new();
+        let mut in_groups: FxHashMap<GroupId, u32> = FxHashMap::default();
         for (_, lease) in self.leases.iter() {
             let shape = self.shapes.get(lease.shape);
+            let demand = shape.demand_at(lease.choice);
             match lease.state {
                 State::Waiting => continue,
                 State::Granted(Granted { is_blocked: true, .. }) => {
-                    shape.demand.give(&mut held);
-                    shape.demand.reclaim_cpu(&mut held);
+                    demand.give(&mut held);
+                    demand.reclaim_cpu(&mut held);
                 }
-                State::Placed | State::Granted(_) | State::Ending => shape.demand.give(&mut held),
+                State::Placed | State::Granted(_) | State::Ending => demand.give(&mut held),
             }
+            shape.group.into_iter().for_each(|group| *in_groups.entry(group).or_default() += 1);
+            let is_inside = lease.gpus.iter().all(|gpu| demand.among.contains(gpu));
+            assert!(is_inside, "SCHED-8: {:?} has a device of another bundle", lease.id);
             gpus.push((shape.gpu, &lease.gpus[..]));
         }
+        for (id, group) in &self.groups.table {
+            assert_eq!(in_groups.remove(id).unwrap_or(0), group.held, "SCHED-8: leases in {id}");
+            let is_waiting = group.standing == Standing::Waiting;
+            for bundle in group.bundles.iter().filter(|_| !is_waiting) {
+                bundle.demand.give(&mut held);
+                gpus.push((bundle.gpu, &bundle.gpus[..]));
+                let free = self.devices.free_among(&bundle.devices);
+                assert_eq!(free, self.ledger.free_gpu(Some(bundle)), "SCHED-3: free devices and GPUs of {id} differ");
+            }
+            assert!(!is_waiting || group.held == 0, "SCHED-8: {id} is used before it has its bundles");
+        }
+        assert!(in_groups.is_empty(), "SCHED-8: leases in groups that are no more: {in_groups:?}");
         self.ledger.check_conserved(&held);
         self.devices.check(gpus.into_iter());
-        let free: i64 = self.devices.free.iter().sum();
-        assert_eq!(free, self.ledger.free_gpu(), "SCHED-3: free devices and free GPUs differ");
+        let free = self.devices.free_among(&self.devices.own());
+        assert_eq!(free, self.ledger.free_gpu(None), "SCHED-3: free devices and free GPUs differ");
     }
 
     fn check_workers(&self) {
@@ -152,11 +174,13 @@ impl Scheduler {
 
     fn lacks_only_workers(&self, index: u32) -> bool {
         let shape = self.shapes.get(index);
-        self.ledger.lacks_only_workers(&shape.demand) && devices::fits(&self.devices.free, shape.gpu)
+        shape.has_choice(|demand| {
+            let has_gpus = devices::fits(&self.devices.free, &demand.among, shape.gpu);
+            has_gpus && self.ledger.lacks_only_workers(demand)
+        })
     }
 
     fn fits(&self, index: u32) -> bool {
-        let shape = self.shapes.get(index);
-        shape.demand.fits(&self.ledger.free) && devices::fits(&self.devices.free, shape.gpu)
+        self.shapes.get(index).choose(&self.ledger.free, &self.devices.free).is_some()
     }
 }

@@ -5,14 +5,16 @@ mod story;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{JobId, LeaseId, Need, ProcId, Resources, Tick};
+use model::{GroupId, JobId, LeaseId, Need, ProcId, Resources, Seat, Tick, Where};
 use proptest::prelude::*;
 use scheduler::{Effect, Event, LeaseKind, Options, Scheduler, WaitReason};
 use story::{cpus, options, with};
 
 #[derive(Clone, Debug)]
 enum Move {
-    Request { owner: u16, number: u64, need: usize, is_actor: bool },
+    Request { owner: u16, number: u64, need: usize, is_actor: bool, seat: Option<(u8, Option<u16>)> },
+    Group { number: u8, bundles: usize, is_apart: bool },
+    RemoveGroup(u8),
     Cancel { owner: u16, number: u64 },
     Return { owner: u16, number: u64 },
     Ready,
@@ -28,8 +30,11 @@ enum Move {
 fn moves() -> impl Strategy<Value = Move> {
     let (owner, number) = (0..4_u16, 0..6_u64);
     prop_oneof![
-        8 => (owner.clone(), number.clone(), 0..needs().len(), prop::bool::weighted(0.2))
-            .prop_map(|(owner, number, need, is_actor)| Move::Request { owner, number, need, is_actor }),
+        8 => (owner.clone(), number.clone(), 0..needs().len(), prop::bool::weighted(0.2), seats())
+            .prop_map(|(owner, number, need, is_actor, seat)| Move::Request { owner, number, need, is_actor, seat }),
+        2 => (0..3_u8, 0..bundles().len(), prop::bool::weighted(0.1))
+            .prop_map(|(number, bundles, is_apart)| Move::Group { number, bundles, is_apart }),
+        1 => (0..3_u8).prop_map(Move::RemoveGroup),
         1 => (owner.clone(), number.clone()).prop_map(|(owner, number)| Move::Cancel { owner, number }),
         5 => (owner.clone(), number).prop_map(|(owner, number)| Move::Return { owner, number }),
         6 => Just(Move::Ready),
@@ -40,6 +45,23 @@ fn moves() -> impl Strategy<Value = Move> {
         2 => (0..8_usize).prop_map(Move::Unblock),
         1 => owner.prop_map(Move::OwnerDied),
         3 => (0..3_000_u64).prop_map(Move::Wait),
+    ]
+}
+
+/// Most leases are in no group; others in one bundle, or in any.
+fn seats() -> impl Strategy<Value = Option<(u8, Option<u16>)>> {
+    let seat = (0..3_u8, prop::option::of(0..3_u16));
+    prop::option::weighted(0.4, seat)
+}
+
+fn bundles() -> Vec<Vec<Resources>> {
+    vec![
+        vec![cpus(1)],
+        vec![cpus(1), cpus(1)],
+        vec![cpus(2)],
+        vec![with(cpus(1), "GPU", 10_000), with(cpus(0), "GPU", 5_000)],
+        vec![with(cpus(0), "licence", 6_000), cpus(1)],
+        vec![cpus(2), cpus(1)],
     ]
 }
 
@@ -70,6 +92,9 @@ struct World {
     ending: BTreeSet<ProcId>,
     live: BTreeMap<LeaseId, Told>,
     given_back: BTreeSet<LeaseId>,
+    /// How often each number was used for a group that is no more.
+    groups: [u8; 3],
+    placed: BTreeSet<GroupId>,
 }
 
 #[derive(Default)]
@@ -95,6 +120,8 @@ impl World {
             ending: BTreeSet::new(),
             live: BTreeMap::new(),
             given_back: BTreeSet::new(),
+            groups: [0; 3],
+            placed: BTreeSet::new(),
         }
     }
 
@@ -103,19 +130,38 @@ impl World {
         LeaseId { owner: ProcId { slot, epoch: self.epochs.get(&slot).copied().unwrap_or(0) }, number }
     }
 
+    fn group(&self, number: u8) -> GroupId {
+        let mut id = [number; 18];
+        id[0] = self.groups[usize::from(number)];
+        GroupId(id)
+    }
+
     fn worker(&self, pick: usize) -> ProcId {
         self.workers.get(pick % self.workers.len().max(1)).copied().unwrap_or(ProcId { slot: 999, epoch: 0 })
     }
 
     fn play(&mut self, play: Move) {
         match play {
-            Move::Request { owner, number, need, is_actor } => {
+            Move::Group { number, bundles: which, is_apart } => {
+                let bundles = bundles()[which].clone();
+                self.step(Event::GroupRequested { group: self.group(number), bundles, is_apart });
+            }
+            Move::RemoveGroup(number) => {
+                let group = self.group(number);
+                self.step(Event::GroupRemoved(group));
+                self.step(Event::GroupRemoved(group));
+                self.groups[usize::from(number)] += 1;
+            }
+            Move::Request { owner, number, need, is_actor, seat } => {
                 let lease = self.lease(owner, number);
                 if !self.given_back.contains(&lease) {
                     self.live.entry(lease).or_default();
                 }
                 let kind = if is_actor { LeaseKind::Actor } else { LeaseKind::Tasks };
-                let need = needs()[need].clone();
+                let mut need = needs()[need].clone();
+                if let Some((group, bundle)) = seat {
+                    need.at = Where::Bundle(Seat { group: self.group(group), bundle, captures: false });
+                }
                 self.step(Event::LeaseRequested { lease, job: JobId([0; 4]), kind, need });
             }
             Move::Cancel { owner, number } => {
@@ -205,6 +251,15 @@ impl World {
                 assert!(!told.infeasible, "{lease:?} is said to be infeasible twice");
                 told.infeasible = true;
             }
+            Effect::Refused(lease) => self.give_back(lease),
+            Effect::GroupPlaced(group) => {
+                self.placed.insert(group);
+            }
+            Effect::GroupInfeasible(group) => assert!(!self.placed.contains(&group), "SCHED-8: {group} was placed"),
+            Effect::KillWorker(worker) => {
+                assert!(self.workers.contains(&worker), "{worker} is dead already");
+                self.ending.insert(worker);
+            }
             Effect::EndWorker(worker) => {
                 assert!(self.workers.contains(&worker), "{worker} is dead already");
                 assert!(self.ending.insert(worker), "{worker} is ended twice");
@@ -214,6 +269,9 @@ impl World {
 
     /// Faults stop, time goes on, owners give back what they get: in the end nothing waits that could run.
     fn settle(&mut self) {
+        for number in 0..3 {
+            self.play(Move::RemoveGroup(number));
+        }
         for _ in 0..2_000 {
             for worker in std::mem::take(&mut self.blocked) {
                 self.step(Event::WorkerUnblocked(worker));

@@ -162,6 +162,10 @@ impl Node {
             }
             scheduler::Effect::EndWorker(worker) => self.end_worker(env, worker, false),
             scheduler::Effect::Infeasible(lease) => env.oracle.fail(format!("{lease:?} is infeasible")),
+            other @ (scheduler::Effect::GroupPlaced(_)
+            | scheduler::Effect::GroupInfeasible(_)
+            | scheduler::Effect::Refused(_)
+            | scheduler::Effect::KillWorker(_)) => env.oracle.fail(format!("nobody made a group, yet {other:?}")),
         }
     }
 

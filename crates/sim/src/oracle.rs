@@ -173,7 +173,9 @@ impl Oracle {
                     | Failure::DiskFull(_)
                     | Failure::Lost(_)
                     | Failure::ArgumentLost(_)
-                    | Failure::Replay { .. } => false,
+                    | Failure::Replay { .. }
+                    | Failure::GroupRemoved
+                    | Failure::Unschedulable(_) => false,
                 };
                 (Outcome::Failure, is_explained)
             }

@@ -2,9 +2,13 @@
 //!
 //! A request carries an id chosen by its sender and may arrive twice: the node answers a repeat as it answered the first.
 
-use model::{ActorDeath, ActorId, ActorOptions, FunctionId, JobId, Need, NodeId, ProcId, TaskId, WorkerExit, WorkerId};
+use model::{
+    ActorDeath, ActorId, ActorOptions, Failure, FunctionId, GroupId, GroupOptions, JobId, Need, NodeId, ProcId, TaskId,
+    WorkerExit, WorkerId,
+};
 use serde::{Deserialize, Serialize};
 
+use crate::groups::{GroupStatus, WhichGroups};
 use crate::peer::Peer;
 
 /// Marks, among a worker's paths, a variable of the environment that its lease asked for.
@@ -98,7 +102,7 @@ pub struct Quiet {
 pub enum ToNode {
     /// First on every connection.
     Hello(Hello),
-    /// Wants a worker. Answered by `Granted`.
+    /// Wants a worker. Answered by `Granted`, or by `LeaseRefused`.
     RequestLease {
         /// The sender's number for it.
         number: u64,
@@ -136,6 +140,11 @@ pub enum ToNode {
     WatchActor {
         /// Which.
         actor: ActorId,
+    },
+    /// Waits for a placement group. Answered by `Group` once it has its bundles, or is no more.
+    WatchGroup {
+        /// Which.
+        group: GroupId,
     },
     /// `kill`.
     KillActor {
@@ -274,6 +283,17 @@ pub enum Question {
         /// Of every namespace.
         all: bool,
     },
+    /// Makes a placement group, owned by the asker's job or lasting actor; answered once it is registered. Repeating it changes nothing.
+    CreateGroup {
+        /// Chosen by the creator.
+        group: GroupId,
+        /// What it asks for.
+        options: GroupOptions,
+    },
+    /// Removes a placement group. Repeating it changes nothing.
+    RemoveGroup(GroupId),
+    /// What is known of placement groups.
+    Groups(WhichGroups),
     /// Resources in total and free.
     Resources,
     /// All there is to know, for `status`.
@@ -295,6 +315,10 @@ pub enum Answer {
     Actor(Option<NamedActor>),
     /// (namespace, name).
     ActorNames(Vec<(Box<str>, Box<str>)>),
+    /// Whether the group is registered; false: another one has its name.
+    GroupMade(bool),
+    /// The groups that were asked for.
+    Groups(Vec<GroupStatus>),
     /// By public name, in ten-thousandths.
     Resources {
         /// What the node has.
@@ -379,6 +403,20 @@ pub enum FromNode {
         pid: i32,
         /// GPUs assigned.
         gpus: Vec<Box<str>>,
+    },
+    /// There will never be a worker for this lease.
+    LeaseRefused {
+        /// As requested.
+        number: u64,
+        /// What becomes of the tasks that wait for it.
+        why: Failure,
+    },
+    /// A placement group that the receiver waits for has its bundles, or is no more.
+    Group {
+        /// Which.
+        group: GroupId,
+        /// It has them.
+        is_there: bool,
     },
     /// Give this lease back as soon as nothing of yours runs there.
     Revoke {

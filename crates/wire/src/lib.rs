@@ -2,11 +2,13 @@
 //!
 //! - `frame`: the fixed header of a frame in a ring, and the bodies of calls and replies (hot).
 //! - `control`: between a process and its node, over a Unix socket (cold, postcard).
+//! - `groups`: what a node says about placement groups.
 //! - `peer`: between two processes that hold each other's values, carried by the node (cold, postcard).
 //! - `zygote`: between a node and the process that forks its workers.
 
 pub mod control;
 pub mod frame;
+pub mod groups;
 pub mod peer;
 mod reader;
 pub mod zygote;

@@ -7,13 +7,25 @@ from eagleray._pickle import deregister_serializer, register_serializer
 from eagleray._serialization_trace import inspect_serializability
 from eagleray.util.actor_pool import ActorPool
 from eagleray.util.helpers import as_completed, map_unordered
+from eagleray.util.placement_group import (
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
 
 __all__ = [
     "ActorPool",
     "as_completed",
     "deregister_serializer",
+    "get_current_placement_group",
+    "get_placement_group",
     "inspect_serializability",
     "list_named_actors",
     "map_unordered",
+    "placement_group",
+    "placement_group_table",
     "register_serializer",
+    "remove_placement_group",
 ]

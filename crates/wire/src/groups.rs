@@ -1,0 +1,37 @@
+//! What a node says about placement groups when it is asked.
+
+use model::GroupId;
+use serde::{Deserialize, Serialize};
+
+/// Which groups a question is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WhichGroups {
+    /// Every one that is known, removed ones too.
+    All,
+    /// This one.
+    One(GroupId),
+    /// The one that has the name.
+    Named {
+        /// Where the name is unique.
+        namespace: Box<str>,
+        /// Which.
+        name: Box<str>,
+    },
+}
+
+/// One placement group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// Which.
+    pub group: GroupId,
+    /// Its name, if it has one.
+    pub name: Box<str>,
+    /// As users write it.
+    pub strategy: Box<str>,
+    /// `PENDING`, `CREATED` or `REMOVED`.
+    pub state: Box<str>,
+    /// Of each bundle, by public name, in ten-thousandths.
+    pub bundles: Vec<Vec<(Box<str>, i64)>>,
+    /// How long it took until it had its bundles, in microseconds.
+    pub created_after_us: Option<u64>,
+}

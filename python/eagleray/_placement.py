@@ -1,0 +1,86 @@
+"""Turns the options that say where a task or actor is to be placed into what the core understands."""
+
+from __future__ import annotations
+
+from eagleray._option_tables import PARTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: A place: its kind (`any`, `node` or `bundle`), whose id, which bundle (-1: any), whether children follow.
+Place = tuple[str, bytes, int, bool]
+
+_ANYWHERE: Place = ("any", b"", -1, False)
+
+
+def amounts_of(parts: Mapping[str, int]) -> dict[str, float]:
+    """Give amounts as users write them."""
+    return {name: float(amount) if name == "memory" else amount / PARTS for name, amount in parts.items()}
+
+
+def place_of(options: Mapping[str, Any], needs: Mapping[str, int]) -> Place | None:
+    """Find the place that the options name; None: they name none, so that a parent's group may capture it.
+
+    `needs` is what must be free there, in ten-thousandths.
+    """
+    strategy = options.get("scheduling_strategy")
+    if strategy is not None:
+        return _of_strategy(strategy, needs)
+    group = options.get("placement_group", "default")
+    if group is None:
+        return _ANYWHERE
+    if group == "default":
+        return None
+    index = options.get("placement_group_bundle_index")
+    return _in_group(group, -1 if index is None else index, options.get("placement_group_capture_child_tasks"), needs)
+
+
+def _of_strategy(strategy: Any, needs: Mapping[str, int]) -> Place:
+    if isinstance(strategy, str):
+        return _ANYWHERE
+    if hasattr(strategy, "placement_group"):
+        captures = strategy.placement_group_capture_child_tasks
+        return _in_group(strategy.placement_group, strategy.placement_group_bundle_index, captures, needs)
+    if not hasattr(strategy, "node_id"):
+        raise NotImplementedError(f"{type(strategy).__name__}: nodes have no labels yet")
+    if strategy.soft:
+        return _ANYWHERE
+    from eagleray._ids import NodeID
+
+    try:
+        node = NodeID.from_hex(strategy.node_id)
+    except ValueError as error:
+        raise ValueError(f"Invalid node_id {strategy.node_id!r}: give a node's id in hex") from error
+    return ("node", node.binary(), -1, False)
+
+
+def _in_group(group: Any, index: int, captures: Any, needs: Mapping[str, int]) -> Place:
+    from eagleray._options import check_bundle_index
+
+    if group is None or group.is_empty:
+        check_bundle_index(None, index)
+        return _ANYWHERE
+    check_bundle_index(group, index)
+    check_fits(amounts_of(needs), group, index)
+    if captures is None:
+        captures = False
+    return ("bundle", group.id.binary(), index, bool(captures))
+
+
+def check_fits(needs: Mapping[str, float], group: Any, index: int) -> None:
+    """Check that one of the group's bundles, or the one of this number, can ever hold this."""
+    bundles = group.bundle_specs if index == -1 else [group.bundle_specs[index]]
+    if any(all(bundle.get(name, 0) >= amount for name, amount in needs.items()) for bundle in bundles):
+        return
+    wanted = dict(needs)
+    if index != -1:
+        raise ValueError(
+            f"Cannot schedule with the placement group: the resource request {wanted} cannot fit into bundle {index} "
+            f"for the placement group, {bundles}"
+        )
+    raise ValueError(
+        f"Cannot schedule with the placement group because the resource request {wanted} cannot fit into any bundles "
+        f"for the placement group, {bundles}."
+    )
