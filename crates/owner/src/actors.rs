@@ -381,17 +381,21 @@ impl Owner {
     fn settle_limbo(&mut self, actor: ActorId, out: &mut Vec<Effect>) {
         let Some(callee) = self.callees.get_mut(&actor) else { return };
         let limbo: Vec<TaskKey> = callee.lanes.iter_mut().flat_map(|lane| std::mem::take(&mut lane.under)).collect();
-        let mut again = Vec::new();
+        let (mut again, mut failing) = (Vec::new(), Vec::new());
         for key in limbo {
+            // An argument may have been freed meanwhile.
+            let failed_argument = self.failed_argument(key);
             let Some(task) = self.task_mut(key) else { continue };
             let Stage::Limbo { started } = task.stage else {
                 self.lane_of(actor, key).expect("it was there").under.push_back(key);
                 continue;
             };
             if task.cancelled {
-                self.finish_failed(key, Failure::Cancelled, out);
+                failing.push((key, Failure::Cancelled));
             } else if !task.may_wait_for_restart() || (started && task.retries_left == 0) {
-                self.finish_failed(key, Failure::ActorUnavailable { actor, may_have_run: started }, out);
+                failing.push((key, Failure::ActorUnavailable { actor, may_have_run: started }));
+            } else if let Some(failure) = failed_argument {
+                failing.push((key, failure));
             } else {
                 // OWN-4: what did not start costs no retry.
                 task.retries_left -= i32::from(started && task.retries_left > 0);
@@ -402,6 +406,10 @@ impl Owner {
         }
         for key in again.into_iter().rev() {
             self.queue_again(actor, key);
+        }
+        // Only now: what ends may let later calls go, and those before them must stand in the queue by then.
+        for (key, failure) in failing {
+            self.finish_failed(key, failure, out);
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use model::{Failure, ObjectId, ProcId, TaskKey};
+use model::{Failure, ObjectId, ProcId, TaskKey, Template};
 use smallvec::SmallVec;
 
 use crate::objects::Object;
@@ -94,23 +94,32 @@ impl Owner {
         }
         self.set_value(slot, Value::Failed(Arc::new(Failure::Freed)), SmallVec::new(), out);
         contains.into_iter().for_each(|inner| self.release(inner, out));
-        for (key, _) in users.iter().filter(|(_, stage)| *stage == Stage::Queued) {
-            self.end_without_argument(*key, out);
-        }
+        let queued = users.into_iter().filter(|(_, stage)| *stage == Stage::Queued);
+        self.end_without_argument(queued.map(|(key, _)| key).collect(), out);
     }
 
-    fn end_without_argument(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
-        let Some((target, template)) = self.task(key).map(|task| (task.spec.target, task.spec.template.clone())) else {
-            return;
-        };
-        let Some(failure) = self.failed_argument(key) else { return };
-        if let Target::Actor(actor) = target {
-            self.leave_queue(actor, key);
+    /// These calls wait for a worker, and an argument of theirs is gone.
+    fn end_without_argument(&mut self, keys: Vec<TaskKey>, out: &mut Vec<Effect>) {
+        // The end of one may let others go, but none of these.
+        for key in &keys {
+            self.task_mut(*key).expect("it waits").stage = Stage::Waiting(u32::MAX);
         }
-        self.finish_failed(key, failure, out);
-        match target {
-            Target::Actor(actor) => self.send_calls(actor, out),
-            Target::Pool => self.left_queue(&template.need, out),
+        let mut left: Vec<(Target, Arc<Template>)> = Vec::new();
+        for key in keys {
+            let Some(failure) = self.failed_argument(key) else { continue };
+            let spec = &self.task(key).expect("not ended").spec;
+            let (target, template) = (spec.target, spec.template.clone());
+            if let Target::Actor(actor) = target {
+                self.leave_queue(actor, key);
+            }
+            left.push((target, template));
+            self.finish_failed(key, failure, out);
+        }
+        for (target, template) in left {
+            match target {
+                Target::Actor(actor) => self.send_calls(actor, out),
+                Target::Pool => self.left_queue(&template.need, out),
+            }
         }
     }
 }

@@ -43,6 +43,7 @@ pub(super) enum Move {
     },
     NewsAgain(usize),
     Cancel(usize),
+    Free(usize),
     Lend {
         object: usize,
         to: usize,
@@ -141,6 +142,7 @@ fn moves() -> impl Strategy<Value = Move> {
         2 => (PICK, prop::bool::weighted(0.2)).prop_map(|(actor, for_good)| Move::KillActor { actor, for_good }),
         2 => PICK.prop_map(Move::NewsAgain),
         3 => PICK.prop_map(Move::Cancel),
+        2 => PICK.prop_map(Move::Free),
         4 => prop_oneof![0..200_u64, 0..2_000_u64].prop_map(Move::Wait),
     ];
     prop_oneof![3 => submit, 3 => references, 6 => workers]

@@ -99,6 +99,16 @@ impl World {
                     self.step(|owner, _, out| owner.on_actor_news(actor_id(actor), life, news, out));
                 }
             }
+            Move::Free(number) => {
+                let there = self.model.objects.iter().filter(|(_, held)| held.is_there && held.actor.is_none());
+                if let Some(slot) = pick(there.map(|(slot, _)| *slot), number) {
+                    // It gets a second value, once: that it was freed.
+                    let held = self.model.objects.get_mut(&slot).expect("picked");
+                    held.is_there = false;
+                    held.names.clear();
+                    self.step(|owner, _, out| owner.on_free(slot, out));
+                }
+            }
             Move::Cancel(number) => {
                 if let Some(slot) = self.object(number) {
                     let maker = self.model.objects[&slot].maker;

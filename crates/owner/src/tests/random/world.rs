@@ -340,7 +340,8 @@ impl World {
                     assert_eq!(held.owner, Some(owner));
                     assert!(if is_lent { held.guests == 0 } else { shares == -count }, "{shares} shares, {count}");
                 }
-                Effect::AskFree { .. } | Effect::Unreadable { .. } => unreachable!("nobody frees here"),
+                Effect::AskFree { owner, object } => assert_eq!(self.by_id(object).owner, Some(owner)),
+                Effect::Unreadable { object, .. } => assert_eq!(self.by_id(object).owner, None),
                 Effect::ActorUnreachable(actor) => {
                     assert!(self.model.objects.values().any(|held| held.actor == Some(actor)));
                 }
