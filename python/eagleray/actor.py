@@ -19,7 +19,6 @@ from eagleray._placement import place_of
 from eagleray._retries import export_filter, filter_of
 from eagleray._signature import compile_constructor
 
-
 #: What bounds a generator.
 _AHEAD = ("_generator_backpressure_num_objects", "_num_objects_per_yield")
 
