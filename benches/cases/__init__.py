@@ -9,6 +9,7 @@ from cases import many
 from cases import graphs
 from cases import objects
 from cases import generators
+from cases import pressure
 from cases import environment_loop
 from cases import start
 from cases.catalog import BATCH, CASES, MIB, Case
@@ -24,6 +25,7 @@ __all__ = [
     "graphs",
     "many",
     "objects",
+    "pressure",
     "start",
     "tasks",
 ]

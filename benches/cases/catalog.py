@@ -68,7 +68,7 @@ def case(
     goal: float | None = None,
     goal_times_ray: float | None = None,
 ) -> Callable[[CaseFunction], CaseFunction]:
-    """Enter the decorated function into CASES under its own name. Goals are those of issue 2 and the design brief."""
+    """Enter the decorated function into CASES under its own name. A goal is a figure of its own, a multiple of Ray's, or both."""
 
     def enter(function: CaseFunction) -> CaseFunction:
         name = function.__name__

@@ -153,6 +153,12 @@ impl RingWriter {
         self.tail
     }
 
+    /// How many of them the reader has taken out.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.shared().head.load(Ordering::Acquire)
+    }
+
     /// How many bodies in the arena the reader has taken out.
     #[must_use]
     pub fn far_read(&self) -> u64 {

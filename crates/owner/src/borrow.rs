@@ -141,13 +141,13 @@ impl Owner {
         let object = self.by_id.get(id).copied().and_then(|slot| self.objects.get_mut(slot));
         let value = match object {
             None => Value::Failed(std::sync::Arc::new(Failure::Freed)),
-            Some(object) => match &object.value {
+            Some(object) => match object.value.clone() {
                 Some(value) => {
                     object.is_read = true;
                     if !object.told_where.contains(&by) {
                         object.told_where.push(by);
                     }
-                    value.clone()
+                    value
                 }
                 None => {
                     if !object.wanted_by.contains(&by) {
@@ -168,7 +168,7 @@ impl Owner {
                 object.asked = true;
                 out.push(Effect::Want { owner, object: object.id });
             }
-            None if object.maker.is_none() => self.make_again(slot, "it was let go of", out),
+            None if object.maker().is_none() => self.make_again(slot, "it was let go of", out),
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use crate::{Effect, Owner, Slot};
 impl Owner {
     /// Cancels the task that makes this object, if it has not ended. Returns whether there was one.
     pub fn on_cancel(&mut self, slot: Slot, force: bool, recursive: bool, out: &mut Vec<Effect>) -> bool {
-        let Some(key) = self.objects.get(slot).and_then(|object| object.maker) else { return false };
+        let Some(key) = self.objects.get(slot).and_then(|object| object.maker()) else { return false };
         self.on_cancel_task(key, force, recursive, out)
     }
 

@@ -4,18 +4,37 @@ use std::sync::Arc;
 
 use model::{ActorId, Bulk, Failure, Need, ObjectId, ProcId, TaskKey};
 
+use crate::Packed;
+
 /// An object's place in the owner's table. Valid while somebody holds the object.
 pub type Slot = u32;
 
-/// What an object turned out to be.
+/// What an object turned out to be. Programs hold millions: `owner/src/objects.rs` counts the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Small: the encoded bytes.
-    Inline(Arc<[u8]>),
+    Inline(Packed),
     /// Large: where it lies.
-    Bulk(Bulk),
+    Bulk(Box<Bulk>),
     /// None; why.
     Failed(Arc<Failure>),
+}
+
+impl Value {
+    /// A large one.
+    #[must_use]
+    pub fn bulk(bulk: Bulk) -> Self {
+        Self::Bulk(Box::new(bulk))
+    }
+
+    /// Where it lies, if it is large.
+    #[must_use]
+    pub fn as_bulk(&self) -> Option<Bulk> {
+        match self {
+            Self::Bulk(bulk) => Some(**bulk),
+            Self::Inline(_) | Self::Failed(_) => None,
+        }
+    }
 }
 
 /// What shall be done.

@@ -21,7 +21,7 @@ impl Owner {
     /// OWN-1: what has no value yet is made by a task that has not ended, and whoever waits for it is told.
     fn check_ends(&self) {
         for (slot, object) in self.objects() {
-            match object.maker {
+            match object.maker() {
                 Some(key) => {
                     let task = self.task(key).unwrap_or_else(|| panic!("OWN-1: {} has lost its maker", object.id));
                     let is_next = task.stream.is_some_and(|stream| self.stream_next(stream) == Some(slot));
@@ -39,7 +39,7 @@ impl Owner {
         }
         for (key, task) in self.tasks() {
             for slot in &task.returns {
-                let Some(maker) = self.object(*slot).map(|object| object.maker) else { continue };
+                let Some(maker) = self.object(*slot).map(|object| object.maker()) else { continue };
                 assert_eq!(maker, Some(key), "OWN-1: a value of {:?} is gone before it ends", task.spec.id);
             }
             let lacks = |dep: &Slot| self.object(*dep).is_some_and(|object| object.value.is_none());

@@ -75,7 +75,7 @@ impl Owner {
     /// Nobody holds the object, but a kept task needs it to run again: its bytes go, unless they are few.
     pub(crate) fn thin(&mut self, slot: Slot, freeing: &mut Vec<Slot>, out: &mut Vec<Effect>) {
         let Some(object) = self.objects.get_mut(slot) else { return };
-        let Some(Value::Bulk(bulk)) = object.value else { return };
+        let Some(bulk) = object.value.as_ref().and_then(Value::as_bulk) else { return };
         out.extend([Effect::Discarded(bulk), Effect::Unresolved(slot)]);
         object.value = match object.lineage {
             Some(_) => None,
@@ -97,11 +97,11 @@ impl Owner {
         let mut news = Vec::new();
         for (slot, bulk) in lost {
             let object = self.objects.get_mut(*slot).filter(|object| object.owner.is_none());
-            let Some(object) = object.filter(|object| object.value == Some(Value::Bulk(*bulk))) else { continue };
+            let Some(object) = object.filter(|object| object.value == Some(Value::bulk(*bulk))) else { continue };
             object.value = None;
             let contains = std::mem::take(&mut object.contains);
             out.push(Effect::Unresolved(*slot));
-            self.discard(Some(&Value::Bulk(*bulk)), contains, out);
+            self.discard(Some(&Value::bulk(*bulk)), contains, out);
             self.await_again(*slot);
             news.push(*slot);
         }
@@ -115,7 +115,7 @@ impl Owner {
         let mut ready = Vec::new();
         while let Some(slot) = lacking.pop() {
             let Some(object) = self.objects.get(slot) else { continue };
-            if object.value.is_some() || object.maker.is_some() || object.owner.is_some() {
+            if object.value.is_some() || object.maker().is_some() || object.owner.is_some() {
                 continue;
             }
             match self.run_again(slot) {
@@ -151,7 +151,8 @@ impl Owner {
         let key = TaskKey::new(at, generation);
         for slot in made.returns.iter().filter(|slot| **slot != GONE) {
             let object = self.objects.get_mut(*slot).expect("LIN-2: it matters");
-            (object.maker, object.lineage) = (Some(key), None);
+            object.set_maker(Some(key));
+            object.lineage = None;
         }
         self.tasks.get_mut(at).expect("inserted above").returns = made.returns;
         Ok(key)

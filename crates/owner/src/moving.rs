@@ -23,8 +23,8 @@ impl Owner {
         let named = self.named_by_calls();
         let mut movable: Vec<Movable> = self
             .objects()
-            .filter_map(|(slot, object)| match object.value {
-                Some(Value::Bulk(Bulk::Stored(place))) if object.owner.is_none() && place.serial != 0 => {
+            .filter_map(|(slot, object)| match object.value.as_ref().and_then(Value::as_bulk) {
+                Some(Bulk::Stored(place)) if object.owner.is_none() && place.serial != 0 => {
                     Some(Movable { slot, place, touched: object.touched })
                 }
                 _ => None,
@@ -59,11 +59,11 @@ impl Owner {
         let named = self.named_by_calls();
         let mut freed = 0;
         for (Movable { slot, place, .. }, filed) in moved {
-            let from = Value::Bulk(Bulk::Stored(*place));
+            let from = Value::bulk(Bulk::Stored(*place));
             let object = self.objects.get_mut(*slot).filter(|object| object.owner.is_none() && !named.contains(slot));
             match object.filter(|object| object.value.as_ref() == Some(&from)) {
                 Some(object) => {
-                    object.value = Some(Value::Bulk(Bulk::Filed(*filed)));
+                    object.value = Some(Value::bulk(Bulk::Filed(*filed)));
                     freed += place.length;
                     out.push(Effect::Discarded(Bulk::Stored(*place)));
                 }
@@ -76,7 +76,7 @@ impl Owner {
     /// A borrowed value does not lie where its owner said, and the owner is told so. False if that is no news.
     pub fn on_stale(&mut self, slot: Slot, bulk: Bulk) -> bool {
         let object = self.objects.get_mut(slot).filter(|object| object.owner.is_some());
-        match object.filter(|object| object.value == Some(Value::Bulk(bulk))) {
+        match object.filter(|object| object.value == Some(Value::bulk(bulk))) {
             Some(object) => {
                 (object.value, object.asked) = (None, true);
                 true

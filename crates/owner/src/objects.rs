@@ -1,31 +1,45 @@
 //! How long each object is kept, and who is told when it has a value.
 
+use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
+
 use model::{ActorId, Failure, ObjectId, ProcId, TaskKey};
 use smallvec::SmallVec;
 
 use crate::{Effect, Owner, Slot, Value};
 
-/// One object, ours or borrowed.
+/// One object, ours or borrowed. Programs hold millions of small ones, of which nothing but these fields is ever needed.
 #[derive(Debug)]
 pub struct Object {
     /// Its public id.
     pub id: ObjectId,
-    /// Who owns it; `None`: we do.
-    pub owner: Option<ProcId>,
+    /// Handles in this process.
+    pub(crate) handles: u32,
+    /// Pending tasks that use it and objects that contain it.
+    pub(crate) uses: u32,
+    /// Somebody has looked at its value, or its failure has failed others.
+    pub(crate) is_read: bool,
     /// Its value, once there is one.
     pub value: Option<Value>,
-    /// The task that makes it, while that is under way.
-    pub maker: Option<TaskKey>,
+    /// The key of its maker, which is never zero; or zero.
+    maker: u64,
+    /// What few objects have.
+    rare: Option<Box<Rare>>,
+}
+
+const _: () = assert!(size_of::<Option<Object>>() <= 80, "ten million of them must fit in less than one gigabyte");
+
+/// What few objects have: those that cross processes, that others wait for, that are large, or that name others.
+#[derive(Debug, Default)]
+pub struct Rare {
+    /// Who owns it; `None`: we do.
+    pub owner: Option<ProcId>,
     /// Of a large value: when it was last looked at.
     pub(crate) touched: u64,
     /// The ended task that made it, and can make it again.
     pub(crate) lineage: Option<u32>,
     /// Ended tasks that need it to run again.
     pub(crate) traced: u32,
-    /// Handles in this process.
-    pub(crate) handles: u32,
-    /// Pending tasks that use it and objects that contain it.
-    pub(crate) uses: u32,
     /// Shares that other processes hold of our object. Messages may overtake each other, so a count may pass below zero; that holds
     /// nothing, since whoever is still to tell of those shares has one of its own, and if it dies nobody will ever tell.
     pub(crate) borrowers: SmallVec<[(ProcId, i32); 1]>,
@@ -44,42 +58,58 @@ pub struct Object {
     pub(crate) told_where: SmallVec<[ProcId; 0]>,
     /// A borrowed object's owner was asked.
     pub(crate) asked: bool,
-    /// Somebody has looked at its value, or its failure has failed others.
-    pub(crate) is_read: bool,
     /// Objects that its value names.
     pub(crate) contains: SmallVec<[Slot; 0]>,
     /// It stands for an actor that lives as long as this does.
     pub(crate) actor: Option<ActorId>,
 }
 
+static NOTHING: LazyLock<Rare> = LazyLock::new(Rare::default);
+
+impl Deref for Object {
+    type Target = Rare;
+
+    #[inline]
+    fn deref(&self) -> &Rare {
+        self.rare.as_deref().unwrap_or_else(|| &NOTHING)
+    }
+}
+
+/// Makes room for what is rare: to be used where that is so.
+impl DerefMut for Object {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+}
+
 impl Object {
     pub(crate) fn new(id: ObjectId, owner: Option<ProcId>) -> Self {
-        Self {
-            id,
-            owner,
-            value: None,
-            maker: None,
-            touched: 0,
-            lineage: None,
-            traced: 0,
-            handles: 0,
-            uses: 0,
-            borrowers: SmallVec::new(),
-            shares: 0,
-            guests: 0,
-            lent: SmallVec::new(),
-            waiting: SmallVec::new(),
-            wanted_by: SmallVec::new(),
-            told_where: SmallVec::new(),
-            asked: false,
-            is_read: false,
-            contains: SmallVec::new(),
-            actor: None,
-        }
+        let rare = owner.map(|owner| Box::new(Rare { owner: Some(owner), ..Rare::default() }));
+        Self { id, handles: 0, uses: 0, is_read: false, value: None, maker: 0, rare }
     }
 
+    /// The task that makes it, while that is under way.
+    #[must_use]
+    #[inline]
+    pub fn maker(&self) -> Option<TaskKey> {
+        (self.maker != 0).then_some(TaskKey(self.maker))
+    }
+
+    #[inline]
+    pub(crate) fn set_maker(&mut self, maker: Option<TaskKey>) {
+        self.maker = maker.map_or(0, |key| key.0);
+    }
+
+    /// What is rare, if it has any of that.
+    #[inline]
+    pub(crate) fn rare_mut(&mut self) -> Option<&mut Rare> {
+        self.rare.as_deref_mut()
+    }
+
+    #[inline]
     pub(crate) fn is_held(&self) -> bool {
-        self.is_used() || self.maker.is_some() || self.guests > 0 || self.borrowers.iter().any(|(_, count)| *count > 0)
+        self.is_used() || self.maker != 0 || self.rare.as_deref().is_some_and(Rare::is_held)
     }
 
     pub(crate) fn is_used(&self) -> bool {
@@ -116,14 +146,24 @@ impl Object {
     }
 }
 
+impl Rare {
+    fn is_held(&self) -> bool {
+        self.guests > 0 || self.borrowers.iter().any(|(_, count)| *count > 0)
+    }
+}
+
 impl Owner {
     /// `put`: a value with one handle on it. `contains` are the objects that the value names.
     pub fn on_put(&mut self, id: ObjectId, value: Value, contains: &[Slot]) -> Slot {
         let mut object = Object::new(id, None);
         object.handles = 1;
-        object.touched = self.touches;
+        if matches!(value, Value::Bulk(_)) {
+            object.touched = self.touches;
+        }
         object.value = Some(value);
-        object.contains = contains.into();
+        if !contains.is_empty() {
+            object.contains = contains.into();
+        }
         for inner in contains {
             self.hold(*inner);
         }
@@ -219,7 +259,7 @@ impl Owner {
                 }
             }
             let bulk = match (object.owner, &object.value) {
-                (None, Some(Value::Bulk(bulk))) => Some(*bulk),
+                (None, Some(Value::Bulk(bulk))) => Some(**bulk),
                 _ => None,
             };
             if let (Some(owner), true) = (object.owner, object.shares != 0) {
@@ -240,7 +280,7 @@ impl Owner {
     /// Gives an object its value; later ones are ignored (OWN-1).
     pub(crate) fn resolve(&mut self, slot: Slot, value: Value, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
         if let Some(object) = self.objects.get_mut(slot) {
-            object.maker = None;
+            object.set_maker(None);
         }
         self.set_value(slot, value, contains, out);
         self.free_if_unheld(slot, out);
@@ -248,7 +288,7 @@ impl Owner {
 
     /// A value that nobody waits for any more.
     pub(crate) fn discard(&mut self, value: Option<&Value>, contains: SmallVec<[Slot; 0]>, out: &mut Vec<Effect>) {
-        if let Some(&Value::Bulk(bulk)) = value {
+        if let Some(bulk) = value.and_then(Value::as_bulk) {
             out.push(Effect::Discarded(bulk));
         }
         contains.into_iter().for_each(|inner| self.release(inner, out));
@@ -262,11 +302,17 @@ impl Owner {
             return self.discard(Some(&value).filter(|_| is_ours), contains, out);
         };
         let id = object.id;
-        object.touched = self.touches;
+        if matches!(value, Value::Bulk(_)) {
+            object.touched = self.touches;
+        }
         object.value = Some(value.clone());
-        object.contains = contains;
-        let waiting = std::mem::take(&mut object.waiting);
-        let wanted_by = std::mem::take(&mut object.wanted_by);
+        if !contains.is_empty() {
+            object.contains = contains;
+        }
+        let (waiting, wanted_by) = match object.rare_mut() {
+            Some(rare) => (std::mem::take(&mut rare.waiting), std::mem::take(&mut rare.wanted_by)),
+            None => Default::default(),
+        };
         object.told_where.extend(wanted_by.iter().copied());
         object.is_read |= !wanted_by.is_empty();
         out.push(Effect::Resolved(slot));
@@ -295,7 +341,7 @@ impl Owner {
         let mut object = Object::new(id, None);
         object.handles = 1;
         object.actor = Some(actor);
-        object.value = Some(Value::Inline(std::sync::Arc::from(&[][..])));
+        object.value = Some(Value::Inline(crate::Packed::from(&[][..])));
         self.objects.insert(object).0
     }
 

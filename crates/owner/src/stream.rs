@@ -111,7 +111,7 @@ impl Owner {
     fn next_item(&mut self, id: TaskId, index: u32, maker: Option<TaskKey>) -> Slot {
         let mut object = Object::new(ObjectId::of(id, FIRST_INDEX + index), None);
         object.handles = 1;
-        object.maker = maker;
+        object.set_maker(maker);
         self.objects.insert(object).0
     }
 
@@ -229,7 +229,7 @@ impl Owner {
                     self.resolve(slot, failure, SmallVec::new(), out);
                 }
                 let end = self.stream_next(key).expect("a stream that is read has a next object");
-                self.resolve(end, Value::Inline(Arc::from(&[][..])), SmallVec::new(), out);
+                self.resolve(end, Value::Inline(crate::Packed::from(&[][..])), SmallVec::new(), out);
             }
         }
     }
@@ -278,7 +278,7 @@ impl Owner {
         let is_bounded = stream.ahead_max > 0;
         for slot in items {
             if let Some(object) = self.objects.get_mut(slot) {
-                object.maker = None;
+                object.set_maker(None);
             }
             self.on_handle_dropped(slot, out);
         }

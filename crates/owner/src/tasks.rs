@@ -167,7 +167,7 @@ impl Owner {
         for index in 0..count {
             let mut object = Object::new(ObjectId::of(id, index + 1), None);
             object.handles = 1;
-            object.maker = Some(key);
+            object.set_maker(Some(key));
             returns.push(self.objects.insert(object).0);
         }
         self.tasks.get_mut(slot).expect("inserted above").returns.clone_from(&returns);

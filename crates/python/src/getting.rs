@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use runtime::{Got, Runtime, Stage, Wait, Waited};
+use runtime::{Got, Packed, Runtime, Stage, Wait, Waited};
 
 use crate::door::{self, Signals};
 use crate::encode;
@@ -74,7 +74,8 @@ fn load<'py>(
     let mut got = runtime.content(slot);
     let result = loop {
         break match got {
-            Some(Got::Inline(bytes)) => context_decode(py, &bytes, &decode::Shared(&bytes)),
+            Some(Got::Inline(Packed::Many(bytes))) => context_decode(py, &bytes, &decode::Shared(&bytes)),
+            Some(Got::Inline(bytes)) => context_decode(py, &bytes, &decode::Passing(&bytes)),
             Some(Got::Stored(view)) => context_decode(py, view.as_slice(), &decode::Stored(&view)),
             Some(Got::Failed(failure)) => Err(errors::from_failure(py, &failure, id)),
             Some(Got::Filed(filed)) => {

@@ -305,7 +305,7 @@ impl Runtime {
             Peer::Want { object } => state.owner.on_wanted(&object, sender, &mut state.effects),
             Peer::Missing { object, bulk } => {
                 let slot = state.owner.slot_of(&object);
-                let is_so = slot.and_then(|slot| state.owner.object(slot)?.value.clone()) == Some(Value::Bulk(bulk));
+                let is_so = slot.and_then(|slot| state.owner.object(slot)?.value.clone()) == Some(Value::bulk(bulk));
                 // It may have moved; what is still there according to us is looked for.
                 if let (true, Some(slot), Err(error)) = (is_so, slot, self.look(bulk)) {
                     self.report_lost(state, slot, bulk, &error.to_string());
@@ -316,11 +316,11 @@ impl Runtime {
                 let (value, contains) = match content {
                     Content::Inline(bytes) => {
                         let contains = self.take_contained(state, value::refs_of(&bytes));
-                        (Value::Inline(Arc::from(bytes)), contains)
+                        (Value::Inline(owner::Packed::from(bytes)), contains)
                     }
                     Content::Bulk(bulk) => {
                         let contains = self.take_contained(state, self.refs_in(bulk));
-                        (Value::Bulk(bulk), contains)
+                        (Value::bulk(bulk), contains)
                     }
                     Content::Failed(failure) => (failed(failure), SmallVec::new()),
                 };

@@ -123,8 +123,8 @@ impl Runtime {
                 Content::Inline(bytes.to_vec())
             }
             Value::Bulk(bulk) => {
-                self.register_shares(state, &self.refs_in(*bulk), to, 1);
-                Content::Bulk(*bulk)
+                self.register_shares(state, &self.refs_in(**bulk), to, 1);
+                Content::Bulk(**bulk)
             }
             Value::Failed(failure) => Content::Failed((**failure).clone()),
         };
@@ -329,7 +329,7 @@ fn write_call(
     for dep in &task.spec.deps {
         match owner.object(*dep).and_then(|object| object.value.as_ref()) {
             Some(Value::Inline(bytes)) => frame::Value::Inline(bytes).write(scratch),
-            Some(Value::Bulk(bulk)) => frame::Value::Bulk(*bulk).write(scratch),
+            Some(Value::Bulk(bulk)) => frame::Value::Bulk(**bulk).write(scratch),
             Some(Value::Failed(failure)) => frame::Value::write_failure(failure, scratch),
             None => frame::Value::write_failure(&Failure::Freed, scratch),
         }

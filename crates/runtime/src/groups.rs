@@ -14,8 +14,8 @@ impl Runtime {
     /// An object that gets this value once the group has its bundles, with one handle; it fails if the group is removed before.
     pub fn group_ready(&self, id: ObjectId, group: GroupId, content: Content) -> Slot {
         let value = match content {
-            Content::Inline(bytes) => Value::Inline(Arc::from(bytes)),
-            Content::Bulk(bulk) => Value::Bulk(bulk),
+            Content::Inline(bytes) => Value::Inline(owner::Packed::from(bytes)),
+            Content::Bulk(bulk) => Value::bulk(bulk),
         };
         let mut state = self.state.lock().expect("never poisoned");
         let slot = state.owner.on_promised(id);
@@ -32,7 +32,7 @@ impl Runtime {
             let value = match value {
                 value if is_there => value,
                 other => {
-                    if let Value::Bulk(bulk) = other {
+                    if let Some(bulk) = other.as_bulk() {
                         state.effects.push(owner::Effect::Discarded(bulk));
                     }
                     Value::Failed(Arc::new(Failure::GroupRemoved))

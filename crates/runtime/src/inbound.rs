@@ -1,10 +1,8 @@
 //! HOT: reads what came in, replies and calls alike, and lets the owner decide.
 
-use std::sync::Arc;
-
 use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use net::Word;
-use owner::{Slot, Value};
+use owner::{Packed, Slot, Value};
 use smallvec::SmallVec;
 use wire::frame::{self, CALL, CONSUMED, DEFINE, FAR, GIVEN_BACK, Header, ITEM, REPLY};
 use wire::{Malformed, Reader};
@@ -209,7 +207,7 @@ impl Runtime {
         let deps = state.owner.task(key).map(|task| task.spec.deps.clone()).unwrap_or_default();
         for slot in deps {
             let value = state.owner.object(slot).and_then(|object| object.value.clone());
-            if let Some(Value::Bulk(bulk)) = value
+            if let Some(bulk) = value.and_then(|value| value.as_bulk())
                 && let Err(error) = self.look(bulk)
             {
                 self.report_lost(state, slot, bulk, &error.to_string());
@@ -226,14 +224,14 @@ impl Runtime {
         Ok(match frame::Value::read(reader)? {
             frame::Value::Inline(bytes) => {
                 let contains = self.take_contained(state, value::refs_of(bytes));
-                (Value::Inline(Arc::from(bytes)), contains)
+                (Value::Inline(Packed::from(bytes)), contains)
             }
             frame::Value::Bulk(Bulk::Filed(filed)) => match self.files.take_over(filed) {
                 Ok(filed) => {
                     let bulk = Bulk::Filed(filed);
                     state.hold_file(bulk);
                     let contains = self.take_contained(state, self.refs_in(bulk));
-                    (Value::Bulk(bulk), contains)
+                    (Value::bulk(bulk), contains)
                 }
                 Err(error) => (failed(Failure::Lost(error.to_string().into())), SmallVec::new()),
             },
@@ -243,7 +241,7 @@ impl Runtime {
                     Ok(view) => {
                         let contains = self.take_contained(state, value::refs_of(view.as_slice()));
                         state.stored_elsewhere.insert(place.offset, (from, view));
-                        (Value::Bulk(bulk), contains)
+                        (Value::bulk(bulk), contains)
                     }
                     Err(error @ store::Error::PinsFull { .. }) => {
                         let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
@@ -290,6 +288,7 @@ impl Runtime {
         if let Some(mut link) = state.take_link(peer) {
             link.gate = Gate::Dead;
             link.free_far(&self.store);
+            self.tell_owners(&link.take_untold().collect::<Vec<_>>());
             let claims = &link.rings.claims;
             let started = |ticket: u64| {
                 let (index, word) = split_ticket(ticket);

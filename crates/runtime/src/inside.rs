@@ -36,8 +36,9 @@ impl Runtime {
             let (value, bytes) = match &object.value {
                 None => ("pending", 0),
                 Some(Value::Inline(bytes)) => ("inline", bytes.len() as u64),
-                Some(Value::Bulk(bulk @ Bulk::Stored(_))) => ("stored", bulk.length()),
-                Some(Value::Bulk(bulk @ Bulk::Filed(_))) => ("filed", bulk.length()),
+                Some(Value::Bulk(bulk)) => {
+                    (if matches!(**bulk, Bulk::Stored(_)) { "stored" } else { "filed" }, bulk.length())
+                }
                 Some(Value::Failed(_)) => ("failed", 0),
             };
             let (handles, uses) = object.counts();

@@ -52,7 +52,7 @@ pub use error::Error;
 pub use execute::{Assignment, BadArgument, Build, CallArg, CallHandle, EventLoop, IncomingCall, Work};
 pub use inside::ObjectFacts;
 pub use objects::{Content, Got};
-pub use owner::{GroupFacts, Next, Slot as ObjectSlot, StreamKey, Target};
+pub use owner::{GroupFacts, Next, Packed, Slot as ObjectSlot, StreamKey, Target};
 pub use reply::Unsent;
 pub use spill::Block;
 pub use stages::{STAGES, Stage};

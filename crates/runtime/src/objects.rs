@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use model::{Bulk, Failure, Filed, ObjectId, ProcId};
-use owner::{Slot, Value};
+use owner::{Packed, Slot, Value};
 use rustc_hash::FxHashSet;
 use store::View;
 use wire::peer::{Peer, Shares};
@@ -16,7 +16,7 @@ use crate::state::State;
 /// What `get` finds.
 pub enum Got {
     /// Encoded bytes.
-    Inline(Arc<[u8]>),
+    Inline(Packed),
     /// Encoded bytes in the arena, pinned while the view lives.
     Stored(View),
     /// Encoded bytes in a file, to be read by `fetch`.
@@ -46,11 +46,11 @@ impl Runtime {
     /// Keeps a value; returns its slot, with one handle.
     pub fn put(&self, id: ObjectId, content: Content, contains: &[Slot]) -> Slot {
         let value = match content {
-            Content::Inline(bytes) => Value::Inline(Arc::from(bytes)),
-            Content::Bulk(bulk) => Value::Bulk(bulk),
+            Content::Inline(bytes) => Value::Inline(Packed::from(bytes)),
+            Content::Bulk(bulk) => Value::bulk(bulk),
         };
         let mut state = self.state.lock().expect("never poisoned");
-        if let Value::Bulk(bulk) = value {
+        if let Some(bulk) = value.as_bulk() {
             state.hold_file(bulk);
         }
         let slot = state.owner.on_put(id, value, contains);
@@ -78,7 +78,7 @@ impl Runtime {
     #[must_use]
     pub fn is_actor_call(&self, slot: Slot) -> bool {
         let state = self.state.lock().expect("never poisoned");
-        let maker = state.owner.object(slot).and_then(|object| object.maker);
+        let maker = state.owner.object(slot).and_then(|object| object.maker());
         maker
             .and_then(|key| state.owner.task(key))
             .is_some_and(|task| matches!(task.spec.target, owner::Target::Actor(_)))
@@ -119,13 +119,14 @@ impl Runtime {
         let object = state.owner.object(slot)?;
         match object.value.as_ref()? {
             Value::Inline(bytes) => Some(Got::Inline(bytes.clone())),
-            Value::Bulk(Bulk::Filed(filed)) => Some(Got::Filed(*filed)),
-            Value::Bulk(Bulk::Stored(place)) => {
-                let place = *place;
-                state.owner.on_touched(slot);
-                let looked = self.store.pin(place);
-                self.looked(state, slot, Bulk::Stored(place), looked)
-            }
+            Value::Bulk(bulk) => match **bulk {
+                Bulk::Filed(filed) => Some(Got::Filed(filed)),
+                Bulk::Stored(place) => {
+                    state.owner.on_touched(slot);
+                    let looked = self.store.pin(place);
+                    self.looked(state, slot, Bulk::Stored(place), looked)
+                }
+            },
             Value::Failed(failure) => {
                 let failure = failure.clone();
                 state.owner.on_failure_read(slot);
@@ -166,7 +167,7 @@ impl Runtime {
             return None;
         }
         let value = state.owner.object(slot).and_then(|object| object.value.clone());
-        if value != Some(Value::Bulk(bulk)) {
+        if value != Some(Value::bulk(bulk)) {
             // It has moved while we looked.
             drop(state);
             return self.content(slot);

@@ -51,9 +51,16 @@ impl Runtime {
         let kept_at = body.len();
         write_kept(&mut body, &kept);
         let written = self.write_reply(&mut state, handle, &body);
+        let unsent = match written {
+            Ok(()) => {
+                note_kept(&mut state, handle.peer, kept);
+                None
+            }
+            Err(why) => Some(Unsent { handle, body, kept, kept_at, why, is_refused: false }),
+        };
         self.drain(&mut state);
         Stage::Reply.add(clock);
-        written.err().map(|why| Unsent { handle, body, kept, kept_at, why, is_refused: false })
+        unsent
     }
 
     /// Sends a reply as soon as there is room in the ring and in the arena. Waits, so it must not be called with the interpreter's
@@ -85,7 +92,10 @@ impl Runtime {
                 return;
             }
             match self.write_reply(&mut state, unsent.handle, &unsent.body) {
-                Ok(()) => return self.drain(&mut state),
+                Ok(()) => {
+                    note_kept(&mut state, peer, std::mem::take(&mut unsent.kept));
+                    return self.drain(&mut state);
+                }
                 Err(why) => {
                     self.ring_bells(&mut state);
                     unsent.why = why;
@@ -121,7 +131,7 @@ impl Runtime {
     }
 
     /// Nobody else will: the caller is gone, or cannot be told.
-    fn tell_owners(&self, kept: &[Kept]) {
+    pub(crate) fn tell_owners(&self, kept: &[Kept]) {
         for Kept { id, owner, borrower } in kept {
             self.relay(*owner, wire::peer::Peer::Borrowed(vec![Shares { object: *id, borrower: *borrower, count: 1 }]));
         }
@@ -185,5 +195,14 @@ fn write_kept(body: &mut Vec<u8>, kept: &[Kept]) {
     for Kept { id, owner, borrower } in kept {
         value::write_ref(body, id, *owner);
         body.extend_from_slice(&borrower.to_u64().to_le_bytes());
+    }
+}
+
+/// The caller is told by the reply that these references are kept. Should it die before it has read that, their owners are told by us.
+fn note_kept(state: &mut State, caller: ProcId, kept: Vec<Kept>) {
+    if !kept.is_empty()
+        && let Some((_, link)) = state.link(caller)
+    {
+        link.note_kept(kept);
     }
 }

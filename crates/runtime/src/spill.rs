@@ -154,12 +154,12 @@ impl Runtime {
     pub(crate) fn report_lost(&self, state: &mut State, slot: ObjectSlot, bulk: Bulk, why: &str) -> bool {
         let mut lost = vec![(slot, bulk)];
         for (other, object) in state.owner.objects() {
-            if let Some(Value::Bulk(bulk @ Bulk::Filed(filed))) = &object.value
+            if let Some(bulk @ Bulk::Filed(filed)) = object.value.as_ref().and_then(Value::as_bulk)
                 && object.owner.is_none()
                 && other != slot
-                && !self.files.is_there(filed)
+                && !self.files.is_there(&filed)
             {
-                lost.push((other, *bulk));
+                lost.push((other, bulk));
             }
         }
         state.owner.on_lost(&lost, why, &mut state.effects)

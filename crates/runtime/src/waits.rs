@@ -139,7 +139,7 @@ impl Runtime {
     fn name_object(&self, state: &State, slot: Slot) -> String {
         let Some(object) = state.owner.object(slot) else { return "an object that is gone".into() };
         let id = object.id;
-        match (object.maker.and_then(|key| state.owner.task(key)), object.owner) {
+        match (object.maker().and_then(|key| state.owner.task(key)), object.owner) {
             (Some(task), _) => format!("{id} of task {}", task.spec.template.name),
             (None, Some(owner)) => format!("{id}, owned by process {}", self.pid_of(owner)),
             (None, None) => id.to_string(),
@@ -157,7 +157,7 @@ impl Runtime {
         let missing: Vec<Slot> = slots.iter().copied().filter(|slot| !self.is_ready(*slot)).collect();
         let mut named: Vec<String> = Vec::new();
         for slot in missing.iter().take(NAMED_MAX) {
-            let task = state.owner.object(*slot).and_then(|object| state.owner.task(object.maker?));
+            let task = state.owner.object(*slot).and_then(|object| state.owner.task(object.maker()?));
             let stage = task.map(|task| format!(", which waits for {}", self.waits_for(&state, task)));
             named.push(format!("{}{}", self.name_object(&state, *slot), stage.unwrap_or_default()));
         }

@@ -41,7 +41,7 @@ impl Number {
             bytes.extend(id.0);
             bytes.extend(owner.to_u64().to_le_bytes());
         }
-        Value::Inline(Arc::from(bytes))
+        Value::Inline(owner::Packed::from(bytes))
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {

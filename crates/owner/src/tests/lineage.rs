@@ -6,7 +6,7 @@ use super::story::{ACTOR, Made, Process, W1, call, push, resolved, task, value};
 use crate::{ActorNews, Effect, Slot, Value};
 
 fn large(serial: u64) -> Value {
-    Value::Bulk(bulk(serial))
+    Value::bulk(bulk(serial))
 }
 
 fn bulk(serial: u64) -> Bulk {
@@ -20,7 +20,7 @@ fn lost(process: &mut Process, slot: impl Into<Slot>, serial: u64) -> Vec<Effect
 
 /// The task that is under way to make the object.
 fn maker(process: &Process, slot: impl Into<Slot>) -> TaskKey {
-    process.owner.object(slot.into()).unwrap().maker.unwrap()
+    process.owner.object(slot.into()).unwrap().maker().unwrap()
 }
 
 fn is_lost(process: &Process, slot: impl Into<Slot>, text: &str) -> bool {

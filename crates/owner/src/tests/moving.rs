@@ -13,7 +13,7 @@ fn filed(number: u32) -> Filed {
 
 fn put(process: &mut Process, serial: u64) -> u32 {
     let id = ObjectId::of(process.next_id(), 1);
-    process.owner.on_put(id, Value::Bulk(Bulk::Stored(Place { serial, ..PLACE })), &[])
+    process.owner.on_put(id, Value::bulk(Bulk::Stored(Place { serial, ..PLACE })), &[])
 }
 
 fn moves(process: &mut Process, movable: Movable, to: u32) -> Vec<Effect> {
@@ -37,7 +37,7 @@ fn a_moved_value_is_known_by_its_file_and_its_bytes_are_free() {
     let slot = put(&mut process, 1);
     let movable = process.owner.movable()[0];
     assert_eq!(moves(&mut process, movable, 7), [Effect::Discarded(Bulk::Stored(PLACE))]);
-    assert_eq!(process.value_of(slot), Some(Value::Bulk(Bulk::Filed(filed(7)))));
+    assert_eq!(process.value_of(slot), Some(Value::bulk(Bulk::Filed(filed(7)))));
     assert_eq!(process.owner.movable(), []);
     assert_eq!(process.dropped(slot), [Effect::Freed { slot, bulk: Some(Bulk::Filed(filed(7))) }]);
 }
@@ -76,12 +76,12 @@ fn a_borrowed_place_that_is_stale_is_forgotten_until_the_owner_says_where() {
     let want = [Effect::Want { owner: W1, object: id }];
     assert_eq!(process.when(|owner, _, out| owner.on_needed(slot, out)), want);
     let bulk = Bulk::Stored(PLACE);
-    process.when(|owner, _, out| owner.on_have(&id, Value::Bulk(bulk), Default::default(), out));
+    process.when(|owner, _, out| owner.on_have(&id, Value::bulk(bulk), Default::default(), out));
     assert!(!process.owner.on_stale(slot, Bulk::Filed(filed(1))), "that is not what we were told");
     assert!(process.owner.on_stale(slot, bulk) && !process.owner.on_stale(slot, bulk));
     assert_eq!(process.when(|owner, _, out| owner.on_needed(slot, out)), [], "the owner was told already");
     let bulk = Bulk::Filed(filed(2));
-    process.when(|owner, _, out| owner.on_have(&id, Value::Bulk(bulk), Default::default(), out));
-    assert_eq!(process.value_of(slot), Some(Value::Bulk(bulk)));
+    process.when(|owner, _, out| owner.on_have(&id, Value::bulk(bulk), Default::default(), out));
+    assert_eq!(process.value_of(slot), Some(Value::bulk(bulk)));
     assert_eq!(process.owner.movable(), [], "it is not ours to move");
 }

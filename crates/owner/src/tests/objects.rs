@@ -88,7 +88,7 @@ const PLACE: Bulk = Bulk::Stored(Place { offset: 64, length: 8, serial: 1 });
 fn freeing_a_value_in_the_arena_tells_where_it_lay() {
     let mut process = Process::new();
     let id = ObjectId::of(process.next_id(), 1);
-    let slot = process.owner.on_put(id, Value::Bulk(PLACE), &[]);
+    let slot = process.owner.on_put(id, Value::bulk(PLACE), &[]);
     assert_eq!(process.dropped(slot), [Effect::Freed { slot, bulk: Some(PLACE) }]);
 }
 

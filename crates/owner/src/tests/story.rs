@@ -291,11 +291,11 @@ impl Process {
 }
 
 pub(crate) fn value(number: u8) -> Value {
-    Value::Inline(Arc::from([number].as_slice()))
+    Value::Inline(crate::Packed::from([number].as_slice()))
 }
 
 pub(crate) fn stored(offset: u64, length: u64) -> Value {
-    Value::Bulk(model::Bulk::Stored(model::Place { offset, length, serial: 1 }))
+    Value::bulk(model::Bulk::Stored(model::Place { offset, length, serial: 1 }))
 }
 
 pub(crate) fn failed(failure: Failure) -> Value {

@@ -108,7 +108,7 @@ fn values_of_an_earlier_run_that_come_late_are_let_go() {
     let stream = made.stream();
     process.died(W1, &[&made]);
     process.granted(1, W2);
-    let stored = Value::Bulk(PLACE);
+    let stored = Value::bulk(PLACE);
     assert_eq!(process.yielded(&made, W1, stored), [Effect::Discarded(PLACE)]);
     assert_eq!(process.read_all(stream), (vec![], false));
 }
@@ -188,7 +188,7 @@ fn a_stream_that_nobody_reads_keeps_nothing_and_its_task_runs_on() {
     let effects = process.when(|owner, _, out| owner.on_stream_dropped(stream, out));
     assert_eq!(effects.last(), Some(&consumed(&made, u32::MAX)));
     assert_eq!(process.owner.objects_kept(), before - 2);
-    let stored = Value::Bulk(PLACE);
+    let stored = Value::bulk(PLACE);
     assert_eq!(process.yielded(&made, W1, stored), [Effect::Discarded(PLACE)]);
     process.replied(&made, W1, value(0));
     process.dropped(made.slot());

@@ -438,7 +438,7 @@ impl World {
 }
 
 pub(super) fn value() -> Value {
-    Value::Inline(Arc::from([1].as_slice()))
+    Value::Inline(crate::Packed::from([1].as_slice()))
 }
 
 fn failed(failure: Failure) -> Value {
