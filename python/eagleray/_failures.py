@@ -27,6 +27,8 @@ def _make(about: dict[str, Any], task_id: str, object_id: str) -> BaseException:
             "The worker died unexpectedly while executing this task. Check python-core-worker-*.log files for more information. "
             f"It ended with {about['text']}"
         )
+    if kind == "out_of_memory":
+        return exc.OutOfMemoryError(f"Task was killed due to the node running low on memory.\n{about['text']}")
     if kind == "cancelled":
         return exc.TaskCancelledError(task_id)
     if kind == "actor_died":
@@ -81,6 +83,8 @@ def _actor_died(about: dict[str, Any]) -> BaseException:
     actor_id, death = about["actor_id"], about["death"]
     if death == "init_failed":
         return exc.ActorDiedError(about["error"], actor_id)
+    if death == "out_of_memory":
+        return exc.OutOfMemoryError(f"The actor was killed due to the node running low on memory.\n{about['text']}")
     if death == "unschedulable":
         return exc.ActorUnschedulableError(about["text"])
     if death == "group_removed_early":

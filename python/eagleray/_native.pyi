@@ -129,6 +129,7 @@ class Node:
         rings_max: int,
         link_idle_ms_max: int,
         grace_ms_max: int,
+        memory: tuple[float, int, int, str | None],
         keep_session: bool,
     ) -> None: ...
     def stop(self) -> str | None: ...

@@ -30,6 +30,7 @@ _PRIVATE_OPTIONS = frozenset(
         "_object_spilling_directory",
         "_labels",
         "_prestart",
+        "_meminfo",
     }
 )
 
@@ -171,7 +172,6 @@ def init(
         temp_dir = private.get("_temp_dir")
         if temp_dir is not None and not os.path.isabs(temp_dir):
             raise ValueError("temp_dir must be an absolute path")
-        config = private.get("_system_config") or {}
         wants = _start.Wants(
             num_cpus=num_cpus,
             num_gpus=num_gpus,
@@ -180,9 +180,9 @@ def init(
             memory=private.get("_memory"),
             temp_dir=temp_dir,
             prestart=private.get("_prestart"),
-            grace_ms_max=config.get("actor_graceful_shutdown_timeout_ms"),
             object_spilling_directory=object_spilling_directory,
-            config=config,
+            system_config=private.get("_system_config") or {},
+            meminfo=private.get("_meminfo"),
         )
         if log_to_driver is None:
             log_to_driver = os.environ.get("RAY_LOG_TO_DRIVER", os.environ.get("EAGLERAY_LOG_TO_DRIVER", "1")) != "0"

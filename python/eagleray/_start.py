@@ -28,9 +28,9 @@ class Wants:
     memory: int | None = None
     temp_dir: str | None = None
     prestart: int | None = None
-    grace_ms_max: int | None = None
     object_spilling_directory: str | list[str] | None = None
-    config: dict[str, Any] = field(default_factory=dict)
+    system_config: dict[str, Any] = field(default_factory=dict)
+    meminfo: str | None = None
 
 
 def checked_namespace(namespace: str | None, job_config: Any) -> str:
@@ -204,12 +204,21 @@ def join(node: Any, name_space: str, paths: list[str], *, logs: bool) -> None:
         raise
 
 
-def _grace_ms(given: int | None) -> int:
-    """Say how long an actor may take to end by itself."""
-    if given is not None:
-        return int(given)
-    name = "actor_graceful_shutdown_timeout_ms"
-    return int(os.environ.get(f"EAGLERAY_{name}") or os.environ.get(f"RAY_{name}") or 30_000)
+def _setting(given: dict[str, Any], name: str, default: float) -> float:
+    """Look a setting up: in `_system_config`, then in the environment."""
+    for value in (given.get(name), os.environ.get(f"EAGLERAY_{name}"), os.environ.get(f"RAY_{name}")):
+        if value not in (None, ""):
+            return float(value)
+    return default
+
+
+def _memory_watch(wants: Wants) -> tuple[float, int, int, str | None]:
+    """Say how memory is watched: threshold, how often in ms, retries of killed tasks, and a file to read instead."""
+    threshold = _setting(wants.system_config, "memory_usage_threshold", 0.95)
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"memory_usage_threshold must be between 0 and 1, got {threshold}")
+    refresh_ms = max(0, int(_setting(wants.system_config, "memory_monitor_refresh_ms", 250)))
+    return threshold, refresh_ms, int(_setting(wants.system_config, "task_oom_retries", -1)), wants.meminfo
 
 
 def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = False) -> Any:
@@ -222,8 +231,8 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
         store = min(int(usable_memory() * 0.3), 200 * 2**30)
     if type(store) is not int or store < 1 << 20:
         raise ValueError(f"object_store_memory must be a whole number of bytes, at least 1 MiB, got {store!r}")
-    spill_folders = _spilling.checked_folders(wants.object_spilling_directory, wants.config)
-    spill_limit = _spilling.checked_limit(wants.config)
+    spill_folders = _spilling.checked_folders(wants.object_spilling_directory, wants.system_config)
+    spill_limit = _spilling.checked_limit(wants.system_config)
     folder = Path(wants.temp_dir) if wants.temp_dir else base_dir()
     stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
     session_dir = folder / f"session_{stamp}_{os.getpid()}_{time.monotonic_ns() % 1_000_000:06d}"
@@ -255,7 +264,8 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             idle_ms_max=60_000,
             rings_max=int(os.environ.get("EAGLERAY_RINGS_MAX") or 1024 * 1024),
             link_idle_ms_max=int(os.environ.get("EAGLERAY_LINK_IDLE_MS_MAX") or 60_000),
-            grace_ms_max=_grace_ms(wants.grace_ms_max),
+            grace_ms_max=int(_setting(wants.system_config, "actor_graceful_shutdown_timeout_ms", 30_000)),
+            memory=_memory_watch(wants),
             keep_session=keep_session,
         )
     except BaseException:

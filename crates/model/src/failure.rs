@@ -18,6 +18,13 @@ pub enum WorkerExit {
     NotStarted(Box<str>),
     /// The node ended it on purpose.
     Intended(Box<str>),
+    /// The node ended it because the machine ran low on memory.
+    OutOfMemory {
+        /// Who used how much.
+        report: Box<str>,
+        /// Nothing else ran: the same is to be expected of another run.
+        is_alone: bool,
+    },
     /// It went away and nobody could say how.
     Unknown,
 }
@@ -119,7 +126,7 @@ impl WorkerExit {
         match self {
             Self::Code(code) => *code == 0,
             Self::Intended(why) => why.contains("INTENDED_USER_EXIT"),
-            Self::Signal(..) | Self::NotStarted(_) | Self::Unknown => false,
+            Self::Signal(..) | Self::NotStarted(_) | Self::OutOfMemory { .. } | Self::Unknown => false,
         }
     }
 }
@@ -132,6 +139,7 @@ impl fmt::Display for WorkerExit {
             Self::Signal(signal, stack) => write!(f, "signal {signal} ({})\n{stack}", signal_name(*signal)),
             Self::NotStarted(why) => write!(f, "it could not be started: {why}"),
             Self::Intended(why) => f.write_str(why),
+            Self::OutOfMemory { report, .. } => f.write_str(report),
             Self::Unknown => f.write_str("an unknown cause"),
         }
     }

@@ -32,7 +32,7 @@ pub use berth::Berth;
 pub use cells::{Cells, Readiness};
 pub use claim::{Claims, TheirClaims, Word};
 pub use ring::{Broken, Full, RingReader, RingWriter};
-pub use segment::{Duplex, ProcEntry, Segment};
+pub use segment::{Duplex, Duty, ProcEntry, Segment};
 pub use spin::Spinner;
 pub use sync::Byte;
 

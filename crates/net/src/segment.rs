@@ -54,12 +54,24 @@ pub struct ProcEntry {
     pub assignments: AtomicU64,
     /// The core, counted from one, on which a thread of the process last waited for calls of its own while none was idle.
     pub waits_on: AtomicU32,
-    _free: AtomicU32,
+    /// What a worker does, see `Duty`; written by the process.
+    duty: AtomicU32,
     /// What the process runs, for people; written by the process.
     label: [AtomicU64; LABEL_WORDS],
 }
 
 const LABEL_WORDS: usize = 12;
+
+/// What a worker of tasks does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// Nothing.
+    Idle = 0,
+    /// A task that is not run again if its worker dies.
+    Final = 1,
+    /// One that is.
+    Retriable = 2,
+}
 
 impl ProcEntry {
     /// A fresh entry, for tests that sleep and ring in private memory.
@@ -73,9 +85,28 @@ impl ProcEntry {
             pid: AtomicI32::new(0),
             assignments: AtomicU64::new(0),
             waits_on: AtomicU32::new(0),
-            _free: AtomicU32::new(0),
+            duty: AtomicU32::new(0),
             label: std::array::from_fn(|_| AtomicU64::new(0)),
         }
+    }
+
+    /// Says what kind of thing the process does from now on. Only the process itself may.
+    #[inline]
+    pub fn set_duty(&self, duty: Duty) {
+        let begun = (self.duty.load(Ordering::Relaxed) >> 2).wrapping_add(u32::from(duty != Duty::Idle));
+        self.duty.store((begun << 2) | duty as u32, Ordering::Relaxed);
+    }
+
+    /// How many things it has begun, modulo some, and what kind of thing it does.
+    #[must_use]
+    pub fn duty(&self) -> (u32, Duty) {
+        let word = self.duty.load(Ordering::Relaxed);
+        let duty = match word & 3 {
+            0 => Duty::Idle,
+            1 => Duty::Final,
+            _ => Duty::Retriable,
+        };
+        (word >> 2, duty)
     }
 
     /// Says what the process runs. Cut to what fits.
@@ -262,6 +293,7 @@ impl Segment {
         entry.assignments.store(0, Ordering::Relaxed);
         entry.waits_on.store(0, Ordering::Relaxed);
         entry.set_label("");
+        entry.duty.store(0, Ordering::Relaxed);
         entry.state.store(1, Ordering::Release);
     }
 }

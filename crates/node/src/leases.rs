@@ -107,7 +107,7 @@ impl Node {
         let (namespace, mut paths) = driver.or_else(|| self.departed.get(&job).cloned()).unwrap_or_default();
         paths.extend(need.env.iter().map(|line| format!("{OWN_ENV}{line}").into()));
         if let Some(proc) = self.procs.get_mut(worker) {
-            (proc.job, proc.env) = (job, need.env);
+            (proc.job, proc.env, proc.assigned_at) = (job, need.env, net::clock::now());
         }
         let resources = need.to_hold.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
         self.segment.proc(worker.slot).assignments.fetch_add(1, std::sync::atomic::Ordering::Release);

@@ -18,6 +18,7 @@ mod linking;
 mod links;
 mod logs;
 mod looped;
+mod memory;
 mod messages;
 mod notices;
 mod procs;
@@ -33,6 +34,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+pub use memory::MemoryOptions;
 use model::{NodeId, Resources};
 use net::unix;
 
@@ -71,6 +73,8 @@ pub struct Options {
     pub link_idle_ms_max: u64,
     /// How long an ending worker may take for its exit handlers before it is killed.
     pub grace_ms_max: u64,
+    /// How memory is watched.
+    pub memory: MemoryOptions,
     /// Whether the session's folder stays when the node ends.
     pub keep_session: bool,
     /// Its id, and the seed for jobs' root tasks.

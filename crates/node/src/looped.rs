@@ -16,6 +16,7 @@ use crate::conns::Conns;
 use crate::functions::Functions;
 use crate::links::Links;
 use crate::logs::Logs;
+use crate::memory::Memory;
 use crate::notices::Told;
 use crate::procs::Procs;
 use crate::room::Room;
@@ -70,6 +71,7 @@ pub(crate) struct Node {
     pub(crate) functions: Functions,
     pub(crate) room: Room,
     pub(crate) logs: Logs,
+    pub(crate) memory: Memory,
     pub(crate) stopping: bool,
     pub(crate) jobs_next: u32,
 }
@@ -129,6 +131,7 @@ impl Node {
             functions: Functions::default(),
             room,
             logs,
+            memory: Memory::new(&options.memory),
             stopping: false,
             jobs_next: 0,
             options,
@@ -225,6 +228,7 @@ impl Node {
             self.room.next_deadline(),
             self.procs.next_deadline(),
             self.links.next_look(),
+            self.next_memory_look(),
             self.zygote.next_start(),
         ]
         .into_iter()
@@ -246,6 +250,7 @@ impl Node {
         self.look_after_room(now);
         self.end_overdue(now);
         self.look_for_idle_links(now);
+        self.look_at_memory(now);
         if self.zygote.next_start().is_some_and(|next| next <= now) {
             self.start_zygote();
         }

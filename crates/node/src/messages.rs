@@ -197,6 +197,7 @@ impl Node {
             cores: self.options.cores,
             folders: self.options.folders.iter().map(|path| path.to_string_lossy().into()).collect(),
             folders_full_at: self.options.folders_full_at,
+            oom_retries: self.options.memory.task_retries,
         };
         self.tell_conn(conn, &FromNode::Welcome(welcome), memory);
     }

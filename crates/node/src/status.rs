@@ -91,6 +91,7 @@ fn reason(reason: scheduler::WaitReason) -> &'static str {
         scheduler::WaitReason::NoResources => "for others",
         scheduler::WaitReason::NoWorker => "for a worker to start,",
         scheduler::WaitReason::Infeasible => "for a node that has enough",
+        scheduler::WaitReason::LowMemory => "until memory is no longer low",
         scheduler::WaitReason::Capped => "behind blocked tasks of its kind",
     }
 }

@@ -141,6 +141,7 @@ impl Node {
                 if let Some(id) = self.procs.by_pid(packet.pid) {
                     self.hear(id);
                     let exit = self.exit_of(id, packet.status);
+                    let exit = self.name_kernel_kill(exit);
                     self.process_died(id, exit);
                 }
             }

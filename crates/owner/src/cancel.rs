@@ -52,6 +52,10 @@ impl Owner {
             self.finish_failed(key, Failure::NodeDied, out);
         }
         self.forget_workers();
+        for slot in std::mem::take(&mut self.promised) {
+            self.resolve(slot, crate::Value::Failed(Failure::NodeDied.into()), smallvec::SmallVec::new(), out);
+            self.release(slot, out);
+        }
         let slots: Vec<Slot> =
             self.objects().filter(|(_, object)| object.value.is_none()).map(|(slot, _)| slot).collect();
         for slot in slots {

@@ -28,7 +28,7 @@ impl Owner {
                     let is_its_own = task.returns.contains(&slot) || is_next;
                     assert!(is_its_own, "OWN-1: {} is not what its maker makes", object.id);
                 }
-                None if object.owner.is_none() => {
+                None if object.owner.is_none() && !self.promised.contains(&slot) => {
                     assert!(object.value.is_some() || object.lineage.is_some(), "OWN-1: {} never ends", object.id);
                 }
                 None => {}
@@ -64,7 +64,7 @@ impl Owner {
         let mut uses: FxHashMap<Slot, u32> = FxHashMap::default();
         let in_tasks =
             self.tasks().flat_map(|(_, task)| task.spec.deps.iter().chain(&task.spec.contains).chain(&task.life));
-        let in_objects = self.objects().flat_map(|(_, object)| &object.contains);
+        let in_objects = self.objects().flat_map(|(_, object)| &object.contains).chain(&self.promised);
         for slot in in_tasks.chain(in_objects) {
             *uses.entry(*slot).or_default() += 1;
         }

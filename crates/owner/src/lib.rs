@@ -32,7 +32,7 @@ mod tasks;
 use std::collections::VecDeque;
 
 use model::{ActorId, ObjectId, ProcId, TaskKey};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use actors::{ActorNews, Callee, CalleeState, GroupFacts};
 pub use borrow::Kept;
@@ -68,6 +68,8 @@ pub struct Owner {
     pub(crate) lease_next: u64,
     pub(crate) callees: FxHashMap<ActorId, Callee>,
     pub(crate) actor_of_worker: FxHashMap<ProcId, ActorId>,
+    /// Objects that get their value from the node.
+    pub(crate) promised: FxHashSet<Slot>,
     pub(crate) freeing: Vec<Slot>,
     /// Tasks that an argument of theirs has come for, to be told one after the other.
     pub(crate) readied: VecDeque<TaskKey>,
@@ -75,13 +77,21 @@ pub struct Owner {
     pub(crate) submitted: u64,
     /// Counts looks at large values.
     pub(crate) touches: u64,
+    /// How often a task that may be tried again is run again after its worker was killed for want of memory.
+    pub(crate) oom_retries_max: i32,
 }
 
 impl Owner {
     /// Owns nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self { oom_retries_max: -1, ..Self::default() }
+    }
+
+    /// How often a task that may be tried again is run again after its worker was killed for want of memory; below zero: any
+    /// number of times. Holds for what is submitted from now on.
+    pub fn set_oom_retries(&mut self, most: i32) {
+        self.oom_retries_max = most;
     }
 
     /// Tasks that have not ended.

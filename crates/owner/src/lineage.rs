@@ -24,7 +24,8 @@ pub(crate) struct Made {
     pub(crate) spec: Spec,
     /// The objects that it made: `GONE` for those that do not matter any more.
     pub(crate) returns: SmallVec<[Slot; 1]>,
-    retries_left: i32,
+    pub(crate) retries_left: i32,
+    pub(crate) oom_retries_left: i32,
 }
 
 impl Owner {
@@ -43,7 +44,12 @@ impl Owner {
         for argument in &ours {
             self.objects.get_mut(*argument).expect("ours").traced += 1;
         }
-        let made = Made { spec: task.spec, returns: returns.clone(), retries_left: task.retries_left };
+        let made = Made {
+            spec: task.spec,
+            returns: returns.clone(),
+            retries_left: task.retries_left,
+            oom_retries_left: task.oom_retries_left,
+        };
         let (key, _) = self.made.insert(made);
         for slot in returns.into_iter().filter(|slot| *slot != GONE) {
             self.objects.get_mut(slot).expect("it matters").lineage = Some(key);
@@ -145,16 +151,16 @@ impl Owner {
                 object.uses += 1;
             }
         }
-        let task = Task::again(made.spec, self.submitted, made.retries_left);
+        let task = Task::again(made, self.submitted);
         self.submitted += 1;
+        let returns = task.returns.clone();
         let (at, generation) = self.tasks.insert(task);
         let key = TaskKey::new(at, generation);
-        for slot in made.returns.iter().filter(|slot| **slot != GONE) {
-            let object = self.objects.get_mut(*slot).expect("LIN-2: it matters");
+        for slot in returns.into_iter().filter(|slot| *slot != GONE) {
+            let object = self.objects.get_mut(slot).expect("LIN-2: it matters");
             object.set_maker(Some(key));
             object.lineage = None;
         }
-        self.tasks.get_mut(at).expect("inserted above").returns = made.returns;
         Ok(key)
     }
 

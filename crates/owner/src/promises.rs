@@ -11,12 +11,16 @@ impl Owner {
     pub fn on_promised(&mut self, id: ObjectId) -> Slot {
         let mut object = Object::new(id, None);
         (object.handles, object.uses) = (1, 1);
-        self.objects.insert(object).0
+        let (slot, _) = self.objects.insert(object);
+        self.promised.insert(slot);
+        slot
     }
 
-    /// The object's value, or why there is none. Said once.
+    /// The object's value, or why there is none. Of one that has it nothing more is heard.
     pub fn on_promise_kept(&mut self, slot: Slot, value: Value, out: &mut Vec<Effect>) {
-        self.resolve(slot, value, SmallVec::new(), out);
-        self.release(slot, out);
+        if self.promised.remove(&slot) {
+            self.resolve(slot, value, SmallVec::new(), out);
+            self.release(slot, out);
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::{ActorId, Failure, ObjectId, ProcId, TaskId, TaskKey, Template, Tick, WorkerExit, Yields};
 use smallvec::SmallVec;
 
+use crate::lineage::Made;
 use crate::objects::Object;
 use crate::stream::StreamKey;
 use crate::{Effect, Owner, Slot, Value};
@@ -82,6 +83,8 @@ pub struct Task {
     pub returns: SmallVec<[Slot; 1]>,
     /// Runs that are left after a failure; below zero: any number.
     pub retries_left: i32,
+    /// Runs that are left after its worker was killed for want of memory; below zero: any number.
+    pub(crate) oom_retries_left: i32,
     /// Somebody cancelled it: it is never tried again.
     pub cancelled: bool,
     /// The object that stands for the actor it calls, held until it ends.
@@ -108,15 +111,15 @@ fn shortened(cause: Arc<Failure>) -> Arc<Failure> {
 
 impl Task {
     /// One that has ended before.
-    pub(crate) fn again(spec: Spec, number: u64, retries_left: i32) -> Self {
-        let (since, returns) = (Tick::default(), SmallVec::new());
+    pub(crate) fn again(made: Made, number: u64) -> Self {
         Self {
-            spec,
+            spec: made.spec,
             stage: Stage::Waiting(0),
-            since,
+            since: Tick::default(),
             number,
-            returns,
-            retries_left,
+            returns: made.returns,
+            retries_left: made.retries_left,
+            oom_retries_left: made.oom_retries_left,
             cancelled: false,
             life: None,
             stream: None,
@@ -156,6 +159,7 @@ impl Owner {
             number: self.submitted,
             returns: SmallVec::new(),
             retries_left,
+            oom_retries_left: if retries_left == 0 { 0 } else { self.oom_retries_max },
             cancelled: false,
             life: None,
             stream: None,
@@ -341,12 +345,17 @@ impl Owner {
     /// The worker of a pool task is dead (OWN-4).
     pub(crate) fn task_lost(&mut self, key: TaskKey, started: bool, exit: &WorkerExit, out: &mut Vec<Effect>) {
         let Some(task) = self.task_mut(key) else { return };
+        // One that was killed beside others may get along without them. One that ran alone spends what any lost run does.
+        let left = match exit {
+            WorkerExit::OutOfMemory { is_alone: false, .. } => &mut task.oom_retries_left,
+            _ => &mut task.retries_left,
+        };
         if task.cancelled {
             self.finish_failed(key, Failure::Cancelled, out);
         } else if !started {
             self.requeue(key, out);
-        } else if task.retries_left != 0 {
-            task.retries_left -= i32::from(task.retries_left > 0);
+        } else if *left != 0 {
+            *left -= i32::from(*left > 0);
             self.requeue(key, out);
         } else {
             self.finish_failed(key, Failure::WorkerDied(exit.clone()), out);

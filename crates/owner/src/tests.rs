@@ -10,6 +10,7 @@ mod moving;
 mod objects;
 mod random;
 mod random_streams;
+mod refused;
 mod story;
 mod streams;
 mod tasks;

@@ -86,6 +86,10 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
             dict.set_item("task", &**task)?;
             dict.set_item("cause", describe(py, cause)?)?;
         }
+        Failure::WorkerDied(WorkerExit::OutOfMemory { report, .. }) => {
+            dict.set_item("kind", "out_of_memory")?;
+            dict.set_item("text", &**report)?;
+        }
         Failure::WorkerDied(exit) => {
             dict.set_item("kind", "worker_died")?;
             dict.set_item("text", exit.to_string())?;
@@ -100,6 +104,10 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
             match death {
                 ActorDeath::Killed => dict.set_item("death", "killed")?,
                 ActorDeath::Exited => dict.set_item("death", "exited")?,
+                ActorDeath::Crashed(WorkerExit::OutOfMemory { report, .. }) => {
+                    dict.set_item("death", "out_of_memory")?;
+                    dict.set_item("text", &**report)?;
+                }
                 ActorDeath::Crashed(exit) => {
                     dict.set_item("death", "crashed")?;
                     dict.set_item("text", exit.to_string())?;

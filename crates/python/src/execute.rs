@@ -267,6 +267,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     let template = &call.template;
     let task = call.handle.task;
     runtime.set_label(&template.name);
+    runtime.set_duty(if template.retries_max == 0 { net::Duty::Final } else { net::Duty::Retriable });
     title::set(&template.name);
     context::set_task(Some(task));
     context::set_name(template);
@@ -309,6 +310,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     let mut returned: Vec<_> = result.as_ref().ok().cloned().into_iter().collect();
     let body = reply_body(runtime, worker, template, task, result, &mut returned);
     context::set_task(None);
+    runtime.set_duty(net::Duty::Idle);
     match body {
         Ok(body) => {
             send_reply(py, runtime, call.handle, body, &came_with);

@@ -93,7 +93,7 @@ pub(crate) struct Node {
 impl Node {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
-    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, prestart, idle_ms_max, rings_max, link_idle_ms_max, grace_ms_max, keep_session))]
+    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, prestart, idle_ms_max, rings_max, link_idle_ms_max, grace_ms_max, memory, keep_session))]
     fn new(
         py: Python<'_>,
         resources: &Bound<'_, PyDict>,
@@ -111,10 +111,12 @@ impl Node {
         rings_max: u32,
         link_idle_ms_max: u64,
         grace_ms_max: u64,
+        memory: (f64, u64, i32, Option<PathBuf>),
         keep_session: bool,
     ) -> PyResult<Self> {
         let mut id = [0; 28];
         random(&mut id)?;
+        let (threshold, refresh_ms, task_retries, meminfo) = memory;
         let options = node::Options {
             total: function::resources(resources)?,
             gpu_names: gpu_names.into_iter().map(Into::into).collect(),
@@ -132,6 +134,7 @@ impl Node {
             rings_max,
             link_idle_ms_max,
             grace_ms_max,
+            memory: node::MemoryOptions { threshold, refresh_ms, task_retries, meminfo },
             keep_session,
             id: NodeId(id),
         };

@@ -342,6 +342,12 @@ impl Runtime {
         self.segment.proc(self.me.slot).set_label(label);
     }
 
+    /// Says whether this worker runs a task, and whether that is run again if the worker dies.
+    #[inline]
+    pub fn set_duty(&self, duty: net::Duty) {
+        self.segment.proc(self.me.slot).set_duty(duty);
+    }
+
     /// Whether this running task was cancelled.
     #[must_use]
     pub fn is_interrupted(&self, task: &TaskId) -> bool {

@@ -107,6 +107,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         closed: AtomicBool::new(false),
         threads: Mutex::new(Vec::new()),
     });
+    runtime.state.lock().expect("never poisoned").owner.set_oom_retries(welcome.oom_retries);
     runtime.threads.lock().expect("never poisoned").extend(threads);
     to_control.send((runtime.clone(), inbox)).map_err(|_| Error::Closed)?;
     to_pump.send(runtime.clone()).map_err(|_| Error::Closed)?;

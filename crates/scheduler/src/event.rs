@@ -79,6 +79,11 @@ pub enum Event {
     },
     /// The group ends: workers in it are killed, what waits for a place in it never gets one. Repeating it changes nothing.
     GroupRemoved(GroupId),
+    /// The machine is low on memory, or no longer: meanwhile nothing is placed beside what runs.
+    Pressure {
+        /// Whether it is.
+        is_low: bool,
+    },
     /// Time passed. Needed at `Scheduler::next_tick`, harmless at any other time; the first starts the stock of workers.
     Tick,
 }

@@ -186,7 +186,10 @@ impl Scheduler {
 
     /// The lease is over before it began.
     pub(crate) fn refuse(&mut self, lease: LeaseId, out: &mut Vec<Effect>) {
-        self.ended.note(lease);
+        // Of a process that is gone nothing comes again, and its successor's leases have the same places in that memory.
+        if !self.gone.has(lease.owner) {
+            self.ended.note(lease);
+        }
         out.push(Effect::Refused(lease));
     }
 

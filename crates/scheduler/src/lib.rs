@@ -13,7 +13,8 @@
 //! - **SCHED-2** a lease has one worker and a worker one lease; a lease that its owner gave back is not
 //!   granted again.
 //! - **SCHED-3** no GPU is given out twice: whole ones to one lease, shares up to one.
-//! - **SCHED-4** nothing waits that could be placed, except for the back-off of a capped shape.
+//! - **SCHED-4** nothing waits that could be placed, except for the back-off of a capped shape, behind a group that waits, and
+//!   while memory is low.
 //! - **SCHED-5** no placed lease waits for a worker while one is idle.
 //! - **SCHED-6** there are never more processes than `workers_max`, and never more on their way than
 //!   placed leases and the stock of idle workers lack, nor than `starts_max`.
@@ -22,7 +23,7 @@
 //!
 //! Map: `scheduler` has the handlers, `place` the order of service, `revoke` the rule for asking leases
 //! back, `groups` what placement groups add to all of it; below them are `shape` (queues), `table` (leases), `ledger` (amounts), `devices` (GPUs), `pool`
-//! (workers), `memory` (what is over); `view` is for readers.
+//! (workers), `memory` (what is over); `view` is for readers. `pressure` is a brain of its own: what to do when memory runs low.
 
 mod devices;
 mod event;
@@ -31,6 +32,7 @@ mod ledger;
 mod memory;
 mod place;
 mod pool;
+mod pressure;
 mod revoke;
 mod scheduler;
 mod shape;
@@ -38,5 +40,6 @@ mod table;
 mod view;
 
 pub use event::{Effect, Event, Grant, LeaseKind, Options};
+pub use pressure::{Busy, Look, Relief, Verdict, Watch, Work};
 pub use scheduler::Scheduler;
 pub use view::{Wait, WaitReason};

@@ -28,8 +28,7 @@ impl Ended {
 
 fn slot(lease: LeaseId) -> usize {
     let mixed = (lease.number ^ lease.owner.to_u64().rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // The highest bits depend on all of the number; lower ones do not hear of the epoch.
-    (mixed >> (u64::BITS - LEASES_MAX.ilog2())) as usize
+    (mixed >> 32) as usize % LEASES_MAX
 }
 
 /// Processes that are gone. A slot's epoch only grows, so one number per slot tells all its past users.

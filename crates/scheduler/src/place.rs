@@ -20,6 +20,8 @@ impl Scheduler {
             let shape = self.shapes.get(index);
             if shape.waiting == 0 {
                 self.queue.remove(position);
+            } else if self.is_closed() {
+                position += 1;
             } else if let Some(choice) = shape.choose(&self.ledger.free, &self.devices.free)
                 && !self.stands_back(shape)
                 && self.may_have_one_more(index)

@@ -24,6 +24,8 @@ pub struct Scheduler {
     pub(crate) shapes: Shapes,
     pub(crate) pool: Pool,
     pub(crate) groups: Groups,
+    /// The machine is low on memory.
+    is_low: bool,
     /// Feasible shapes with waiting leases, least recently served first.
     pub(crate) queue: Vec<u32>,
     /// Placed leases without a worker, first placed first.
@@ -35,7 +37,7 @@ pub struct Scheduler {
     /// Live leases for tasks, per owner.
     pub(crate) owners: FxHashMap<ProcId, u32>,
     pub(crate) ended: Ended,
-    gone: Gone,
+    pub(crate) gone: Gone,
     /// No later than the first moment at which a waiting shape may do what it may not do yet: be placed
     /// beyond its soft bound, or ask for leases back once more.
     pub(crate) look_at: Option<Tick>,
@@ -56,6 +58,7 @@ impl Scheduler {
             shapes: Shapes::default(),
             pool: Pool::new(&options),
             groups: Groups::default(),
+            is_low: false,
             queue: Vec::new(),
             unmanned: List::default(),
             asked: List::default(),
@@ -93,6 +96,10 @@ impl Scheduler {
                 self.on_group_requested(group, &bundles, is_apart, out);
             }
             Event::GroupRemoved(group) => self.on_group_removed(group, out),
+            Event::Pressure { is_low } => {
+                self.is_low = is_low;
+                self.place_from(0, out);
+            }
             Event::Tick => self.on_tick(out),
         }
         self.revoke(out);
@@ -161,6 +168,10 @@ impl Scheduler {
             return out.push(Effect::EndWorker(worker));
         }
         self.man(out);
+        if self.is_low {
+            // An actor that has its worker does not stand in the way of the next.
+            self.place_from(0, out);
+        }
     }
 
     fn on_worker_lost(&mut self, worker: ProcId, out: &mut Vec<Effect>) {
@@ -287,6 +298,21 @@ impl Scheduler {
                 self.owners.remove(&lease.id.owner);
             }
         }
+    }
+
+    /// Whether memory is low and something runs that may give some back: nothing is placed then.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_low && self.has_running()
+    }
+
+    #[cold]
+    fn has_running(&self) -> bool {
+        self.leases.iter().any(|(_, lease)| match lease.state {
+            State::Granted(granted) => !granted.is_blocked && self.shapes.get(lease.shape).kind == LeaseKind::Tasks,
+            State::Placed | State::Ending => true,
+            State::Waiting => false,
+        })
     }
 
     fn granted_to(&self, worker: ProcId) -> Option<(At, Granted)> {

@@ -20,6 +20,8 @@ pub enum WaitReason {
     Infeasible,
     /// Blocked workers of its shape hold it up; one more is let through after a back-off.
     Capped,
+    /// The machine is low on memory, and others run.
+    LowMemory,
 }
 
 /// A lease that waits.
@@ -60,6 +62,7 @@ impl Scheduler {
                 State::Placed => WaitReason::NoWorker,
                 State::Waiting if !shape.is_feasible => WaitReason::Infeasible,
                 State::Waiting if !shape.is_open => WaitReason::NoResources,
+                State::Waiting if self.is_closed() && self.fits(lease.shape) => WaitReason::LowMemory,
                 State::Waiting if shape.capped_until.is_some() && self.fits(lease.shape) => WaitReason::Capped,
                 State::Waiting if self.lacks_only_workers(lease.shape) => WaitReason::NoWorker,
                 State::Waiting => WaitReason::NoResources,
@@ -99,6 +102,12 @@ impl Scheduler {
         self.pool.starting()
     }
 
+    /// Whether no worker has a lease.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.leases.len() == 0
+    }
+
     /// When a `Tick` is needed next. `None`: the clock alone changes nothing, so nobody need look at it.
     #[must_use]
     pub fn next_tick(&self, now: Tick) -> Option<Tick> {
@@ -115,7 +124,8 @@ impl Scheduler {
             shape.check(&self.leases);
             let is_queued = self.queue.contains(&index);
             assert_eq!(is_queued, shape.is_placeable() && shape.waiting > 0, "SCHED-7: queue of shapes");
-            let is_held_back = (shape.is_full() && shape.capped_until.is_some()) || self.stands_back(shape);
+            let is_held_back =
+                (shape.is_full() && shape.capped_until.is_some()) || self.stands_back(shape) || self.is_closed();
             assert!(!is_queued || !self.fits(index) || is_held_back, "SCHED-4: {:?} could be placed", shape.need);
         }
         let fits = self.groups.waiting.iter().find(|group| self.group_fits(**group));

@@ -15,6 +15,7 @@ enum Move {
     Request { owner: u16, number: u64, need: usize, is_actor: bool, seat: Option<(u8, Option<u16>)> },
     Group { number: u8, bundles: usize, is_apart: bool },
     RemoveGroup(u8),
+    Pressure(bool),
     Cancel { owner: u16, number: u64 },
     Return { owner: u16, number: u64 },
     Ready,
@@ -35,6 +36,7 @@ fn moves() -> impl Strategy<Value = Move> {
         2 => (0..3_u8, 0..bundles().len(), prop::bool::weighted(0.1))
             .prop_map(|(number, bundles, is_apart)| Move::Group { number, bundles, is_apart }),
         1 => (0..3_u8).prop_map(Move::RemoveGroup),
+        1 => any::<bool>().prop_map(Move::Pressure),
         1 => (owner.clone(), number.clone()).prop_map(|(owner, number)| Move::Cancel { owner, number }),
         5 => (owner.clone(), number).prop_map(|(owner, number)| Move::Return { owner, number }),
         6 => Just(Move::Ready),
@@ -146,6 +148,7 @@ impl World {
                 let bundles = bundles()[which].clone();
                 self.step(Event::GroupRequested { group: self.group(number), bundles, is_apart });
             }
+            Move::Pressure(is_low) => self.step(Event::Pressure { is_low }),
             Move::RemoveGroup(number) => {
                 let group = self.group(number);
                 self.step(Event::GroupRemoved(group));
@@ -269,6 +272,7 @@ impl World {
 
     /// Faults stop, time goes on, owners give back what they get: in the end nothing waits that could run.
     fn settle(&mut self) {
+        self.play(Move::Pressure(false));
         for number in 0..3 {
             self.play(Move::RemoveGroup(number));
         }

@@ -9,6 +9,8 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
+use rustix::fs::FallocateFlags;
+
 use crate::mapping;
 use crate::ranges::Ranges;
 use crate::table::Table;
@@ -141,6 +143,20 @@ impl Host {
     /// Looks again at orphans. Cheap when there are none; once a second is often enough.
     pub fn sweep(&mut self) {
         self.free_unneeded(0, self.capacity());
+    }
+
+    /// Gives the memory behind what nobody holds back to the system. Whoever is granted it later finds it cold. Returns how much.
+    pub fn cool(&mut self) -> u64 {
+        let mut cooled = 0;
+        for (start, end) in self.free.iter() {
+            let warm = self.warm_bytes(start, end);
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            if warm > 0 && rustix::fs::fallocate(&self.data, flags, start, end - start).is_ok() {
+                mapping::clear_run(self.table.warm(), start / CHUNK_BYTES, end / CHUNK_BYTES);
+                cooled += warm;
+            }
+        }
+        cooled
     }
 
     /// Bytes that are leased or orphaned.

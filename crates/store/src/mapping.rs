@@ -149,6 +149,13 @@ pub(crate) fn set_run(bits: &[AtomicU64], first: u64, end: u64) {
     }
 }
 
+/// Clears the bits of the chunks `first..end`.
+pub(crate) fn clear_run(bits: &[AtomicU64], first: u64, end: u64) {
+    for word in first / 64..end.div_ceil(64) {
+        bits[word as usize].fetch_and(!word_mask(word, first, end), Ordering::Relaxed);
+    }
+}
+
 /// How many of the chunks `first..end` have their bit set.
 pub(crate) fn count_run(bits: &[AtomicU64], first: u64, end: u64) -> u64 {
     (first / 64..end.div_ceil(64))

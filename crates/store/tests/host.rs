@@ -336,3 +336,20 @@ impl Model {
         }
     }
 }
+
+#[test]
+fn what_nobody_holds_can_be_given_back_to_the_system() {
+    let mut host = Host::create(64 * MIB, 2).unwrap();
+    let (client, _) = attach_with(&mut host, 0, 8 * MIB);
+    let place = put(&client, 6 * MIB, 1);
+    assert_eq!(host.cool(), 0, "it is held");
+    let resident = host.resident().unwrap();
+    client.free(place).unwrap();
+    for extent in client.idle_extents(0) {
+        host.take_back(0, extent).unwrap();
+    }
+    assert!(host.cool() >= 6 * MIB && host.warm() == 0);
+    assert!(host.resident().unwrap() + 6 * MIB <= resident);
+    client.add_extent(host.grant(0, 8 * MIB).unwrap()).unwrap();
+    assert!(holds(&client.pin(put(&client, 6 * MIB, 2)).unwrap(), 6 * MIB, 2));
+}

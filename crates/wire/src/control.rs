@@ -73,6 +73,8 @@ pub struct Welcome {
     pub folders: Vec<Box<str>>,
     /// A file system that is filled to so many thousandths takes no more of them.
     pub folders_full_at: u32,
+    /// How often a task is run again after its worker was killed for want of memory; below zero: any number of times.
+    pub oom_retries: i32,
 }
 
 /// Rings between two processes of one node, as one of them sees them.

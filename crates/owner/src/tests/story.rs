@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::{ActorDeath, ActorId, Failure, FunctionId, JobId, Need, ObjectId, ProcId, Resources};
-use model::{TaskId, TaskKey, Template, Tick, WorkerExit, Yields};
+use model::{TaskId, TaskKey, Template, Tick, Where, WorkerExit, Yields};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
@@ -22,6 +22,7 @@ pub(crate) const fn worker(slot: u16) -> ProcId {
 #[derive(Clone)]
 pub(crate) struct Call {
     target: Target,
+    at: Where,
     cpus: i64,
     returns: u32,
     yields: Yields,
@@ -34,6 +35,7 @@ pub(crate) struct Call {
 pub(crate) fn task() -> Call {
     Call {
         target: Target::Pool,
+        at: Where::Anywhere,
         cpus: 1,
         returns: 1,
         yields: Yields::Nothing,
@@ -59,6 +61,10 @@ impl Call {
         self
     }
 
+    pub(crate) fn at(self, at: Where) -> Self {
+        Self { at, ..self }
+    }
+
     pub(crate) fn cpus(self, cpus: i64) -> Self {
         Self { cpus, ..self }
     }
@@ -80,7 +86,7 @@ impl Call {
     }
 
     fn need(&self) -> Need {
-        Need::same(Resources::cpus(self.cpus))
+        Need { at: self.at, ..Need::same(Resources::cpus(self.cpus)) }
     }
 }
 
@@ -259,11 +265,15 @@ impl Process {
 
     /// The worker is dead; these calls had started.
     pub(crate) fn died(&mut self, worker: ProcId, started: &[&Made]) -> Vec<Effect> {
+        self.died_of(worker, &exit(), started)
+    }
+
+    pub(crate) fn died_of(&mut self, worker: ProcId, exit: &WorkerExit, started: &[&Made]) -> Vec<Effect> {
         let keys: Vec<TaskKey> = started.iter().map(|made| made.key).collect();
         let tickets = self.tickets.clone();
         let has_started = |ticket| tickets.get(&ticket).is_some_and(|key| keys.contains(key));
         self.when(|owner, _, out| {
-            owner.on_worker_died(worker, &exit(), has_started, out);
+            owner.on_worker_died(worker, exit, has_started, out);
             owner.on_process_gone(worker, out);
         })
     }
