@@ -155,13 +155,20 @@ impl Node {
 
     /// What ended a worker that got a SIGKILL from somebody: the kernel, if it has killed for want of memory since.
     pub(crate) fn name_kernel_kill(&mut self, exit: WorkerExit) -> WorkerExit {
-        let WorkerExit::Signal(9, stack) = exit else { return exit };
+        if !matches!(exit, WorkerExit::Signal(9, _)) {
+            return exit;
+        }
         let kills = kernel_kills();
         let is_kernel = kills > std::mem::replace(&mut self.memory.kernel_kills, kills);
-        let said = "The kernel's out-of-memory killer ended a process of this machine or container at that time: it was most likely \
-                    this one.";
-        WorkerExit::Signal(9, if is_kernel { format!("{said}\n{stack}").trim_end().into() } else { stack })
+        if is_kernel { by_kernel(exit) } else { exit }
     }
+}
+
+fn by_kernel(exit: WorkerExit) -> WorkerExit {
+    let WorkerExit::Signal(signal, stack) = exit else { return exit };
+    let said = "The kernel's out-of-memory killer ended a process of this machine or container at that time: it was most likely this \
+                one.";
+    WorkerExit::Signal(signal, format!("{said}\n{stack}").trim_end().into())
 }
 
 /// What is used of what there is: of the machine or of the container, whichever is nearer to its end.
@@ -271,6 +278,12 @@ mod tests {
         assert_eq!(parse_pressure(text), Some(12.5));
         assert_eq!(parse_kills("low 0\noom 3\noom_kill 2\noom_group_kill 0\n"), Some(2));
         assert_eq!(parse_kills("nr_free_pages 1\n"), None);
+    }
+
+    #[test]
+    fn a_kill_by_the_kernel_is_named_as_such() {
+        let text = by_kernel(WorkerExit::Signal(9, "".into())).to_string();
+        assert!(text.starts_with("signal 9 (SIGKILL)\nThe kernel's out-of-memory killer"), "{text}");
     }
 
     #[test]
