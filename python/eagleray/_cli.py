@@ -53,6 +53,17 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="as JSON")
     status.set_defaults(run=_status)
 
+    memory = commands.add_parser(
+        "memory",
+        help="list live objects: size, place, owner, who holds them",
+        description="List the objects of this user's daemon, the largest first. Where refs were made is recorded by programs that run "
+        "with EAGLERAY_record_ref_creation_sites=1.",
+    )
+    memory.add_argument("--audit", action="store_true", help="say what is still held; exit status 1 if anything is")
+    memory.add_argument("--limit", type=int, default=100, help="objects to list (100)")
+    memory.add_argument("--json", action="store_true", help="as JSON")
+    memory.set_defaults(run=_memory)
+
     run = commands.add_parser(
         "run", help="run a script written for Ray", description="Run a script whose `import ray` means eagleray."
     )
@@ -187,6 +198,25 @@ def _status(options: Any) -> int:
         for who, what, waited_ms in status["waiting"]:
             print(f"  {who}: {what}, {waited_ms / 1000:.1f} s")
     return 0
+
+
+def _memory(options: Any) -> int:
+    from eagleray import _memory_report, _native
+
+    inventory = _native.ask_daemon(_daemon_path(), "memory")
+    if inventory is None:
+        raise ConnectionError("the node did not answer")
+    if options.json:
+        print(json.dumps(inventory, indent=2))
+        return 0
+    if not options.audit:
+        print(_memory_report.table(inventory, limit=options.limit))
+        return 0
+    found = _memory_report.findings(inventory)
+    print(
+        "\n".join(found) if found else "Nothing is held: no objects, pins, tasks or files, and all resources are free."
+    )
+    return 1 if found else 0
 
 
 def _run(options: Any) -> int:

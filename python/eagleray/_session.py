@@ -53,6 +53,15 @@ class _Session:
 SESSION = _Session()
 
 
+def record_sites_if_asked() -> None:
+    """Record where refs are made if the environment asks for it."""
+    names = ("EAGLERAY_record_ref_creation_sites", "RAY_record_ref_creation_sites")
+    if any(os.environ.get(name, "0") not in ("", "0") for name in names):
+        from eagleray._memory_report import site
+
+        _native.record_sites(site)
+
+
 class RayContext:
     """What `init` returns: where the session is. Also a context manager that shuts down."""
 
@@ -200,6 +209,7 @@ def init(
             _start.refuse_resources(wants)
             _native.join_daemon(daemon, name_space, paths, bool(log_to_driver))
         SESSION.number += 1
+        record_sites_if_asked()
         SESSION.context = _context()
         _watch_sigterm()
         if log_to_driver:

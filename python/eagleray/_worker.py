@@ -209,6 +209,9 @@ def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
     try:
         _settle(slot, epoch, session_dir)
         _native.join_worker(socket_fd, slot)
+        from eagleray import _session
+
+        _session.record_sites_if_asked()
         WORKER = Worker()
         code = _serve(WORKER)
     except SystemExit as error:

@@ -126,6 +126,7 @@ impl Node {
 
     fn on_conn_closed(&mut self, at: usize) {
         let Some(conn) = self.conns.remove(at) else { return };
+        self.inventories.conn_closed(at);
         let _ = epoll::delete(&self.epoll, &conn.socket);
         if let Some(who) = conn.who {
             self.on_link_lost(who);

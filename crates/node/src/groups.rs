@@ -2,8 +2,9 @@
 
 use control::{GroupCreation, GroupEffect, GroupEvent, GroupState, Maker};
 use model::{ActorDeath, ActorId, Failure, GroupId, GroupOptions, LeaseId, ProcId, Strategy, Where};
-use wire::control::{FromNode, WaitRecord};
+use wire::control::FromNode;
 use wire::groups::{GroupStatus, WhichGroups};
+use wire::status::WaitRecord;
 
 use crate::looped::Node;
 

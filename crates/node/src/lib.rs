@@ -12,6 +12,7 @@ mod conns;
 mod folders;
 mod functions;
 mod groups;
+mod inventory;
 pub mod launcher;
 mod leases;
 mod linking;

@@ -14,6 +14,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use crate::actors::ActorLeases;
 use crate::conns::Conns;
 use crate::functions::Functions;
+use crate::inventory::Inventories;
 use crate::links::Links;
 use crate::logs::Logs;
 use crate::memory::Memory;
@@ -70,6 +71,7 @@ pub(crate) struct Node {
     pub(crate) told: Told,
     pub(crate) functions: Functions,
     pub(crate) room: Room,
+    pub(crate) inventories: Inventories,
     pub(crate) logs: Logs,
     pub(crate) memory: Memory,
     pub(crate) stopping: bool,
@@ -130,6 +132,7 @@ impl Node {
             told: Told::default(),
             functions: Functions::default(),
             room,
+            inventories: Inventories::default(),
             logs,
             memory: Memory::new(&options.memory),
             stopping: false,
@@ -226,6 +229,7 @@ impl Node {
             self.actors.next_tick(),
             self.functions.next_deadline(),
             self.room.next_deadline(),
+            self.inventories.next_deadline(),
             self.procs.next_deadline(),
             self.links.next_look(),
             self.next_memory_look(),
@@ -248,6 +252,7 @@ impl Node {
         }
         self.expire_functions(now);
         self.look_after_room(now);
+        self.end_late_inventories(now);
         self.end_overdue(now);
         self.look_for_idle_links(now);
         self.look_at_memory(now);

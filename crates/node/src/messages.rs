@@ -70,6 +70,7 @@ impl Node {
             ToNode::Export { function, body } => self.export(who, function, body),
             ToNode::WantExtent { length } => self.want_extent(who, length),
             ToNode::ReturnExtent { offset, length } => self.return_extent(who, offset, length),
+            ToNode::Holdings { number, holdings } => self.on_holdings(who, number, holdings),
             ToNode::GaveBack { round, bytes } => self.on_gave_back(who, round, bytes),
             ToNode::LinkClosed { peer } => self.on_link_closed(who, peer),
             ToNode::WantLink { peer } => {
@@ -237,6 +238,7 @@ impl Node {
                 };
                 Answer::Resources { total: list(self.scheduler.total()), free: list(self.scheduler.available()) }
             }
+            Question::Inventory { limit } => return self.take_inventory(conn, request, limit),
             Question::Status => Answer::Status(Box::new(self.status())),
             Question::Stop => {
                 self.stopping = true;

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use model::{JobId, ProcId, Tick, WorkerExit};
 use net::segment::PROCS_MAX;
 use rustc_hash::{FxHashMap, FxHashSet};
-use wire::control::{FromNode, WaitRecord};
+use wire::control::FromNode;
+use wire::status::WaitRecord;
 
 use crate::looped::Node;
 
@@ -209,6 +210,7 @@ impl Node {
         }
         self.functions.process_gone(id);
         self.room_without(id);
+        self.inventories_without(id);
         if let Some(lease) = self.lease_of.remove(&id) {
             self.lease_needs.remove(&lease);
             self.lease_names.remove(&lease);

@@ -1,6 +1,6 @@
 //! What `eagleray status` shows: the node at a glance, and who waits for what.
 
-use wire::control::{ActorStatus, ProcessStatus, Status, WaitRecord};
+use wire::status::{ActorStatus, ProcessStatus, Status, WaitRecord};
 
 use crate::looped::Node;
 use crate::procs::Kind;

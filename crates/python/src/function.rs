@@ -14,7 +14,7 @@ use wire::control::OWN_ENV;
 use crate::encode::{self, Encoded};
 use crate::generator::ObjectRefGenerator;
 use crate::object_ref::ObjectRef;
-use crate::{context, errors, groups, plain, session};
+use crate::{context, errors, groups, inventory, plain, session};
 
 pub(crate) const DEPENDENCY: u8 = b'V';
 pub(crate) const PICKLED: u8 = b'P';
@@ -187,6 +187,7 @@ pub(crate) fn submit<'py>(
         life: callee.life,
     };
     let made = runtime.submit(call).map_err(|error| errors::from_runtime(&error))?;
+    inventory::made(py, runtime, made.objects.iter().map(|(slot, _)| *slot));
     drop(payload.temporaries);
     if let (Yields::Stream { .. }, Some(stream), [(slot, id)]) = (template.yields, made.stream, &made.objects[..]) {
         let end = Py::new(py, ObjectRef::holding(runtime, *slot, *id))?;

@@ -13,7 +13,7 @@ use crate::encode;
 use crate::function::put_encoded;
 use crate::generator::ObjectRefGenerator;
 use crate::object_ref::ObjectRef;
-use crate::{context, decode, errors, session};
+use crate::{context, decode, errors, inventory, session};
 
 fn owner_unknown() -> PyErr {
     PyValueError::new_err(
@@ -321,7 +321,9 @@ fn put(value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
     }
     let encoded =
         encode::encode(&runtime, value).map_err(|error| errors::unserializable(value, error, "put value", ""))?;
-    Ok(put_encoded(&runtime, encoded))
+    let object = put_encoded(&runtime, encoded);
+    inventory::made(value.py(), &runtime, object.held.iter().map(|(_, slot)| *slot));
+    Ok(object)
 }
 
 /// Whether `get` would not wait: the ref has its value or error, or is of no session that runs.

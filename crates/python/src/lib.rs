@@ -27,6 +27,7 @@ mod generating;
 mod generator;
 mod getting;
 mod groups;
+mod inventory;
 mod launch;
 mod measure;
 mod object_ref;
@@ -55,6 +56,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     object_ref::register(module)?;
     execute::register(module)?;
     event_loop::register(module)?;
+    inventory::register(module)?;
     launch::register(module)?;
     measure::register(module)?;
     groups::register(module)?;

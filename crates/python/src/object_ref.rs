@@ -230,11 +230,12 @@ pub(crate) fn rebuild_all(refs: &[(ObjectId, ProcId)]) -> Vec<ObjectRef> {
 /// for an actor). The value is `pending`, `inline`, `stored`, `filed` or `failed`.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a row of a table for one Python caller")]
-fn object_table(py: Python<'_>) -> PyResult<Vec<(String, &'static str, u64, u32, u32, usize, bool, bool)>> {
+fn object_table(py: Python<'_>) -> PyResult<Vec<(String, &'static str, u64, u32, u32, u32, bool, bool)>> {
     let runtime = session::current_or_start(py)?;
-    let row = |facts: runtime::ObjectFacts| {
-        let runtime::ObjectFacts { id, owner, value, bytes, handles, uses, borrowers, is_actor } = facts;
-        (id.to_string(), value, bytes, handles, uses, borrowers, owner.is_some(), is_actor)
+    let me = runtime.me;
+    let row = |row: wire::status::ObjectRow| {
+        let state = row.state.as_str();
+        (row.object.to_string(), state, row.bytes, row.handles, row.uses, row.borrowers, row.owner != me, row.is_actor)
     };
     Ok(runtime.objects().into_iter().map(row).collect())
 }

@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyDict};
 use runtime::{LogEvent, Runtime};
 use wire::control::{Answer, Question, Role};
 
-use crate::{door, errors, function, title};
+use crate::{door, errors, function, inventory, title};
 
 static CURRENT: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
 /// This process was forked off one that runs a session: the runtime's threads and memory are not here.
@@ -318,14 +318,15 @@ fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     }
 }
 
-/// Asks the daemon at `path`, as a visitor: `status` or `stop`.
+/// Asks the daemon at `path`, as a visitor: `status`, `memory` or `stop`.
 #[pyfunction]
 fn ask_daemon<'py>(py: Python<'py>, path: &str, what: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
     let socket = connect_to(path)?;
     let question = match what {
         "status" => Question::Status,
         "stop" => Question::Stop,
-        _ => return Err(PyValueError::new_err("ask for status or stop")),
+        "memory" => Question::Inventory { limit: inventory::LIMIT },
+        _ => return Err(PyValueError::new_err("ask for status, memory or stop")),
     };
     let answer = door::enter(py, || -> Result<Option<Answer>, rustix::io::Errno> {
         let ask = wire::control::ToNode::Ask { request: 1, question };
@@ -338,12 +339,13 @@ fn ask_daemon<'py>(py: Python<'py>, path: &str, what: &str) -> PyResult<Option<B
     });
     match answer.map_err(|errno| PyConnectionError::new_err(errno.to_string()))? {
         Some(Answer::Status(status)) => Ok(Some(status_dict(py, &status)?)),
+        Some(Answer::Inventory(inventory)) => Ok(Some(inventory::to_dict(py, &inventory)?)),
         _ => Ok(None),
     }
 }
 
-fn status_dict<'py>(py: Python<'py>, status: &wire::control::Status) -> PyResult<Bound<'py, PyDict>> {
-    let waits = |records: &[wire::control::WaitRecord]| {
+fn status_dict<'py>(py: Python<'py>, status: &wire::status::Status) -> PyResult<Bound<'py, PyDict>> {
+    let waits = |records: &[wire::status::WaitRecord]| {
         records.iter().map(|wait| (wait.who.to_string(), wait.what.to_string(), wait.waited_ms)).collect::<Vec<_>>()
     };
     let amounts = |list: &[(Box<str>, i64)]| {

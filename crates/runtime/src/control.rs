@@ -254,6 +254,7 @@ impl Runtime {
             }),
             FromNode::Extent { granted, wanted } => self.on_extent(granted, wanted),
             FromNode::GiveBackRoom { round, bytes } => self.make_room(round, bytes),
+            FromNode::TellHoldings { number, limit } => self.tell_holdings(number, limit),
             FromNode::CollectGarbage => self.run_errand(Errand::CollectGarbage { wait: std::time::Duration::ZERO }),
             FromNode::Relay { sender, message } => self.with_state(|state| self.on_peer(state, sender, message)),
             FromNode::Undeliverable { to, message } => {

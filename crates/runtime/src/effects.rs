@@ -75,6 +75,9 @@ impl Runtime {
             }
             Effect::Unresolved(slot) => self.cells.set(slot, Readiness::Pending),
             Effect::Freed { slot, bulk } => {
+                if !state.sites.is_empty() {
+                    state.sites.remove(&slot);
+                }
                 self.cells.set(slot, Readiness::Pending);
                 if let Some(bulk) = bulk {
                     self.free_bulk(state, bulk);

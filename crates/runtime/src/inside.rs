@@ -1,50 +1,75 @@
 //! A look inside, for tests and for people: which objects this process knows, and who holds them.
 
-use model::{Bulk, ObjectId, ProcId};
-use owner::Value;
+use model::Bulk;
+use owner::{Slot, Value};
+use wire::control::ToNode;
+use wire::status::{Holdings, ObjectRow, Whereabouts};
 
 use crate::Runtime;
-
-/// One object that this process knows.
-#[derive(Clone, Debug)]
-pub struct ObjectFacts {
-    /// Which.
-    pub id: ObjectId,
-    /// Whose; none: ours.
-    pub owner: Option<ProcId>,
-    /// `pending`, `inline`, `stored` (in the arena), `filed` (on disk) or `failed`.
-    pub value: &'static str,
-    /// Of the encoded value, as far as it is known here.
-    pub bytes: u64,
-    /// Handles in this process.
-    pub handles: u32,
-    /// Pending tasks and containers that use it.
-    pub uses: u32,
-    /// Other processes that borrow it.
-    pub borrowers: usize,
-    /// It stands for an actor.
-    pub is_actor: bool,
-}
+use crate::state::State;
 
 impl Runtime {
     /// Every object that this process knows.
     #[must_use]
-    pub fn objects(&self) -> Vec<ObjectFacts> {
+    pub fn objects(&self) -> Vec<ObjectRow> {
         let mut state = self.state.lock().expect("never poisoned");
         self.drain(&mut state);
-        let facts = |object: &owner::Object| {
-            let (value, bytes) = match &object.value {
-                None => ("pending", 0),
-                Some(Value::Inline(bytes)) => ("inline", bytes.len() as u64),
-                Some(Value::Bulk(bulk)) => {
-                    (if matches!(**bulk, Bulk::Stored(_)) { "stored" } else { "filed" }, bulk.length())
-                }
-                Some(Value::Failed(_)) => ("failed", 0),
-            };
-            let (handles, uses) = object.counts();
-            let (id, owner, borrowers) = (object.id, object.owner, object.borrowers_count());
-            ObjectFacts { id, owner, value, bytes, handles, uses, borrowers, is_actor: object.is_actor() }
+        state.owner.objects().map(|(slot, object)| self.row(&state, slot, object)).collect()
+    }
+
+    fn row(&self, state: &State, slot: Slot, object: &owner::Object) -> ObjectRow {
+        let (place, bytes) = match &object.value {
+            None => (Whereabouts::Pending, 0),
+            Some(Value::Inline(bytes)) => (Whereabouts::Inline, bytes.len() as u64),
+            Some(Value::Bulk(bulk)) => (
+                if matches!(**bulk, Bulk::Stored(_)) { Whereabouts::Stored } else { Whereabouts::Filed },
+                bulk.length(),
+            ),
+            Some(Value::Failed(_)) => (Whereabouts::Failed, 0),
         };
-        state.owner.objects().map(|(_, object)| facts(object)).collect()
+        let (handles, uses) = object.counts();
+        ObjectRow {
+            object: object.id,
+            owner: object.owner.unwrap_or(self.me),
+            state: place,
+            bytes,
+            handles,
+            uses,
+            borrowers: object.borrowers_count() as u32,
+            is_actor: object.is_actor(),
+            site: state.sites.get(&slot).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// The refs on these objects were made there in the program.
+    pub fn note_site(&self, slots: &[Slot], site: &str) {
+        let mut state = self.state.lock().expect("never poisoned");
+        for slot in slots {
+            state.sites.insert(*slot, site.into());
+        }
+    }
+
+    /// The node asks what this process holds.
+    pub(crate) fn tell_holdings(&self, number: u64, limit: u32) {
+        let mut objects = self.objects();
+        let objects_count = objects.len() as u64;
+        objects.sort_unstable_by_key(|row| std::cmp::Reverse(row.bytes));
+        objects.truncate(limit as usize);
+        let (tasks, files) = {
+            let state = self.state.lock().expect("never poisoned");
+            (state.owner.tasks_pending() as u64, state.files_count() as u64)
+        };
+        let holdings = Holdings {
+            process: self.me,
+            pid: rustix::process::getpid().as_raw_nonzero().get(),
+            role: "".into(),
+            objects,
+            objects_count,
+            tasks,
+            pins: self.store.pins_count() as u64,
+            store_bytes: self.store.used_bytes(),
+            files,
+        };
+        self.send(&ToNode::Holdings { number, holdings });
     }
 }

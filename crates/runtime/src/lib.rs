@@ -50,7 +50,6 @@ pub use control::LogEvent;
 pub use errands::Errand;
 pub use error::Error;
 pub use execute::{Assignment, BadArgument, Build, CallArg, CallHandle, EventLoop, IncomingCall, Work};
-pub use inside::ObjectFacts;
 pub use objects::{Content, Got};
 pub use owner::{GroupFacts, Next, Packed, Slot as ObjectSlot, StreamKey, Target};
 pub use reply::Unsent;

@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) given: FxHashMap<u64, (ProcId, store::Place)>,
     /// Shares that changed, by owner: told when all effects are applied.
     pub(crate) untold: FxHashMap<ProcId, Vec<wire::peer::Shares>>,
+    /// Where refs were made, if that is recorded.
+    pub(crate) sites: FxHashMap<owner::Slot, Box<str>>,
     /// Files with values of ours, and how many of those each has.
     files: FxHashMap<FileId, u32>,
     /// Tasks that others asked us to interrupt.
@@ -112,6 +114,7 @@ impl State {
             stored_elsewhere: FxHashMap::default(),
             given: FxHashMap::default(),
             untold: FxHashMap::default(),
+            sites: FxHashMap::default(),
             files: FxHashMap::default(),
             interrupted: FxHashSet::default(),
             last_caller: None,
@@ -137,6 +140,10 @@ impl State {
         if let Bulk::Filed(filed) = bulk {
             *self.files.entry(filed.file).or_default() += 1;
         }
+    }
+
+    pub(crate) fn files_count(&self) -> usize {
+        self.files.len()
     }
 
     /// One value fewer in the file. True if it was the last one.

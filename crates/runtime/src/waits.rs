@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::Tick;
 use owner::{Slot, Stage, Target, Task};
-use wire::control::{ToNode, WaitRecord};
+use wire::control::ToNode;
+use wire::status::WaitRecord;
 
 use crate::Runtime;
 use crate::state::State;

@@ -217,6 +217,11 @@ impl Client {
         if self.inner.check_home().is_err() { 0 } else { self.inner.heap().blocks.used_bytes() }
     }
 
+    /// Different places that this process looks at.
+    pub fn pins_count(&self) -> usize {
+        if self.inner.check_home().is_err() { 0 } else { self.inner.pins().len() }
+    }
+
     /// Bytes in the extents of this process.
     pub fn held_bytes(&self) -> u64 {
         if self.inner.check_home().is_err() { 0 } else { self.inner.heap().blocks.held_bytes() }

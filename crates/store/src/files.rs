@@ -45,6 +45,13 @@ pub fn remove_files_of(gone: ProcId, folders: &[PathBuf]) {
     }
 }
 
+/// How many files there are, and how many bytes they have.
+#[must_use]
+pub fn files_in(folders: &[PathBuf]) -> (u64, u64) {
+    let entries = folders.iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+    entries.fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.metadata().map_or(0, |data| data.len())))
+}
+
 /// One process's access to them.
 pub struct Files {
     folders: Folders,

@@ -49,7 +49,7 @@ mod view;
 pub use client::{Client, NeedExtent, Reservation};
 pub use copy::copy_into;
 pub use error::Error;
-pub use files::{FileReservation, Files, Folders, remove_files_of};
+pub use files::{FileReservation, Files, Folders, files_in, remove_files_of};
 pub use host::Host;
 pub use model::Place;
 pub use view::View;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::groups::{GroupStatus, WhichGroups};
 use crate::peer::Peer;
+use crate::status::{Holdings, Inventory, Status, WaitRecord};
 
 /// Marks, among a worker's paths, a variable of the environment that its lease asked for.
 pub const OWN_ENV: &str = "own:";
@@ -244,6 +245,13 @@ pub enum ToNode {
     Waits(Vec<WaitRecord>),
     /// Everybody shall collect garbage: references that hang in cycles keep values alive.
     CollectGarbage,
+    /// Answers `TellHoldings`.
+    Holdings {
+        /// As asked.
+        number: u64,
+        /// What the sender holds.
+        holdings: Holdings,
+    },
     /// The driver shuts down; its connection ends next.
     Bye,
     /// Something that the sender's driver should read once.
@@ -253,17 +261,6 @@ pub enum ToNode {
         /// For people.
         text: Box<str>,
     },
-}
-
-/// Something that is not going on, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WaitRecord {
-    /// Who: `get`, `wait`, `put`, or a task's name.
-    pub who: Box<str>,
-    /// On what.
-    pub what: Box<str>,
-    /// For how long when it was said.
-    pub waited_ms: u64,
 }
 
 /// Questions to a node.
@@ -302,6 +299,11 @@ pub enum Question {
     Status,
     /// End the daemon.
     Stop,
+    /// Which objects there are and who holds them: so many of each process, the largest first.
+    Inventory {
+        /// How many.
+        limit: u32,
+    },
     /// Answered once everything sent before was handled.
     Sync,
     /// Answered once all that workers have printed so far was passed on, lines without an end too.
@@ -330,6 +332,8 @@ pub enum Answer {
     },
     /// See `Status`.
     Status(Box<Status>),
+    /// See `Inventory`.
+    Inventory(Box<Inventory>),
     /// Done.
     Done,
 }
@@ -341,51 +345,6 @@ pub struct NamedActor {
     pub actor: ActorId,
     /// As it was created with.
     pub spec: Vec<u8>,
-}
-
-/// A node at a glance.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
-    /// By public name, in ten-thousandths.
-    pub total: Vec<(Box<str>, i64)>,
-    /// What is free.
-    pub free: Vec<(Box<str>, i64)>,
-    /// Bytes of the arena in use, and in all.
-    pub store: (u64, u64),
-    /// Pid of the process that hosts the node.
-    pub pid: i32,
-    /// Every process but the node.
-    pub processes: Vec<ProcessStatus>,
-    /// Every actor that is not dead.
-    pub actors: Vec<ActorStatus>,
-    /// Leases that wait: function, what for, how long.
-    pub waiting: Vec<WaitRecord>,
-}
-
-/// One process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessStatus {
-    /// Its pid.
-    pub pid: i32,
-    /// `driver`, `idle`, `task`, or the actor's class.
-    pub role: Box<str>,
-    /// What it says it waits for.
-    pub waits: Vec<WaitRecord>,
-}
-
-/// One actor.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ActorStatus {
-    /// Which.
-    pub actor: ActorId,
-    /// Its class.
-    pub class_name: Box<str>,
-    /// Its name, if it has one.
-    pub name: Box<str>,
-    /// `PENDING`, `ALIVE` or `RESTARTING`.
-    pub state: Box<str>,
-    /// Of its worker; zero if it has none.
-    pub pid: i32,
 }
 
 /// From a node to a process.
@@ -510,6 +469,13 @@ pub enum FromNode {
     },
     /// Collect garbage.
     CollectGarbage,
+    /// Say what you hold. Answered by `Holdings`.
+    TellHoldings {
+        /// Names this request.
+        number: u64,
+        /// So many objects, the largest first.
+        limit: u32,
+    },
     /// From another process.
     Relay {
         /// Who sent it.

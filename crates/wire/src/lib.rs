@@ -4,6 +4,7 @@
 //! - `control`: between a process and its node, over a Unix socket (cold, postcard).
 //! - `groups`: what a node says about placement groups.
 //! - `peer`: between two processes that hold each other's values, carried by the node (cold, postcard).
+//! - `status`: what a node says about itself to people.
 //! - `zygote`: between a node and the process that forks its workers.
 
 pub mod control;
@@ -11,6 +12,7 @@ pub mod frame;
 pub mod groups;
 pub mod peer;
 mod reader;
+pub mod status;
 pub mod zygote;
 
 pub use reader::{Malformed, Reader};

@@ -11,12 +11,13 @@ import queue
 from dataclasses import dataclass
 from typing import Any
 
-from eagleray import _native, _notices
+from eagleray import _memory_report, _native, _notices
 
 __all__ = [
     "ErrorSubscriber",
     "LogSubscriber",
     "ObjectRow",
+    "audit",
     "error_subscriber",
     "global_gc",
     "local_node",
@@ -95,6 +96,11 @@ def memory_summary() -> str:
         for row in sorted(objects(), key=lambda row: -row.size)
     ]
     return "\n".join(lines) + "\n"
+
+
+def audit() -> list[str]:
+    """List what is held anywhere on the node: objects, pins, tasks, files, resources. Empty when everything was given back."""
+    return _memory_report.findings(_native.inventory())
 
 
 def global_gc() -> None:
