@@ -198,10 +198,16 @@ def join(node: Any, name_space: str, paths: list[str], *, logs: bool) -> None:
         _native.join_local(node, name_space, paths, logs)
     except BaseException as error:
         node.stop()
-        if "Cannot allocate memory" in str(error):
-            text = "there is not enough memory for a session: pass a smaller object_store_memory to init()"
-            raise MemoryError(text) from error
+        if (lack := _out_of_memory(error)) is not None:
+            raise lack from error
         raise
+
+
+def _out_of_memory(error: BaseException) -> MemoryError | None:
+    """Say what to do if that is what the error is about."""
+    if "Cannot allocate memory" not in str(error):
+        return None
+    return MemoryError("there is not enough memory for a session: pass a smaller object_store_memory to init()")
 
 
 def _setting(given: dict[str, Any], name: str, default: float) -> float:
@@ -268,10 +274,12 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             memory=_memory_watch(wants),
             keep_session=keep_session,
         )
-    except BaseException:
+    except BaseException as error:
         import shutil
 
         shutil.rmtree(session_dir, ignore_errors=True)
+        if (lack := _out_of_memory(error)) is not None:
+            raise lack from error
         raise
 
 

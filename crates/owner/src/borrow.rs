@@ -168,7 +168,9 @@ impl Owner {
                 object.asked = true;
                 out.push(Effect::Want { owner, object: object.id });
             }
-            None if object.maker().is_none() => self.make_again(slot, "it was let go of", out),
+            None if object.maker().is_none() && object.lineage.is_some() => {
+                self.make_again(slot, "it was let go of", out);
+            }
             _ => {}
         }
     }

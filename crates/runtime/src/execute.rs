@@ -127,7 +127,9 @@ impl IncomingCall {
                 frame::Value::Bulk(bulk) => {
                     CallArg::Stored(runtime.look(bulk).map_err(|error| BadArgument::Lost(error.to_string()))?)
                 }
-                frame::Value::Raised { .. } | frame::Value::Failed(_) => return Err(Malformed("argument").into()),
+                // It was lost or freed between the decision to send the call and the sending.
+                frame::Value::Failed(_) => return Err(BadArgument::Lost("it is not there any more".into())),
+                frame::Value::Raised { .. } => return Err(Malformed("argument").into()),
             });
         }
         Ok(args)

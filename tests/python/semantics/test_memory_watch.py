@@ -131,7 +131,8 @@ def test_S4j_nothing_new_starts_while_memory_is_low(session, meminfo, signs, wai
 
 
 def test_S4d_the_newest_retriable_task_goes_first_and_actors_last(session, meminfo, signs):
-    session(cpus=4)
+    # Time enough between two kills to say that memory is fine again: the actor would be next.
+    session(cpus=4, memory_monitor_refresh_ms=500)
 
     @ray.remote
     class Keeper:
