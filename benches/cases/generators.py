@@ -22,7 +22,9 @@ def generator_small(ray: Ray) -> Job:
 
     @ray.remote
     def count(number: int) -> Iterator[int]:
-        yield from range(number)
+        # Ray's workers need a generator with send(), which an iterator that is yielded from has not.
+        for item in range(number):  # noqa: UP028
+            yield item
 
     def job(repeats: int) -> None:
         for _ in range(repeats):
