@@ -164,12 +164,17 @@ def _resources(parts: dict[str, int]) -> str:
     return ", ".join(shown)
 
 
-def _status(options: Any) -> int:
+def _ask_daemon(what: str) -> dict[str, Any]:
     from eagleray import _native
 
-    status = _native.ask_daemon(_daemon_path(), "status")
-    if status is None:
+    answer = _native.ask_daemon(_daemon_path(), what)
+    if answer is None:
         raise ConnectionError("the node did not answer")
+    return answer
+
+
+def _status(options: Any) -> int:
+    status = _ask_daemon("status")
     if options.json:
         print(json.dumps(status, indent=2))
         return 0
@@ -201,11 +206,9 @@ def _status(options: Any) -> int:
 
 
 def _memory(options: Any) -> int:
-    from eagleray import _memory_report, _native
+    from eagleray import _memory_report
 
-    inventory = _native.ask_daemon(_daemon_path(), "memory")
-    if inventory is None:
-        raise ConnectionError("the node did not answer")
+    inventory = _ask_daemon("memory")
     if options.json:
         print(json.dumps(inventory, indent=2))
         return 0

@@ -55,8 +55,6 @@ def _make(about: dict[str, Any], task_id: str, object_id: str) -> BaseException:
         )
     if kind == "store_full":
         return exc.ObjectStoreFullError(about["text"])
-    if kind == "disk_full":
-        return exc.OutOfDiskError(about["text"])
     if kind == "lost":
         return exc.ObjectReconstructionFailedError(object_id, reason=about["text"])
     return exc.RaySystemError(f"unknown failure: {about}")

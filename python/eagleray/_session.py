@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from eagleray import _actor_end, _native
+from eagleray._settings import from_env
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,8 +56,7 @@ SESSION = _Session()
 
 def record_sites_if_asked() -> None:
     """Record where refs are made if the environment asks for it."""
-    names = ("EAGLERAY_record_ref_creation_sites", "RAY_record_ref_creation_sites")
-    if any(os.environ.get(name, "0") not in ("", "0") for name in names):
+    if from_env("record_ref_creation_sites") not in (None, "0"):
         from eagleray._memory_report import site
 
         _native.record_sites(site)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
+
+from eagleray._settings import from_env
 
 # The part of a file system that is filled at most.
 _FULL_AT = 0.95
@@ -13,10 +14,8 @@ _FULL_AT = 0.95
 
 def setting(config: dict[str, Any], name: str) -> Any:
     """Find a setting: in the environment, then in what was given to init()."""
-    for prefix in ("EAGLERAY_", "RAY_"):
-        if (value := os.environ.get(prefix + name)) is not None:
-            return value
-    return config.get(name)
+    value = from_env(name)
+    return config.get(name) if value is None else value
 
 
 def checked_folders(given: Any, config: dict[str, Any]) -> list[Path] | None:
@@ -68,6 +67,8 @@ def make_folders(wanted: list[Path] | None, session_dir: Path) -> list[str]:
 def _from_json(text: Any) -> Any:
     if not text:
         return None
+    import json
+
     try:
         config = json.loads(text) if isinstance(text, str) else text
         kind, params = config["type"], config.get("params", {})

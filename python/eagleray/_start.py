@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eagleray import _native, _spilling
+from eagleray._settings import from_env
 
 _PARTS = 10_000
 #: Each GPU of a node has a name of its own.
@@ -212,7 +213,7 @@ def _out_of_memory(error: BaseException) -> MemoryError | None:
 
 def _setting(given: dict[str, Any], name: str, default: float) -> float:
     """Look a setting up: in `_system_config`, then in the environment."""
-    for value in (given.get(name), os.environ.get(f"EAGLERAY_{name}"), os.environ.get(f"RAY_{name}")):
+    for value in (given.get(name), from_env(name)):
         if value not in (None, ""):
             return float(value)
     return default

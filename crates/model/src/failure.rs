@@ -96,8 +96,6 @@ pub enum Failure {
     NodeDied,
     /// The value does not fit into the store; the text says what was needed and what there is.
     StoreFull(Box<str>),
-    /// The store is full and no folder takes what it has no room for; the text says why.
-    DiskFull(Box<str>),
     /// The value is lost, and cannot be made again; the text says why.
     Lost(Box<str>),
     /// From a worker to who called: an argument does not lie any more where the call says, so the task did not run.

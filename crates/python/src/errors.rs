@@ -150,10 +150,6 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
             dict.set_item("kind", "store_full")?;
             dict.set_item("text", &**why)?;
         }
-        Failure::DiskFull(why) => {
-            dict.set_item("kind", "disk_full")?;
-            dict.set_item("text", &**why)?;
-        }
         Failure::Lost(why) | Failure::ArgumentLost(why) => {
             dict.set_item("kind", "lost")?;
             dict.set_item("text", &**why)?;

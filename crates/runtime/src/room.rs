@@ -116,6 +116,10 @@ impl Runtime {
     /// Gives back what we hold of the arena and do not use, beyond `keep_bytes`.
     pub(crate) fn give_back_room(&self, keep_bytes: u64) {
         self.enter();
+        self.return_idle(keep_bytes);
+    }
+
+    fn return_idle(&self, keep_bytes: u64) {
         for store::Extent { offset, length } in self.store.idle_extents(keep_bytes) {
             self.send(&ToNode::ReturnExtent { offset, length });
         }
@@ -135,9 +139,7 @@ impl Runtime {
     pub(crate) fn came_free(&self) {
         self.room_answered.notify_all();
         if self.is_short() {
-            for store::Extent { offset, length } in self.store.idle_extents(0) {
-                self.send(&ToNode::ReturnExtent { offset, length });
-            }
+            self.return_idle(0);
         }
     }
 

@@ -64,7 +64,7 @@ impl Runtime {
         self.be_short();
         self.give_back_room(0);
         self.collect_for_room();
-        if !self.files.is_on() || bytes == 0 {
+        if !self.files.is_on() || bytes == 0 || self.is_closed() {
             return self.send(&ToNode::GaveBack { round, bytes: 0 });
         }
         let mut orders = self.spill.orders.lock().expect("never poisoned");
@@ -77,14 +77,19 @@ impl Runtime {
             let runtime = Arc::downgrade(self);
             let spawned = crate::start::spawn("eagleray-spill", move || run(&runtime, &receiver));
             match spawned {
-                // It ends with the sender, which ends with the runtime.
-                Ok(_) => {
+                Ok(thread) => {
                     let _ = sender.send(Order { round, bytes });
                     *orders = Some(sender);
+                    self.threads.lock().expect("never poisoned").push(thread);
                 }
                 Err(_) => self.send(&ToNode::GaveBack { round, bytes: 0 }),
             }
         }
+    }
+
+    /// The session ends: the thread does too, after the file that it writes.
+    pub(crate) fn stop_spilling(&self) {
+        self.spill.orders.lock().expect("never poisoned").take();
     }
 
     /// Moves values that nobody looks at, the longest unused first, until `wanted` bytes are free. Returns how many are.
@@ -99,7 +104,7 @@ impl Runtime {
         let (mut freed, mut batch_bytes) = (0, 0);
         let mut batch: Vec<(Movable, View)> = Vec::new();
         for (movable, own_views) in candidates {
-            if freed + batch_bytes >= wanted {
+            if freed + batch_bytes >= wanted || self.is_closed() {
                 break;
             }
             if self.store.is_looked_at(movable.place, own_views) {

@@ -134,6 +134,7 @@ impl Runtime {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         self.pump.kick();
         self.bell.wake();
+        self.stop_spilling();
         let threads = std::mem::take(&mut *self.threads.lock().expect("never poisoned"));
         for thread in threads {
             let _ = thread.join();

@@ -170,7 +170,6 @@ impl Oracle {
                     | Failure::Freed
                     | Failure::NodeDied
                     | Failure::StoreFull(_)
-                    | Failure::DiskFull(_)
                     | Failure::Lost(_)
                     | Failure::ArgumentLost(_)
                     | Failure::Replay { .. }
