@@ -165,6 +165,33 @@ impl RingWriter {
         self.shared().far_read.load(Ordering::Acquire)
     }
 
+    /// Frames that the reader has not taken out and, since it is dead, never will.
+    #[must_use]
+    pub fn unread(&self) -> Vec<(Header, Vec<u8>)> {
+        let mut frames = Vec::new();
+        let mut at = self.taken();
+        while at < self.tail && self.tail - at <= RING_BYTES as u64 {
+            let here = (at as usize) & (RING_BYTES - 1);
+            let to_end = RING_BYTES - here;
+            let mut raw = [0_u8; HEADER_BYTES];
+            // SAFETY: the range lies inside the ring. Its bytes are our own: nobody else writes to it.
+            unsafe { copy_out(self.bytes.add(here).cast_const(), raw.as_mut_ptr(), to_end.min(HEADER_BYTES)) };
+            let header = Header::from_bytes(raw);
+            let size = if header.kind == PAD { to_end } else { padded(header.length as usize) };
+            if size > to_end {
+                break;
+            }
+            if header.kind != PAD {
+                let mut body = vec![0; header.length as usize];
+                // SAFETY: as above; the frame ends before the ring does.
+                unsafe { copy_out(self.bytes.add(here + HEADER_BYTES).cast_const(), body.as_mut_ptr(), body.len()) };
+                frames.push((header, body));
+            }
+            at += size as u64;
+        }
+        frames
+    }
+
     #[inline]
     fn has_room(&mut self, need: u64) -> bool {
         if self.tail + need - self.head_seen <= RING_BYTES as u64 {

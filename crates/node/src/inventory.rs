@@ -89,10 +89,8 @@ impl Node {
     }
 
     fn inventory(&self, mut processes: Vec<Holdings>, silent: &FxHashSet<ProcId>) -> Inventory {
-        let roles: Vec<_> = self.status().processes.into_iter().map(|process| (process.pid, process.role)).collect();
         for holdings in &mut processes {
-            let role = roles.iter().find(|(pid, _)| *pid == holdings.pid);
-            holdings.role = role.map_or_else(Box::default, |(_, role)| role.clone());
+            holdings.role = self.procs.get(holdings.process).map_or_else(Box::default, |proc| self.role_of(proc));
         }
         processes.sort_by_key(|holdings| holdings.pid);
         let free = self.scheduler.available();

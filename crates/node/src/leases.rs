@@ -43,7 +43,7 @@ impl Node {
         let life = self.actor_leases.get(&lease).copied();
         let job = match life {
             Some((actor, _)) => self.actors.get(actor).map(|record| record.creation.job),
-            None => self.procs.get(lease.owner).map(|proc| proc.job),
+            None => self.estates.job_of(&lease).or_else(|| self.procs.get(lease.owner).map(|proc| proc.job)),
         };
         let need = match life {
             Some((actor, _)) => self.actors.get(actor).map(|record| record.creation.options.need.clone()),

@@ -13,6 +13,7 @@ mod folders;
 mod functions;
 mod groups;
 mod inventory;
+mod keeper;
 pub mod launcher;
 mod leases;
 mod linking;
@@ -35,6 +36,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+pub use keeper::StartKeeper;
 pub use memory::MemoryOptions;
 use model::{NodeId, Resources};
 use net::unix;
@@ -76,6 +78,8 @@ pub struct Options {
     pub grace_ms_max: u64,
     /// How memory is watched.
     pub memory: MemoryOptions,
+    /// Starts who takes over from processes that die. None: nobody does, and what they owned is lost.
+    pub keeper: Option<StartKeeper>,
     /// Whether the session's folder stays when the node ends.
     pub keep_session: bool,
     /// Its id, and the seed for jobs' root tasks.

@@ -15,6 +15,7 @@ use crate::actors::ActorLeases;
 use crate::conns::Conns;
 use crate::functions::Functions;
 use crate::inventory::Inventories;
+use crate::keeper::Estates;
 use crate::links::Links;
 use crate::logs::Logs;
 use crate::memory::Memory;
@@ -71,6 +72,9 @@ pub(crate) struct Node {
     pub(crate) told: Told,
     pub(crate) functions: Functions,
     pub(crate) room: Room,
+    /// What processes leave behind when they die.
+    pub(crate) journals: store::Journals,
+    pub(crate) estates: Estates,
     pub(crate) inventories: Inventories,
     pub(crate) logs: Logs,
     pub(crate) memory: Memory,
@@ -92,6 +96,7 @@ impl Node {
         segment.spin().cores.store(options.cores, std::sync::atomic::Ordering::Relaxed);
         let rings = options.rings_max.min(segment.rings());
         let room = Room::new(store::Host::create(options.store_bytes, net::segment::PROCS_MAX)?);
+        let journals = store::Journals::create(net::segment::PROCS_MAX)?;
         let logs = Logs::new(logs_dir).map_err(io("watching the log folder"))?;
         let listener = match &options.listen {
             None => None,
@@ -132,6 +137,8 @@ impl Node {
             told: Told::default(),
             functions: Functions::default(),
             room,
+            journals,
+            estates: Estates::default(),
             inventories: Inventories::default(),
             logs,
             memory: Memory::new(&options.memory),
@@ -230,6 +237,7 @@ impl Node {
             self.functions.next_deadline(),
             self.room.next_deadline(),
             self.inventories.next_deadline(),
+            self.estates.next_deadline(),
             self.procs.next_deadline(),
             self.links.next_look(),
             self.next_memory_look(),
@@ -253,6 +261,7 @@ impl Node {
         self.expire_functions(now);
         self.look_after_room(now);
         self.end_late_inventories(now);
+        self.end_late_estates(now);
         self.end_overdue(now);
         self.look_for_idle_links(now);
         self.look_at_memory(now);

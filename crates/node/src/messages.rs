@@ -27,12 +27,14 @@ impl Node {
                 }
                 self.lease_names.insert(lease, name);
                 self.lease_needs.insert(lease, need.clone());
+                self.note_lease_job(lease, job);
                 self.schedule(scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
             }
             ToNode::ReturnLease { number } => {
                 let lease = LeaseId { owner: who, number };
                 self.lease_needs.remove(&lease);
                 self.lease_names.remove(&lease);
+                self.estates.lease_ended(&lease);
                 self.schedule(scheduler::Event::LeaseReturned(lease));
             }
             ToNode::Blocked { blocked: true } => self.schedule(scheduler::Event::WorkerBlocked(who)),
@@ -78,10 +80,11 @@ impl Node {
             }
             ToNode::Idle { peer, quiet } => self.on_idle(who, peer, quiet),
             ToNode::Relay { to, message } => {
-                if self.procs.get(to).is_some_and(|proc| proc.conn.is_some()) {
-                    self.tell(to, &FromNode::Relay { sender: who, message });
-                } else {
-                    self.tell(who, &FromNode::Undeliverable { to, message });
+                match self.procs.get_mut(to) {
+                    Some(proc) if proc.conn.is_some() => self.tell(to, &FromNode::Relay { sender: who, message }),
+                    // It has let go of its end and is about to be dead. Who hears of that first knows whom to turn to.
+                    Some(proc) => proc.undelivered.push((who, message)),
+                    None => self.tell(who, &FromNode::Undeliverable { to, message }),
                 }
             }
             ToNode::KillWorker { worker } => {
@@ -106,6 +109,9 @@ impl Node {
                     self.tell(process, &FromNode::CollectGarbage);
                 }
             }
+            ToNode::Inherited { of } => self.on_inherited(of),
+            ToNode::Settled { of, serving } => self.on_settled(of, serving),
+            ToNode::Served { worker } => self.on_served(worker),
             ToNode::Bye => {
                 if self.procs.get(who).is_some_and(|proc| matches!(proc.kind, Kind::Driver { .. })) {
                     self.process_died(who, model::WorkerExit::Intended("its driver left (INTENDED_USER_EXIT)".into()));
@@ -132,7 +138,7 @@ impl Node {
             return self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
         }
         match hello.role {
-            Role::Visitor => {}
+            Role::Visitor | Role::Keeper => {}
             Role::Worker { slot } => {
                 let known = self.conns.get_mut(conn).and_then(|conn| conn.who).filter(|id| id.slot == slot);
                 let Some(id) = known else { return };
@@ -176,12 +182,12 @@ impl Node {
     }
 
     /// What a process maps, to be handed over; none if there are no descriptors left.
-    fn memory(&self) -> Option<Vec<OwnedFd>> {
-        let shared = [self.segment.fd(), self.room.host.data_fd(), self.room.host.table_fd()];
+    pub(crate) fn memory(&self) -> Option<Vec<OwnedFd>> {
+        let shared = [self.segment.fd(), self.room.host.data_fd(), self.room.host.table_fd(), self.journals.fd()];
         shared.iter().map(|fd| fd.try_clone_to_owned().ok()).collect()
     }
 
-    fn welcome(&mut self, conn: usize, id: ProcId, job: JobId, namespace: &str, memory: Vec<OwnedFd>) {
+    pub(crate) fn welcome(&mut self, conn: usize, id: ProcId, job: JobId, namespace: &str, memory: Vec<OwnedFd>) {
         let mut worker = [0; 28];
         worker[..20].copy_from_slice(&self.options.id.0[..20]);
         worker[20..].copy_from_slice(&id.to_u64().to_le_bytes());
@@ -199,6 +205,11 @@ impl Node {
             folders: self.options.folders.iter().map(|path| path.to_string_lossy().into()).collect(),
             folders_full_at: self.options.folders_full_at,
             oom_retries: self.options.memory.task_retries,
+            is_mortal: self
+                .procs
+                .get(id)
+                .is_some_and(|proc| proc.pid != rustix::process::getpid().as_raw_nonzero().get()),
+            heirs: self.estates.heirs(),
         };
         self.tell_conn(conn, &FromNode::Welcome(welcome), memory);
     }

@@ -8,6 +8,7 @@ use model::{JobId, ProcId, Tick, WorkerExit};
 use net::segment::PROCS_MAX;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::FromNode;
+use wire::peer::Peer;
 use wire::status::WaitRecord;
 
 use crate::looped::Node;
@@ -31,6 +32,8 @@ pub(crate) enum Kind {
     Starting,
     /// Serves tasks or an actor.
     Worker,
+    /// Part of this process: takes over from others that die.
+    Keeper,
 }
 
 pub(crate) struct Proc {
@@ -56,6 +59,8 @@ pub(crate) struct Proc {
     /// Of one that serves an actor: what marks its output.
     pub(crate) shown_as: Option<Box<str>>,
     pidfd: Option<OwnedFd>,
+    /// What others had to say to it when it had closed its socket and was not known to be dead.
+    pub(crate) undelivered: Vec<(ProcId, Peer)>,
 }
 
 /// How long an actor of a driver that is gone may take to end.
@@ -85,6 +90,11 @@ impl Procs {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Proc> {
         self.table.values().filter(|proc| !proc.is_dead)
+    }
+
+    /// As if it had never been.
+    pub(crate) fn forget(&mut self, id: ProcId) {
+        self.table.remove(&id.slot);
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Tick> {
@@ -117,6 +127,7 @@ impl Node {
             waits_said: Tick::default(),
             shown_as: None,
             pidfd: None,
+            undelivered: Vec::new(),
         };
         self.procs.table.insert(slot, proc);
         Some(id)
@@ -149,6 +160,7 @@ impl Node {
         proc.conn = None;
         match proc.kind {
             Kind::Driver { .. } => self.process_died(who, WorkerExit::Intended("its driver left".into())),
+            Kind::Keeper => self.process_died(who, WorkerExit::Unknown),
             Kind::Starting | Kind::Worker => {
                 let pid = proc.pid;
                 if pid > 0 {
@@ -168,6 +180,7 @@ impl Node {
         };
         proc.is_dead = true;
         let (conn, job, kind) = (proc.conn.take(), proc.job, proc.kind.clone());
+        let undelivered = std::mem::take(&mut proc.undelivered);
         if let Some(pidfd) = proc.pidfd.take() {
             let _ = rustix::event::epoll::delete(&self.epoll, pidfd);
         }
@@ -176,10 +189,14 @@ impl Node {
         }
         self.segment.proc(id.slot).state.store(2, Ordering::Release);
         self.segment.spin().clear(id.slot);
-        let alive: Vec<ProcId> = self.procs.iter().filter(|other| other.conn.is_some()).map(|other| other.id).collect();
         self.procs.unburied.push(id);
+        let heir = self.find_heir(id);
+        let alive: Vec<ProcId> = self.procs.iter().filter(|other| other.conn.is_some()).map(|other| other.id).collect();
         for other in alive {
-            self.tell(other, &FromNode::PeerDied { peer: id, exit: exit.clone() });
+            self.tell(other, &FromNode::PeerDied { peer: id, exit: exit.clone(), heir });
+        }
+        for (sender, message) in undelivered {
+            self.tell(sender, &FromNode::Undeliverable { to: id, message });
         }
         if kind == Kind::Starting {
             self.warn_of_failed_start(id, &exit);
@@ -190,7 +207,9 @@ impl Node {
         } else {
             self.schedule(scheduler::Event::WorkerDied(id));
         }
-        self.schedule(scheduler::Event::OwnerDied(id));
+        if !self.is_unsettled(id) {
+            self.schedule(scheduler::Event::OwnerDied(id));
+        }
         if let Kind::Driver { namespace, paths, .. } = kind {
             self.act(control::Event::JobEnded(job));
             self.group_changed(control::GroupEvent::JobEnded(job));
@@ -211,6 +230,7 @@ impl Node {
         self.functions.process_gone(id);
         self.room_without(id);
         self.inventories_without(id);
+        self.estates_without(id);
         if let Some(lease) = self.lease_of.remove(&id) {
             self.lease_needs.remove(&lease);
             self.lease_names.remove(&lease);
@@ -240,7 +260,8 @@ impl Node {
     /// NODE-1: gives back what dead processes had, once nobody needs it.
     pub(crate) fn bury(&mut self) {
         for dead in std::mem::take(&mut self.procs.unburied) {
-            if self.links.forget(dead) {
+            if !self.estates.is_unread(dead) && self.links.forget(dead) {
+                self.journals.clear(dead.slot);
                 self.procs.table.remove(&dead.slot);
                 self.room.host.process_gone(dead.slot);
                 store::remove_files_of(dead, &self.options.folders);
@@ -271,6 +292,9 @@ impl Node {
 
     /// The scheduler does not need this worker any more. It may own values that others do need, so it decides when to go.
     pub(crate) fn retire_worker(&mut self, id: ProcId) {
+        if self.ends_later(id) {
+            return;
+        }
         let Some(proc) = self.procs.get_mut(id) else { return };
         if proc.kind == Kind::Starting {
             return self.end_worker(id, false, "it was no longer needed");

@@ -3,9 +3,22 @@
 use wire::status::{ActorStatus, ProcessStatus, Status, WaitRecord};
 
 use crate::looped::Node;
-use crate::procs::Kind;
+use crate::procs::{Kind, Proc};
 
 impl Node {
+    /// What a process is, for people.
+    pub(crate) fn role_of(&self, proc: &Proc) -> Box<str> {
+        match &proc.kind {
+            Kind::Driver { .. } => "driver".into(),
+            Kind::Starting => "starting".into(),
+            Kind::Keeper => "keeper".into(),
+            Kind::Worker => {
+                let label = self.segment.proc(proc.id.slot).label();
+                if label.is_empty() { "idle".into() } else { label.into() }
+            }
+        }
+    }
+
     pub(crate) fn status(&self) -> Status {
         let list =
             |resources: model::Resources| resources.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
@@ -15,14 +28,7 @@ impl Node {
             .iter()
             .map(|proc| ProcessStatus {
                 pid: proc.pid,
-                role: match &proc.kind {
-                    Kind::Driver { .. } => "driver".into(),
-                    Kind::Starting => "starting".into(),
-                    Kind::Worker => {
-                        let label = self.segment.proc(proc.id.slot).label();
-                        if label.is_empty() { "idle".into() } else { label.into() }
-                    }
-                },
+                role: self.role_of(proc),
                 waits: proc
                     .waits
                     .iter()

@@ -52,6 +52,7 @@ impl Bench {
             link_idle_ms_max: 60_000,
             grace_ms_max: 1_000,
             memory: crate::MemoryOptions { threshold: 0.95, refresh_ms: 0, task_retries: -1, meminfo: None },
+            keeper: None,
             keep_session: false,
             id: NodeId([7; 28]),
         };

@@ -167,8 +167,12 @@ impl Node {
             let _ = rustix::event::epoll::delete(&self.epoll, pidfd);
         }
         self.zygote.socket = None;
-        let workers: Vec<ProcId> =
-            self.procs.iter().filter(|proc| !matches!(proc.kind, Kind::Driver { .. })).map(|proc| proc.id).collect();
+        let workers: Vec<ProcId> = self
+            .procs
+            .iter()
+            .filter(|proc| !matches!(proc.kind, Kind::Driver { .. } | Kind::Keeper))
+            .map(|proc| proc.id)
+            .collect();
         self.zygote_failed(&format!("the worker launcher ended ({how})"));
         for id in workers {
             self.process_died(id, WorkerExit::Signal(9, "".into()));

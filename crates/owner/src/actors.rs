@@ -263,6 +263,13 @@ impl Owner {
         self.send_lane(actor, group, out);
     }
 
+    /// A call of a dead process's is with the actor, and will be answered to us.
+    pub(crate) fn orphan_under_actor(&mut self, actor: ActorId, worker: ProcId, key: TaskKey) {
+        let group = self.group_of(key);
+        self.lane_to_enter(actor, group).under.push_back(key);
+        self.actor_of_worker.insert(worker, actor);
+    }
+
     /// The call is no longer with the actor's worker.
     pub(crate) fn actor_forgets(&mut self, actor: ActorId, key: TaskKey) {
         if let Some(lane) = self.lane_of(actor, key) {
@@ -400,6 +407,7 @@ impl Owner {
                 // OWN-4: what did not start costs no retry.
                 task.retries_left -= i32::from(started && task.retries_left > 0);
                 task.stage = Stage::Queued;
+                self.note(key, out);
                 self.rewind_stream(key, out);
                 again.push(key);
             }

@@ -26,6 +26,14 @@ impl Owner {
         }
     }
 
+    /// As `on_escape`, of an object that must outlive this process if others do.
+    pub fn on_given_away(&mut self, slot: Slot, out: &mut Vec<Effect>) {
+        self.on_escape(slot);
+        if self.is_mortal {
+            self.record(slot, out);
+        }
+    }
+
     /// An object by the id that another process used.
     #[must_use]
     pub fn slot_of(&self, id: &ObjectId) -> Option<Slot> {
@@ -45,7 +53,7 @@ impl Owner {
         slot
     }
 
-    fn foreign_slot(&mut self, id: ObjectId, owner: Option<ProcId>) -> Slot {
+    pub(crate) fn foreign_slot(&mut self, id: ObjectId, owner: Option<ProcId>) -> Slot {
         if let Some(slot) = self.by_id.get(&id) {
             return *slot;
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::{ActorId, Bulk, Failure, Need, ObjectId, ProcId, TaskKey};
 
 use crate::Packed;
+use crate::records::Recorded;
 
 /// An object's place in the owner's table. Valid while somebody holds the object.
 pub type Slot = u32;
@@ -151,6 +152,12 @@ pub enum Effect {
         /// And what it started.
         recursive: bool,
     },
+    /// Write this into the journal, in place of what stood there before of it.
+    Record(Recorded),
+    /// This record is not needed any more.
+    Erase(u32),
+    /// A recorded task waits for a worker again.
+    Note(TaskKey),
     /// The last handle of an actor that we made is gone, and its calls are done.
     ActorUnreachable(ActorId),
 }

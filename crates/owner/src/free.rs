@@ -43,7 +43,7 @@ impl Owner {
                 bytes.borrowers = told.iter().map(|borrower| (*borrower, 1)).collect();
                 bytes.value = Some(value.clone());
                 let bytes = self.objects.insert(bytes).0;
-                self.on_escape(bytes);
+                self.on_given_away(bytes, out);
                 Some(bytes)
             }
             _ => None,

@@ -17,6 +17,7 @@ mod actors;
 mod borrow;
 mod cancel;
 mod effect;
+mod estate;
 mod free;
 mod invariants;
 mod lineage;
@@ -25,6 +26,7 @@ mod objects;
 mod packed;
 mod pool;
 mod promises;
+mod records;
 mod stream;
 mod table;
 mod tasks;
@@ -37,10 +39,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub use actors::{ActorNews, Callee, CalleeState, GroupFacts};
 pub use borrow::Kept;
 pub use effect::{Effect, Slot, Value};
+pub use estate::{ADOPTED, Legacy};
 pub use moving::Movable;
 pub use objects::Object;
 pub use packed::Packed;
 pub use pool::{LEASE_IDLE_MS, PIPELINE_MAX};
+pub use records::{Recorded, TaskFacts};
 pub use stream::{Next, StreamKey};
 pub use tasks::{Spec, Stage, Submitted, Target, Task};
 
@@ -79,6 +83,10 @@ pub struct Owner {
     pub(crate) touches: u64,
     /// How often a task that may be tried again is run again after its worker was killed for want of memory.
     pub(crate) oom_retries_max: i32,
+    /// Others live on when this process dies: what it gives away is recorded.
+    pub(crate) is_mortal: bool,
+    /// Tasks of dead processes that run where those had sent them, on workers that we have no lease on.
+    pub(crate) orphans: Vec<TaskKey>,
 }
 
 impl Owner {

@@ -13,6 +13,7 @@ use model::{Bulk, Failure, ProcId, TaskKey, Tick};
 use smallvec::SmallVec;
 
 use crate::objects::Object;
+use crate::records::erase;
 use crate::tasks::{Spec, Stage, Target, Task};
 use crate::{Effect, Owner, Slot, Value};
 
@@ -26,11 +27,13 @@ pub(crate) struct Made {
     pub(crate) returns: SmallVec<[Slot; 1]>,
     pub(crate) retries_left: i32,
     pub(crate) oom_retries_left: i32,
+    /// Where it is recorded; see `records.rs`.
+    pub(crate) cell: u32,
 }
 
 impl Owner {
     /// Keeps a task that has ended, if it has made a large value that somebody holds. Returns which of its arguments it no longer holds.
-    pub(crate) fn keep_lineage(&mut self, task: Task) -> SmallVec<[Slot; 2]> {
+    pub(crate) fn keep_lineage(&mut self, task: Task, out: &mut Vec<Effect>) -> SmallVec<[Slot; 2]> {
         let is_bulky = |object: &Object| matches!(object.value, Some(Value::Bulk(_)));
         let matters = |slot: &Slot| self.objects.get(*slot).is_some_and(is_bulky);
         if task.cancelled || task.spec.template.retries_max == 0 || !task.returns.iter().any(matters) {
@@ -49,22 +52,28 @@ impl Owner {
             returns: returns.clone(),
             retries_left: task.retries_left,
             oom_retries_left: task.oom_retries_left,
+            cell: 0,
         };
         let (key, _) = self.made.insert(made);
         for slot in returns.into_iter().filter(|slot| *slot != GONE) {
-            self.objects.get_mut(slot).expect("it matters").lineage = Some(key);
+            let object = self.objects.get_mut(slot).expect("it matters");
+            object.lineage = Some(key);
+            if object.cell != 0 {
+                self.record_changed(slot, out);
+            }
         }
         ours
     }
 
     /// A value that a kept task made is gone for good.
-    pub(crate) fn forget_made(&mut self, key: u32, slot: Slot, freeing: &mut Vec<Slot>) {
+    pub(crate) fn forget_made(&mut self, key: u32, slot: Slot, freeing: &mut Vec<Slot>, out: &mut Vec<Effect>) {
         let Some(made) = self.made.get_mut(key) else { return };
         made.returns.iter_mut().filter(|made| **made == slot).for_each(|made| *made = GONE);
         if made.returns.iter().any(|made| *made != GONE) {
             return;
         }
         let Some(made) = self.made.remove(key) else { return };
+        erase(made.cell, out);
         for argument in arguments(&made.spec) {
             let Some(object) = self.objects.get_mut(argument) else { continue };
             if object.owner.is_none() {
@@ -83,6 +92,7 @@ impl Owner {
         let Some(object) = self.objects.get_mut(slot) else { return };
         let Some(bulk) = object.value.as_ref().and_then(Value::as_bulk) else { return };
         out.extend([Effect::Discarded(bulk), Effect::Unresolved(slot)]);
+        let is_recorded = object.cell != 0;
         object.value = match object.lineage {
             Some(_) => None,
             None => Some(lost("it was put, or made by a task that may not run again, and then let go of")),
@@ -94,6 +104,9 @@ impl Owner {
                     freeing.push(inner);
                 }
             }
+        }
+        if is_recorded {
+            self.record_changed(slot, out);
         }
     }
 
@@ -124,7 +137,7 @@ impl Owner {
             if object.value.is_some() || object.maker().is_some() || object.owner.is_some() {
                 continue;
             }
-            match self.run_again(slot) {
+            match self.run_again(slot, out) {
                 Err(because) => self.resolve(slot, lost(&format!("{why}; {because}")), SmallVec::new(), out),
                 Ok(key) => {
                     let Some(task) = self.task(key) else { continue };
@@ -137,7 +150,7 @@ impl Owner {
     }
 
     /// The task that made the object is under way again; or why it cannot be.
-    fn run_again(&mut self, slot: Slot) -> Result<TaskKey, &'static str> {
+    fn run_again(&mut self, slot: Slot, out: &mut Vec<Effect>) -> Result<TaskKey, &'static str> {
         let key = self.objects.get(slot).and_then(|object| object.lineage).ok_or("no task made it")?;
         let made = self.made.get(key).ok_or("no task made it")?;
         if made.retries_left == 0 {
@@ -145,6 +158,7 @@ impl Owner {
         }
         let mut made = self.made.remove(key).expect("found above");
         made.retries_left -= i32::from(made.retries_left > 0);
+        let cell = made.cell;
         for argument in arguments(&made.spec) {
             if let Some(object) = self.objects.get_mut(argument).filter(|object| object.owner.is_none()) {
                 object.traced = object.traced.saturating_sub(1);
@@ -160,7 +174,12 @@ impl Owner {
             let object = self.objects.get_mut(slot).expect("LIN-2: it matters");
             object.set_maker(Some(key));
             object.lineage = None;
+            if object.cell != 0 {
+                self.record_changed(slot, out);
+            }
         }
+        // Its new record is written first.
+        erase(cell, out);
         Ok(key)
     }
 

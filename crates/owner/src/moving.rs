@@ -65,6 +65,9 @@ impl Owner {
                 Some(object) => {
                     object.value = Some(Value::bulk(Bulk::Filed(*filed)));
                     freed += place.length;
+                    if object.cell != 0 {
+                        self.record_changed(*slot, out);
+                    }
                     out.push(Effect::Discarded(Bulk::Stored(*place)));
                 }
                 None => out.push(Effect::Discarded(Bulk::Filed(*filed))),

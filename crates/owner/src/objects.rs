@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use model::{ActorId, Failure, ObjectId, ProcId, TaskKey};
 use smallvec::SmallVec;
 
+use crate::records::erase;
 use crate::{Effect, Owner, Slot, Value};
 
 /// One object, ours or borrowed. Programs hold millions of small ones, of which nothing but these fields is ever needed.
@@ -62,6 +63,8 @@ pub struct Rare {
     pub(crate) contains: SmallVec<[Slot; 0]>,
     /// It stands for an actor that lives as long as this does.
     pub(crate) actor: Option<ActorId>,
+    /// Where it is recorded; see `records.rs`.
+    pub(crate) cell: u32,
 }
 
 static NOTHING: LazyLock<Rare> = LazyLock::new(Rare::default);
@@ -244,8 +247,9 @@ impl Owner {
             }
             let Some(object) = self.objects.remove(slot) else { continue };
             if let Some(key) = object.lineage {
-                self.forget_made(key, slot, &mut freeing);
+                self.forget_made(key, slot, &mut freeing, out);
             }
+            erase(object.cell, out);
             let shared = object.owner.is_some() || !object.borrowers.is_empty() || object.shares != 0;
             if shared || self.by_id.get(&object.id) == Some(&slot) {
                 self.by_id.remove(&object.id);
@@ -313,8 +317,13 @@ impl Owner {
             Some(rare) => (std::mem::take(&mut rare.waiting), std::mem::take(&mut rare.wanted_by)),
             None => Default::default(),
         };
-        object.told_where.extend(wanted_by.iter().copied());
-        object.is_read |= !wanted_by.is_empty();
+        if !wanted_by.is_empty() {
+            object.told_where.extend(wanted_by.iter().copied());
+            object.is_read = true;
+        }
+        if object.cell != 0 {
+            self.record_changed(slot, out);
+        }
         out.push(Effect::Resolved(slot));
         for to in wanted_by {
             out.push(Effect::Have { to, object: id, value: value.clone() });

@@ -328,6 +328,7 @@ impl Owner {
             }
             self.request_leases(index, out);
         }
+        self.orphans_lost(worker, exit, out);
         self.actor_worker_died(worker, started, out);
     }
 

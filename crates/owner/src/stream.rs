@@ -144,7 +144,7 @@ impl Owner {
             stream.wants_retry |=
                 may_retry && matches!(&value, Value::Failed(failure) if matches!(**failure, Failure::Retryable(_)));
             let slot = self.next_item(id, index, None);
-            self.on_escape(slot);
+            self.on_given_away(slot, out);
             self.stream_mut(at).expect("seen above").items.push_back(slot);
             self.resolve(slot, value, contains, out);
             return;

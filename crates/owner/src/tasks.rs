@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use crate::lineage::Made;
 use crate::objects::Object;
+use crate::records::erase;
 use crate::stream::StreamKey;
 use crate::{Effect, Owner, Slot, Value};
 
@@ -91,6 +92,8 @@ pub struct Task {
     pub(crate) life: Option<Slot>,
     /// What it yields.
     pub stream: Option<StreamKey>,
+    /// Where it is recorded; see `records.rs`.
+    pub(crate) cell: u32,
 }
 
 /// Tasks that are named between one that could not run and the first cause.
@@ -123,6 +126,7 @@ impl Task {
             cancelled: false,
             life: None,
             stream: None,
+            cell: 0,
         }
     }
 
@@ -163,6 +167,7 @@ impl Owner {
             cancelled: false,
             life: None,
             stream: None,
+            cell: 0,
         };
         self.submitted += 1;
         let (slot, generation) = self.tasks.insert(task);
@@ -331,6 +336,7 @@ impl Owner {
         }
         task.stage = Stage::Queued;
         let target = task.spec.target;
+        self.note(key, out);
         self.rewind_stream(key, out);
         if let (Target::Pool, Some(failure)) = (target, self.failed_argument(key)) {
             // It was freed while the task was under way.
@@ -391,9 +397,11 @@ impl Owner {
             }
             reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
         }
-        let life = task.life.take();
-        for slot in self.keep_lineage(task).into_iter().chain(life) {
+        let (life, cell) = (task.life.take(), task.cell);
+        for slot in self.keep_lineage(task, out).into_iter().chain(life) {
             self.release(slot, out);
         }
+        // After the records of what it has made.
+        erase(cell, out);
     }
 }

@@ -135,6 +135,7 @@ impl Node {
             link_idle_ms_max,
             grace_ms_max,
             memory: node::MemoryOptions { threshold, refresh_ms, task_retries, meminfo },
+            keeper: Some(keeper(python_version(py))),
             keep_session,
             id: NodeId(id),
         };
@@ -151,6 +152,15 @@ impl Node {
     fn is_running(&self) -> bool {
         self.handle.is_running()
     }
+}
+
+/// Starts the runtime that takes over from processes that die. It never enters Python, and ends with its node.
+fn keeper(python: String) -> node::StartKeeper {
+    node::StartKeeper(Arc::new(move |socket| {
+        let python = python.clone();
+        let join = move || drop(runtime::connect(socket, &python, Role::Keeper));
+        net::without_signals(|| std::thread::Builder::new().name("eagleray-keeper".into()).spawn(join)).is_ok()
+    }))
 }
 
 fn join(py: Python<'_>, socket: OwnedFd, role: Role) -> PyResult<()> {

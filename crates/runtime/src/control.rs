@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use model::{ActorId, ProcId};
+use model::{ActorId, Failure, ProcId};
 use net::unix::{self, Inbox};
 use owner::{ActorNews, Value};
 use rustc_hash::FxHashMap;
@@ -225,10 +225,10 @@ impl Runtime {
                 state.assigned = Some(Assignment { gpus, resources, paths, serial });
                 self.assignments.store(serial, Ordering::Release);
             }),
-            FromNode::PeerDied { peer, exit } => self.with_state(|state| {
-                self.on_peer_died(state, peer, exit);
-                self.free_given(state, peer);
-            }),
+            FromNode::PeerDied { peer, exit, heir } => {
+                self.with_state(|state| self.on_peer_died(state, peer, exit, heir))
+            }
+            FromNode::Inherit { of, witnesses } => self.with_state(|state| self.inherit(state, of, witnesses)),
             FromNode::ActorAnswer { request, answer } => {
                 let mut table = self.answers.registrations.lock().expect("never poisoned");
                 if let Some(open) = table.get_mut(&request) {
@@ -303,6 +303,10 @@ impl Runtime {
 
     fn on_peer(&self, state: &mut State, sender: ProcId, message: Peer) {
         match message {
+            Peer::Want { object } if self.is_keeper && state.owner.slot_of(&object).is_none() => {
+                // Its owner died and had no room to record it; or it is long gone.
+                self.relay(sender, Peer::Have { object, content: Content::Failed(Failure::OwnerDied) });
+            }
             Peer::Want { object } => state.owner.on_wanted(&object, sender, &mut state.effects),
             Peer::Missing { object, bulk } => {
                 let slot = state.owner.slot_of(&object);
@@ -329,7 +333,8 @@ impl Runtime {
             }
             Peer::Borrowed(shares) => {
                 for Shares { object, borrower, count } in shares {
-                    if !state.dead.contains_key(&borrower) {
+                    let is_outdated = self.is_keeper && self.is_outdated(state, sender, &object);
+                    if !is_outdated && !state.dead.contains_key(&borrower) {
                         state.owner.on_shares(&object, borrower, count, &mut state.effects);
                     }
                 }
@@ -346,11 +351,24 @@ impl Runtime {
             }
             Peer::FreePlace(place) => self.free_given_place(state, place),
             Peer::Interrupt { task, recursive } => self.on_interrupt(state, task, recursive),
+            Peer::Reply { caller, request, flags, body } => {
+                self.on_orphan_reply(state, sender, (caller, request), flags, &body);
+            }
+            Peer::Testimony(testimony) => self.on_testimony(state, sender, testimony),
+            Peer::Settle { of } => self.on_settle(state, of, sender),
+            Peer::Settled { of } => self.on_settled(state, of, sender),
         }
     }
 
     fn on_undeliverable(&self, state: &mut State, to: ProcId, message: Peer) {
         state.dead.insert(to);
+        if let Some(heir) = state.heirs.get(to) {
+            // What we hold and want we have told it already.
+            if let Peer::Free { .. } | Peer::CancelObject { .. } = message {
+                self.relay(heir, message);
+            }
+            return;
+        }
         if let Peer::Want { .. } | Peer::Missing { .. } = message {
             state.owner.on_process_gone(to, &mut state.effects);
         }

@@ -64,7 +64,8 @@ impl Runtime {
             Effect::Push { task, worker } => self.push(state, task, worker),
             Effect::TakeBack { task, worker } => self.take_back(state, task, worker),
             Effect::RequestLease { number, need, name } => {
-                let job = *self.job.lock().expect("never poisoned");
+                let ours = *self.job.lock().expect("never poisoned");
+                let job = if self.is_keeper { state.owner.job_waiting(&need).unwrap_or(ours) } else { ours };
                 self.request_lease(state, number, ToNode::RequestLease { number, job, need, name });
             }
             Effect::ReturnLease { number } => self.return_lease(state, number),
@@ -101,6 +102,9 @@ impl Runtime {
             Effect::Interrupt { task, worker, force, recursive } => {
                 self.interrupt(state, task, worker, force, recursive)
             }
+            Effect::Record(what) => self.record(state, what),
+            Effect::Erase(cell) => self.erase_record(state, cell),
+            Effect::Note(key) => self.note_progress(state, key),
             Effect::ActorUnreachable(actor) => self.send(&ToNode::ActorOutOfScope { actor }),
         }
     }
@@ -142,6 +146,7 @@ impl Runtime {
         }
         let mut others: FxHashMap<ProcId, Vec<Shares>> = FxHashMap::default();
         for &(object, owner) in refs {
+            let owner = state.heirs.living(owner);
             if owner == self.me {
                 state.owner.on_shares(&object, to, count, &mut state.effects);
             } else {
@@ -192,8 +197,12 @@ impl Runtime {
             Gate::Open | Gate::Held => return link.stalled.push_back(key),
             Gate::Dead => return,
         }
+        let mut is_sent = false;
         match write_call(&self.store, owner, link, scratch, key) {
-            Ok(Some(ticket)) => owner.on_pushed(key, ticket),
+            Ok(Some(ticket)) => {
+                owner.on_pushed(key, ticket);
+                is_sent = true;
+            }
             Ok(None) => {}
             Err(error) => {
                 link.stalled.push_back(key);
@@ -208,6 +217,9 @@ impl Runtime {
         if link.owes_words() {
             stalled.push(at);
             self.has_stalled.store(true, Ordering::Relaxed);
+        }
+        if is_sent && state.owner.is_recorded(key) {
+            self.note_progress(state, key);
         }
         Stage::Ring.add(clock);
     }
@@ -224,6 +236,7 @@ impl Runtime {
     pub(crate) fn push_stalled(&self, state: &mut State, at: usize) {
         let State { owner, links, scratch, unrung, .. } = state;
         let Some(link) = links[at].as_mut().filter(|link| link.gate != Gate::Dead) else { return };
+        let mut sent = Vec::new();
         link.send_back(&self.store);
         while link.gate == Gate::Open
             && link.needs_room.is_none()
@@ -234,6 +247,7 @@ impl Runtime {
                     link.stalled.pop_front();
                     if let Some(ticket) = ticket {
                         owner.on_pushed(key, ticket);
+                        sent.push(key);
                     }
                 }
                 Err(error) => {
@@ -244,6 +258,9 @@ impl Runtime {
         }
         if link.unrung {
             unrung.push(at);
+        }
+        if state.journal.is_some() {
+            sent.into_iter().for_each(|key| self.note_progress(state, key));
         }
     }
 
@@ -262,7 +279,9 @@ impl Runtime {
     fn take_back(&self, state: &mut State, key: TaskKey, worker: ProcId) {
         let Some(ticket) = ticket_of(state, key, worker) else { return };
         let now = net::clock::now();
-        let taken = if ticket == 0 {
+        let taken = if ticket == owner::ADOPTED {
+            false
+        } else if ticket == 0 {
             state.forget_unsent(key, worker)
         } else {
             let Some((_, link)) = state.link(worker) else { return };

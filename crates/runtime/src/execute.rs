@@ -29,6 +29,8 @@ pub(crate) struct Incoming {
     pub(crate) arrived: Option<u64>,
     /// Of a generator's items: how many were read, if it ran before.
     pub(crate) consumed: u32,
+    /// Whoever called is dead, and had not taken it back.
+    pub(crate) is_claimed: bool,
 }
 
 /// Where a reply goes.
@@ -186,13 +188,15 @@ impl Runtime {
         }
         while is_next_runnable(state, group) {
             let Some(incoming) = state.incoming.pop(group) else { break };
-            let Some((_, link)) = state.link(incoming.peer) else { continue };
-            if !link.rings.their_claims.start(incoming.claim, incoming.word) {
-                state.recycle(incoming.body);
-                continue;
+            if !incoming.is_claimed {
+                let Some((_, link)) = state.link(incoming.peer) else { continue };
+                if !link.rings.their_claims.start(incoming.claim, incoming.word) {
+                    state.recycle(incoming.body);
+                    continue;
+                }
             }
             Stage::Wake.add(incoming.arrived);
-            state.running.insert(incoming.task);
+            state.running.insert(incoming.task, (incoming.peer, incoming.request));
             if incoming.template.yields != Yields::Nothing {
                 let readership = crate::stream::Readership { consumed: incoming.consumed, end: None };
                 state.generating.insert((incoming.peer, incoming.request), readership);
@@ -319,7 +323,7 @@ impl Runtime {
     pub(crate) fn on_interrupt(&self, state: &mut State, task: TaskId, recursive: bool) {
         self.drain(state);
         // One that has come but not started was not taken back: it has no claim word, and ends when its turn comes.
-        let is_here = state.running.contains(&task) || state.incoming.iter().any(|incoming| incoming.task == task);
+        let is_here = state.running.contains_key(&task) || state.incoming.iter().any(|incoming| incoming.task == task);
         if !is_here {
             return;
         }

@@ -5,6 +5,7 @@ use net::Word;
 use owner::{Packed, Slot, Value};
 use smallvec::SmallVec;
 use wire::frame::{self, CALL, CONSUMED, DEFINE, FAR, GIVEN_BACK, Header, ITEM, REPLY};
+use wire::peer::Peer;
 use wire::{Malformed, Reader};
 
 use crate::effects::{failed, split_ticket};
@@ -133,6 +134,7 @@ impl Runtime {
             body,
             arrived: Stage::clock(),
             consumed: 0,
+            is_claimed: false,
         };
         if state.blocked > 0 && !state.is_actor {
             self.give_back(state, &incoming);
@@ -146,7 +148,13 @@ impl Runtime {
 
     /// Gives a call back that has not started, because this worker waits for something.
     pub(crate) fn give_back(&self, state: &mut State, incoming: &Incoming) {
-        let Some((at, link)) = state.link(incoming.peer) else { return };
+        let Some((at, link)) = state.link(incoming.peer) else {
+            if let Some(heir) = state.heirs.get(incoming.peer) {
+                let (caller, request) = (incoming.peer, incoming.request);
+                self.relay(heir, Peer::Reply { caller, request, flags: GIVEN_BACK, body: Vec::new() });
+            }
+            return;
+        };
         if !link.rings.their_claims.start(incoming.claim, incoming.word) {
             return;
         }
@@ -168,11 +176,25 @@ impl Runtime {
         if let Some(owner::Stage::Under { worker, ticket }) = state.owner.task(key).map(|task| task.stage)
             && worker == peer
             && ticket != 0
+            && ticket != owner::ADOPTED
         {
             link.rings.claims.release(split_ticket(ticket).0);
         }
+        self.take_reply(state, key, peer, header.flags, body)
+    }
+
+    /// What came of a call, wherever it was sent from.
+    #[inline]
+    pub(crate) fn take_reply(
+        &self,
+        state: &mut State,
+        key: TaskKey,
+        peer: ProcId,
+        flags: u8,
+        body: &[u8],
+    ) -> Result<(), Malformed> {
         let now = net::clock::now();
-        if header.flags & GIVEN_BACK != 0 {
+        if flags & GIVEN_BACK != 0 {
             state.owner.on_given_back(now, key, peer, &mut state.effects);
             return Ok(());
         }
@@ -185,6 +207,7 @@ impl Runtime {
         // References that the worker, or one that it passed them on to, keeps beyond the call: before our own hold on them ends.
         while !reader.rest().is_empty() {
             let (id, owner) = (ObjectId(reader.array()?), ProcId::from_u64(reader.u64()?));
+            let owner = state.heirs.living(owner);
             let (owner, borrower) = ((owner != self.me).then_some(owner), ProcId::from_u64(reader.u64()?));
             if !state.dead.contains_key(&borrower) {
                 state.owner.on_kept_by(&id, owner, borrower, &mut state.effects);
@@ -262,6 +285,8 @@ impl Runtime {
     pub(crate) fn take_contained(&self, state: &mut State, refs: Vec<(ObjectId, ProcId)>) -> SmallVec<[Slot; 0]> {
         refs.into_iter()
             .map(|(id, owner)| {
+                self.claim_if_unsettled(state, id, owner);
+                let owner = state.heirs.living(owner);
                 if owner == self.me {
                     let slot = state.owner.on_contained(id, None, 0);
                     state.owner.on_shares(&id, self.me, -1, &mut state.effects);
@@ -276,31 +301,48 @@ impl Runtime {
     }
 
     /// A peer is gone: everything it published is taken first, then its calls are lost.
-    pub(crate) fn on_peer_died(&self, state: &mut State, peer: ProcId, exit: model::WorkerExit) {
+    ///
+    /// `heir`: who takes over what it has left.
+    pub(crate) fn on_peer_died(&self, state: &mut State, peer: ProcId, exit: model::WorkerExit, heir: Option<ProcId>) {
         if let Some(at) = state.link_of.get(&peer).copied() {
             self.drain_link(state, at);
             self.apply(state);
         }
-        state.incoming.retain(|incoming| incoming.peer != peer);
+        match heir {
+            Some(_) => self.claim_calls(state, peer),
+            None => state.incoming.retain(|incoming| incoming.peer != peer),
+        }
         self.reader_died(state, peer, &exit);
         state.dead.insert(peer);
         state.unlinked.remove(&peer);
         if let Some(mut link) = state.take_link(peer) {
+            if let Some(heir) = heir {
+                self.salvage(&mut link, heir);
+            }
             link.gate = Gate::Dead;
             link.free_far(&self.store);
-            self.tell_owners(&link.take_untold().collect::<Vec<_>>());
+            self.tell_owners(state, &link.take_untold().collect::<Vec<_>>());
             let claims = &link.rings.claims;
             let started = |ticket: u64| {
                 let (index, word) = split_ticket(ticket);
-                ticket != 0 && claims.has_started(index, word)
+                ticket == owner::ADOPTED || (ticket != 0 && claims.has_started(index, word))
             };
             state.owner.on_worker_died(peer, &exit, started, &mut state.effects);
             self.send(&wire::control::ToNode::LinkClosed { peer });
         } else {
             // It may have had a lease or an actor of ours, and no link since all was quiet.
-            state.owner.on_worker_died(peer, &exit, |_| false, &mut state.effects);
+            state.owner.on_worker_died(peer, &exit, |ticket| ticket == owner::ADOPTED, &mut state.effects);
         }
-        state.owner.on_process_gone(peer, &mut state.effects);
+        match heir.filter(|heir| *heir != self.me) {
+            Some(heir) => self.testify(state, peer, heir),
+            None => {
+                state.owner.on_process_gone(peer, &mut state.effects);
+                self.free_given(state, peer);
+            }
+        }
+        if self.is_keeper {
+            self.witness_died(state, peer);
+        }
         self.apply(state);
     }
 }

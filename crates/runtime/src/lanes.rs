@@ -55,6 +55,11 @@ impl Lanes {
         self.others.iter_mut().for_each(|lane| lane.retain(&mut keep));
     }
 
+    pub(crate) fn retain_mut(&mut self, mut keep: impl FnMut(&mut Incoming) -> bool) {
+        self.default.retain_mut(&mut keep);
+        self.others.iter_mut().for_each(|lane| lane.retain_mut(&mut keep));
+    }
+
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Incoming> + use<> {
         let Self { default, others } = std::mem::take(self);
         default.into_iter().chain(others.into_iter().flatten())

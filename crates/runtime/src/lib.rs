@@ -13,10 +13,13 @@ mod control;
 mod effects;
 mod errands;
 mod error;
+mod estate;
 mod execute;
 mod groups;
 mod inbound;
 mod inside;
+mod journal;
+mod keeper;
 mod lanes;
 mod leases;
 mod link;
@@ -82,6 +85,8 @@ pub struct Runtime {
     pub address: Box<str>,
     /// Workers give their CPU back while they wait; drivers have none.
     pub is_worker: bool,
+    /// It takes over from processes that die.
+    pub(crate) is_keeper: bool,
     pub(crate) segment: Arc<Segment>,
     pub(crate) bell: Bell,
     pub(crate) store: store::Client,

@@ -200,14 +200,18 @@ impl Runtime {
     /// The object will be named to another process; returns its owner.
     pub fn escape(&self, slot: Slot) -> ProcId {
         let mut state = self.state.lock().expect("never poisoned");
-        state.owner.on_escape(slot);
+        let State { owner, effects, .. } = &mut *state;
+        owner.on_given_away(slot, effects);
+        self.apply(&mut state);
         state.owner.object(slot).and_then(|object| object.owner).unwrap_or(self.me)
     }
 
     /// As `escape`, for many.
     pub fn escape_all(&self, slots: &[Slot]) {
         let mut state = self.state.lock().expect("never poisoned");
-        slots.iter().for_each(|slot| state.owner.on_escape(*slot));
+        let State { owner, effects, .. } = &mut *state;
+        slots.iter().for_each(|slot| owner.on_given_away(*slot, effects));
+        self.apply(&mut state);
     }
 
     /// As `borrow_ref`, for many that no share was counted for.
@@ -223,6 +227,10 @@ impl Runtime {
     }
 
     fn borrow_one(&self, state: &mut State, id: ObjectId, owner: ProcId, shares: i32) -> Slot {
+        if shares > 0 {
+            self.claim_if_unsettled(state, id, owner);
+        }
+        let owner = state.heirs.living(owner);
         let owner = (owner != self.me).then_some(owner);
         let known = state.owner.objects_kept();
         let slot = state.owner.on_borrowed(id, owner, shares);

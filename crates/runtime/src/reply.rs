@@ -34,9 +34,10 @@ impl Runtime {
         let clock = Stage::clock();
         let mut state = self.state.lock().expect("never poisoned");
         self.take_dropped(&mut state);
-        let is_expected = state.link(handle.peer).is_some_and(|(_, link)| link.gate != Gate::Dead);
+        let heir = state.heirs.get(handle.peer);
+        let is_expected = heir.is_some() || state.link(handle.peer).is_some_and(|(_, link)| link.gate != Gate::Dead);
         if is_expected {
-            self.register_returned(&mut state, &body, handle.peer, 1);
+            self.register_returned(&mut state, &body, heir.unwrap_or(handle.peer), 1);
         } else {
             self.discard(&body);
         }
@@ -44,19 +45,27 @@ impl Runtime {
         let kept: Vec<Kept> = came_with.iter().flat_map(|slot| owner.on_call_ends(*slot, self.me, effects)).collect();
         self.ended(&mut state, handle);
         if !is_expected {
-            self.tell_owners(&kept);
+            self.tell_owners(&state, &kept);
             self.drain(&mut state);
             return None;
         }
         let kept_at = body.len();
         write_kept(&mut body, &kept);
+        if let Some(heir) = heir {
+            self.reply_to_heir(handle, heir, body);
+            self.drain(&mut state);
+            return None;
+        }
         let written = self.write_reply(&mut state, handle, &body);
         let unsent = match written {
             Ok(()) => {
                 note_kept(&mut state, handle.peer, kept);
                 None
             }
-            Err(why) => Some(Unsent { handle, body, kept, kept_at, why, is_refused: false }),
+            Err(why) => {
+                state.heirs.reply_waits(handle.peer, handle.request, places_in(&body[..kept_at]));
+                Some(Unsent { handle, body, kept, kept_at, why, is_refused: false })
+            }
         };
         self.drain(&mut state);
         Stage::Reply.add(clock);
@@ -87,12 +96,19 @@ impl Runtime {
                 self.refuse(&mut state, &mut unsent);
             }
             let peer = unsent.handle.peer;
-            if !state.link(peer).is_some_and(|(_, link)| link.gate != Gate::Dead && link.peer_is_alive()) {
-                self.tell_owners(&unsent.kept);
+            if let Some(heir) = state.heirs.get(peer) {
+                state.heirs.reply_went(peer, unsent.handle.request);
+                return self.reply_to_heir(unsent.handle, heir, unsent.body);
+            }
+            // One that is dead has an heir, or none: that is not known before the node has spoken.
+            if state.dead.contains_key(&peer) || state.link(peer).is_none() {
+                state.heirs.reply_went(peer, unsent.handle.request);
+                self.tell_owners(&state, &unsent.kept);
                 return;
             }
             match self.write_reply(&mut state, unsent.handle, &unsent.body) {
                 Ok(()) => {
+                    state.heirs.reply_went(peer, unsent.handle.request);
                     note_kept(&mut state, peer, std::mem::take(&mut unsent.kept));
                     return self.drain(&mut state);
                 }
@@ -117,7 +133,7 @@ impl Runtime {
     fn refuse(&self, state: &mut State, unsent: &mut Unsent) {
         let Unsent { handle, body, kept, kept_at, .. } = unsent;
         if unsent.is_refused {
-            self.tell_owners(kept);
+            self.tell_owners(state, kept);
             kept.clear();
         } else {
             self.register_returned(state, &body[..*kept_at], handle.peer, -1);
@@ -130,10 +146,19 @@ impl Runtime {
         unsent.is_refused = true;
     }
 
+    /// The caller is dead: who has taken over from it waits for the reply.
+    fn reply_to_heir(&self, handle: CallHandle, heir: ProcId, body: Vec<u8>) {
+        let CallHandle { peer: caller, request, .. } = handle;
+        self.relay(heir, wire::peer::Peer::Reply { caller, request, flags: 0, body });
+    }
+
     /// Nobody else will: the caller is gone, or cannot be told.
-    pub(crate) fn tell_owners(&self, kept: &[Kept]) {
+    pub(crate) fn tell_owners(&self, state: &State, kept: &[Kept]) {
         for Kept { id, owner, borrower } in kept {
-            self.relay(*owner, wire::peer::Peer::Borrowed(vec![Shares { object: *id, borrower: *borrower, count: 1 }]));
+            self.relay(
+                state.heirs.living(*owner),
+                wire::peer::Peer::Borrowed(vec![Shares { object: *id, borrower: *borrower, count: 1 }]),
+            );
         }
     }
 
@@ -184,6 +209,15 @@ impl Runtime {
 fn values_in(bytes: &[u8]) -> impl Iterator<Item = frame::Value<'_>> {
     let mut reader = Reader::new(bytes);
     std::iter::from_fn(move || if reader.rest().is_empty() { None } else { frame::Value::read(&mut reader).ok() })
+}
+
+/// Where in the arena the values of a reply lie.
+fn places_in(body: &[u8]) -> Vec<u64> {
+    let offset = |value: frame::Value<'_>| match value {
+        frame::Value::Bulk(Bulk::Stored(place)) => Some(place.offset),
+        _ => None,
+    };
+    values_in(values_in_reply(body)).filter_map(offset).collect()
 }
 
 /// A reply's body behind the number of its values. Nothing else has been written to it yet.

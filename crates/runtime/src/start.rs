@@ -23,6 +23,7 @@ pub type Connected = Arc<Runtime>;
 /// If the node refuses, or is gone.
 pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, Error> {
     let is_worker = matches!(role, Role::Worker { .. });
+    let is_keeper = role == Role::Keeper;
     // Before anything is said: a process that cannot have its threads must not be counted on.
     let (to_control, control) = sync_channel::<(Connected, Inbox)>(1);
     let (to_pump, pump) = sync_channel::<Connected>(1);
@@ -50,7 +51,8 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         _ => return Err(Error::Refused("the node speaks another protocol; use the same version of eagleray".into())),
     };
     let mut fds = inbox.fds.drain(..);
-    let (Some(segment), Some(data), Some(table)) = (fds.next(), fds.next(), fds.next()) else {
+    let (Some(segment), Some(data), Some(table), Some(journals)) = (fds.next(), fds.next(), fds.next(), fds.next())
+    else {
         return Err(Error::Refused("the node handed no memory over".into()));
     };
     drop(fds);
@@ -71,6 +73,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         session_dir: welcome.session_dir,
         address: welcome.address,
         is_worker,
+        is_keeper,
         bell: Bell::new(segment.clone(), me.slot),
         spinner: Mutex::new(Spinner::new(&segment, me.slot)),
         segment,
@@ -107,7 +110,18 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         closed: AtomicBool::new(false),
         threads: Mutex::new(Vec::new()),
     });
-    runtime.state.lock().expect("never poisoned").owner.set_oom_retries(welcome.oom_retries);
+    {
+        let mut state = runtime.state.lock().expect("never poisoned");
+        state.owner.set_oom_retries(welcome.oom_retries);
+        state.heirs = crate::estate::Heirs::new(welcome.heirs);
+        let journals = store::Journals::attach(journals).map_err(|error| Error::Refused(error.to_string()))?;
+        if is_keeper {
+            state.keeping = crate::keeper::Keeping::new(journals);
+        } else if welcome.is_mortal {
+            state.owner.set_mortal();
+            state.journal = Some(store::Journal::new(journals, me.slot));
+        }
+    }
     runtime.threads.lock().expect("never poisoned").extend(threads);
     to_control.send((runtime.clone(), inbox)).map_err(|_| Error::Closed)?;
     to_pump.send(runtime.clone()).map_err(|_| Error::Closed)?;

@@ -66,8 +66,14 @@ pub(crate) struct State {
     pub(crate) interrupted: FxHashSet<model::TaskId>,
     /// Whose call was taken last.
     pub(crate) last_caller: Option<ProcId>,
-    /// Tasks that run here now.
-    pub(crate) running: FxHashSet<model::TaskId>,
+    /// Tasks that run here now: for whom, and what that calls them.
+    pub(crate) running: FxHashMap<model::TaskId, (ProcId, u64)>,
+    /// Where what we give away is recorded; none if our death is our node's.
+    pub(crate) journal: Option<store::Journal>,
+    /// Who stands for processes that are dead.
+    pub(crate) heirs: crate::estate::Heirs,
+    /// What we keep of those, if we are the one.
+    pub(crate) keeping: crate::keeper::Keeping,
     /// Generators that run here, by caller and request: what is known of who reads them.
     pub(crate) generating: FxHashMap<(ProcId, u64), crate::stream::Readership>,
     /// Of each running task: what it submitted, for recursive cancelling.
@@ -118,7 +124,10 @@ impl State {
             files: FxHashMap::default(),
             interrupted: FxHashSet::default(),
             last_caller: None,
-            running: FxHashSet::default(),
+            running: FxHashMap::default(),
+            journal: None,
+            heirs: crate::estate::Heirs::default(),
+            keeping: crate::keeper::Keeping::default(),
             generating: FxHashMap::default(),
             children: FxHashMap::default(),
             unlinked: FxHashMap::default(),

@@ -90,7 +90,7 @@ impl Runtime {
             self.refresh(&state, next);
         }
         if let Some(parent) = call.parent
-            && state.running.contains(&parent)
+            && state.running.contains_key(&parent)
         {
             note_child(&mut state, parent, key);
         }

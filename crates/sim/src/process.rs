@@ -294,6 +294,7 @@ impl Process {
             }
             Effect::Unread { .. } => {}
             Effect::AskFree { .. } | Effect::Unreadable { .. } => unreachable!("nobody frees here"),
+            Effect::Record(_) | Effect::Erase(_) | Effect::Note(_) => {}
             Effect::ActorUnreachable(actor) => env.tell_node(self.pid, ToNode::OutOfScope(actor)),
             Effect::Want { owner, object } => self.relay(env, owner, Peer::Want { object }),
             Effect::Have { to, object, value } => self.answer_want(env, to, object, &value),

@@ -15,6 +15,7 @@
 //! | `pins.rs`, `view.rs` | which bytes a process is looking at |
 //! | `table.rs` | the layout of the memory that all processes write: pins and warm chunks |
 //! | `files.rs` | values in files, when the arena is full |
+//! | `journal.rs` | what a process leaves behind for who takes over when it dies |
 //! | `mapping.rs`, `copy.rs` | protection, first touch, the copy itself |
 //!
 //! Every test is named by the invariant that it defends:
@@ -40,6 +41,7 @@ mod copy;
 mod error;
 mod files;
 mod host;
+mod journal;
 mod mapping;
 mod pins;
 mod ranges;
@@ -51,6 +53,7 @@ pub use copy::copy_into;
 pub use error::Error;
 pub use files::{FileReservation, Files, Folders, files_in, remove_files_of};
 pub use host::Host;
+pub use journal::{Cell, Journal, Journals, Left, Progress};
 pub use model::Place;
 pub use view::View;
 

@@ -45,6 +45,8 @@ pub enum Role {
         /// Index in the segment's process table.
         slot: u16,
     },
+    /// Takes over from processes that die. Part of the node's own process; welcomed before it says hello.
+    Keeper,
     /// A command line that asks a question and leaves.
     Visitor,
 }
@@ -76,6 +78,10 @@ pub struct Welcome {
     pub folders_full_at: u32,
     /// How often a task is run again after its worker was killed for want of memory; below zero: any number of times.
     pub oom_retries: i32,
+    /// Whether the process can die without its node: then it keeps a journal of what it gives away.
+    pub is_mortal: bool,
+    /// Who has taken over from processes that died before, and those.
+    pub heirs: Vec<(ProcId, ProcId)>,
 }
 
 /// Rings between two processes of one node, as one of them sees them.
@@ -252,6 +258,23 @@ pub enum ToNode {
         /// What the sender holds.
         holdings: Holdings,
     },
+    /// From the keeper: all that the dead process has left is taken over, or will never be.
+    Inherited {
+        /// Who is dead.
+        of: ProcId,
+    },
+    /// From the keeper: it is known which calls of a dead process's are still under way. Other workers that it had leased end.
+    Settled {
+        /// Who is dead.
+        of: ProcId,
+        /// Who runs those calls.
+        serving: Vec<ProcId>,
+    },
+    /// From the keeper: a worker has answered the last call that it ran for a dead process.
+    Served {
+        /// Which.
+        worker: ProcId,
+    },
     /// The driver shuts down; its connection ends next.
     Bye,
     /// Something that the sender's driver should read once.
@@ -425,6 +448,15 @@ pub enum FromNode {
         peer: ProcId,
         /// How.
         exit: WorkerExit,
+        /// Who takes over what it has left. Is told what you had to do with it: see `Peer::Testimony`.
+        heir: Option<ProcId>,
+    },
+    /// To the keeper: take over what this process has left.
+    Inherit {
+        /// Who is dead.
+        of: ProcId,
+        /// Who will testify.
+        witnesses: Vec<ProcId>,
     },
     /// What came of `CreateActor`.
     ActorAnswer {

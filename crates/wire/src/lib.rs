@@ -3,6 +3,7 @@
 //! - `frame`: the fixed header of a frame in a ring, and the bodies of calls and replies (hot).
 //! - `control`: between a process and its node, over a Unix socket (cold, postcard).
 //! - `groups`: what a node says about placement groups.
+//! - `journal`: what a process leaves behind for who takes over when it dies.
 //! - `peer`: between two processes that hold each other's values, carried by the node (cold, postcard).
 //! - `status`: what a node says about itself to people.
 //! - `zygote`: between a node and the process that forks its workers.
@@ -10,6 +11,7 @@
 pub mod control;
 pub mod frame;
 pub mod groups;
+pub mod journal;
 pub mod peer;
 mod reader;
 pub mod status;
@@ -18,7 +20,7 @@ pub mod zygote;
 pub use reader::{Malformed, Reader};
 
 /// Raised whenever bytes change their meaning. Peers of another version are refused at the handshake.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Values up to this size travel inside frames and live with their owner; larger ones are in the store.
 pub const INLINE_BYTES_MAX: usize = 100 * 1024;

@@ -81,6 +81,46 @@ pub enum Peer {
         /// Cancel what it started, too.
         recursive: bool,
     },
+    /// To the heir of a dead process: what came of a call of its. As a reply in a ring.
+    Reply {
+        /// Who called.
+        caller: ProcId,
+        /// What the caller called it.
+        request: u64,
+        /// As in the frame's header.
+        flags: u8,
+        /// As in the frame.
+        body: Vec<u8>,
+    },
+    /// To the heir of a dead process: what the sender had to do with it. In several parts if it is much.
+    Testimony(Testimony),
+    /// From the heir, once everyone has testified: take up all that has come in, and say `Settled`.
+    Settle {
+        /// Who is dead.
+        of: ProcId,
+    },
+    /// Answers `Settle`.
+    Settled {
+        /// Who is dead.
+        of: ProcId,
+    },
+}
+
+/// What a process had to do with one that is dead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Testimony {
+    /// Who is dead.
+    pub of: ProcId,
+    /// Objects of the dead that the sender holds. One share of each counts for it from now on, whatever counted before.
+    pub held: Vec<ObjectId>,
+    /// Shares of the sender's objects that counted for the dead, and count for the heir now.
+    pub lent: Vec<(ObjectId, i32)>,
+    /// Calls of the dead that the sender will answer.
+    pub serving: Vec<u64>,
+    /// Values in the sender's extents that belonged to the dead.
+    pub given: Vec<Place>,
+    /// Nothing comes behind this.
+    pub is_last: bool,
 }
 
 /// A peer message with its sender, as the node passes it on.

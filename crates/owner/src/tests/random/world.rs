@@ -342,6 +342,8 @@ impl World {
                 }
                 Effect::AskFree { owner, object } => assert_eq!(self.by_id(object).owner, Some(owner)),
                 Effect::Unreadable { object, .. } => assert_eq!(self.by_id(object).owner, None),
+                // Only of processes that may die before their node.
+                Effect::Record(_) | Effect::Erase(_) | Effect::Note(_) => {}
                 Effect::ActorUnreachable(actor) => {
                     assert!(self.model.objects.values().any(|held| held.actor == Some(actor)));
                 }

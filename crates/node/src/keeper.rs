@@ -1,0 +1,171 @@
+//! What dead processes leave behind goes to one heir, the keeper: a runtime without Python that lives beside the node, and starts when the
+//! first process dies that has left something.
+//!
+//! The node knows of a dead process only whether its journal is empty. If it is not, everyone hears of the heir together with the death.
+//! Until the keeper has taken all over, the dead process's room is kept; until it knows what is still under way, the workers that the dead
+//! one had leased go on.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use model::{JobId, LeaseId, ProcId, Tick};
+use rustc_hash::{FxHashMap, FxHashSet};
+use wire::control::FromNode;
+
+use crate::looped::Node;
+use crate::procs::Kind;
+
+/// A keeper that has not taken over, or not settled, by then never will.
+const PATIENCE_MS: u64 = 20_000;
+
+/// Starts a keeper that joins the node through this socket. Must not wait.
+#[derive(Clone)]
+pub struct StartKeeper(pub Arc<dyn Fn(OwnedFd) -> bool + Send + Sync>);
+
+impl fmt::Debug for StartKeeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StartKeeper")
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Estates {
+    keeper: Option<ProcId>,
+    /// Dead processes that have left something, and who has it.
+    heirs: Vec<(ProcId, ProcId)>,
+    /// Those whose journal the keeper has not read, and until when that is waited for.
+    unread: FxHashMap<ProcId, Tick>,
+    /// Those of which it is not known what is still under way.
+    unsettled: FxHashMap<ProcId, Tick>,
+    /// Workers that go on with what a dead process had sent them; and of those the ones that shall end then.
+    serving: FxHashSet<ProcId>,
+    ending: FxHashSet<ProcId>,
+    /// For which job the keeper wants a worker.
+    lease_jobs: FxHashMap<LeaseId, JobId>,
+}
+
+impl Estates {
+    pub(crate) fn heirs(&self) -> Vec<(ProcId, ProcId)> {
+        self.heirs.clone()
+    }
+
+    pub(crate) fn is_unread(&self, dead: ProcId) -> bool {
+        self.unread.contains_key(&dead)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Tick> {
+        self.unread.values().chain(self.unsettled.values()).min().copied()
+    }
+
+    pub(crate) fn job_of(&self, lease: &LeaseId) -> Option<JobId> {
+        self.lease_jobs.get(lease).copied()
+    }
+
+    pub(crate) fn lease_ended(&mut self, lease: &LeaseId) {
+        self.lease_jobs.remove(lease);
+    }
+}
+
+impl Node {
+    /// Who takes over from this process, which has just died. Nobody if it has left nothing.
+    pub(crate) fn find_heir(&mut self, dead: ProcId) -> Option<ProcId> {
+        if Some(dead) == self.estates.keeper {
+            self.estates.keeper = None;
+            self.estates.heirs.clear();
+            return None;
+        }
+        if self.journals.live(dead.slot) == 0 {
+            return None;
+        }
+        let keeper = self.keeper()?;
+        let until = net::clock::now().plus_ms(PATIENCE_MS);
+        self.estates.heirs.push((dead, keeper));
+        self.estates.unread.insert(dead, until);
+        self.estates.unsettled.insert(dead, until);
+        let joined = |proc: &&crate::procs::Proc| proc.kind != Kind::Starting && proc.conn.is_some();
+        let witnesses = self.procs.iter().filter(joined).map(|proc| proc.id).collect();
+        self.tell(keeper, &FromNode::Inherit { of: dead, witnesses });
+        Some(keeper)
+    }
+
+    fn keeper(&mut self) -> Option<ProcId> {
+        if let Some(keeper) = self.estates.keeper {
+            return Some(keeper);
+        }
+        let StartKeeper(start) = self.options.keeper.clone()?;
+        let memory = self.memory()?;
+        let (ours, theirs) = net::unix::pair().ok()?;
+        let id = self.add_proc(rustix::process::getpid().as_raw_nonzero().get(), Kind::Keeper)?;
+        let conn = self.add_conn_at(ours, Some(id))?;
+        if let Some(proc) = self.procs.get_mut(id) {
+            proc.conn = Some(conn);
+        }
+        // Before it has said anything: what it is told next comes behind this.
+        self.welcome(conn, id, JobId([0; 4]), "", memory);
+        if !start(theirs) {
+            self.conns.remove(conn);
+            self.procs.forget(id);
+            return None;
+        }
+        self.estates.keeper = Some(id);
+        Some(id)
+    }
+
+    /// Whether the process's leases are left as they are until it is known what runs under them.
+    pub(crate) fn is_unsettled(&self, dead: ProcId) -> bool {
+        self.estates.unsettled.contains_key(&dead)
+    }
+
+    pub(crate) fn on_inherited(&mut self, of: ProcId) {
+        self.estates.unread.remove(&of);
+        self.bury();
+    }
+
+    pub(crate) fn on_settled(&mut self, of: ProcId, serving: Vec<ProcId>) {
+        if self.estates.unsettled.remove(&of).is_some() {
+            self.estates.serving.extend(serving.into_iter().filter(|worker| self.procs.get(*worker).is_some()));
+            self.schedule(scheduler::Event::OwnerDied(of));
+        }
+    }
+
+    /// True if the worker is still at work for a dead process: it ends when it has answered.
+    pub(crate) fn ends_later(&mut self, worker: ProcId) -> bool {
+        let is_serving = self.estates.serving.contains(&worker);
+        if is_serving {
+            self.estates.ending.insert(worker);
+        }
+        is_serving
+    }
+
+    pub(crate) fn on_served(&mut self, worker: ProcId) {
+        self.estates.serving.remove(&worker);
+        if self.estates.ending.remove(&worker) {
+            self.retire_worker(worker);
+        }
+    }
+
+    /// The keeper wants a worker for a job that is not its own.
+    pub(crate) fn note_lease_job(&mut self, lease: LeaseId, job: JobId) {
+        if Some(lease.owner) == self.estates.keeper {
+            self.estates.lease_jobs.insert(lease, job);
+        }
+    }
+
+    pub(crate) fn estates_without(&mut self, dead: ProcId) {
+        self.estates.serving.remove(&dead);
+        self.estates.ending.remove(&dead);
+    }
+
+    pub(crate) fn end_late_estates(&mut self, now: Tick) {
+        let late = |table: &FxHashMap<ProcId, Tick>| -> Vec<ProcId> {
+            table.iter().filter(|(_, until)| **until <= now).map(|(dead, _)| *dead).collect()
+        };
+        for dead in late(&self.estates.unread) {
+            self.on_inherited(dead);
+        }
+        for dead in late(&self.estates.unsettled) {
+            self.on_settled(dead, Vec::new());
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What becomes of a dead process's objects and tasks: an heir takes them over, and everyone who borrowed turns to the heir.
+//!
+//! The heir reads the dead process's records and holds all of it until everyone has said what they hold, run and lent; then counting goes
+//! on as for objects of its own.
+
+use model::{Failure, JobId, Need, ObjectId, ProcId, TaskKey, WorkerExit};
+use smallvec::SmallVec;
+
+use crate::lineage::Made;
+use crate::objects::Object;
+use crate::tasks::{Spec, Stage, Target, Task};
+use crate::{Effect, Owner, Slot, Value};
+
+/// The ticket of a call that the owner before us sent: there is no claim word of ours to find by it, and it may have started.
+pub const ADOPTED: u64 = u64::MAX;
+
+/// What we had to do with a dead process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Legacy {
+    /// Its objects that we hold.
+    pub held: Vec<ObjectId>,
+    /// Shares of our objects that it held.
+    pub lent: Vec<(ObjectId, i32)>,
+}
+
+impl Owner {
+    /// A process is gone, and an heir has taken over: what we borrowed from it we have from the heir, and what it borrowed from us the
+    /// heir has. To be told to the heir as it is returned, before anything else is.
+    pub fn on_owner_replaced(&mut self, gone: ProcId, heir: ProcId, out: &mut Vec<Effect>) -> Legacy {
+        let mut legacy = Legacy::default();
+        for slot in self.by_id.values() {
+            let Some(object) = self.objects.get_mut(*slot) else { continue };
+            let Some(rare) = object.rare_mut() else { continue };
+            rare.wanted_by.retain(|who| *who != gone);
+            rare.told_where.retain(|who| *who != gone);
+            if let Some(at) = rare.borrowers.iter().position(|(who, _)| *who == gone) {
+                let (_, count) = rare.borrowers.swap_remove(at);
+                if count > 0 {
+                    match rare.borrowers.iter_mut().find(|(who, _)| *who == heir) {
+                        Some((_, shares)) => *shares += count,
+                        None => rare.borrowers.push((heir, count)),
+                    }
+                    legacy.lent.push((object.id, count));
+                }
+            }
+            if object.owner == Some(gone) {
+                object.owner = Some(heir);
+                object.shares = i32::from(object.is_used());
+                if object.shares > 0 {
+                    legacy.held.push(object.id);
+                }
+                if object.asked && object.value.is_none() {
+                    out.push(Effect::Want { owner: heir, object: object.id });
+                }
+            }
+        }
+        let unheld: Vec<Slot> = self.by_id.values().copied().collect();
+        unheld.into_iter().for_each(|slot| self.free_if_unheld(slot, out));
+        legacy
+    }
+
+    /// We are the heir: an object of the dead process's is ours from now on. Adds a handle, to be dropped when all have said what they
+    /// hold.
+    pub fn on_inherited(&mut self, id: ObjectId) -> Slot {
+        let slot = match self.by_id.get(&id).copied() {
+            Some(slot) => {
+                // We had borrowed it.
+                let object = self.objects.get_mut(slot).expect("named");
+                (object.owner, object.shares, object.asked) = (None, 0, false);
+                slot
+            }
+            None => {
+                let slot = self.objects.insert(Object::new(id, None)).0;
+                self.by_id.insert(id, slot);
+                slot
+            }
+        };
+        let object = self.objects.get_mut(slot).expect("found or made above");
+        object.handles += 1;
+        // Whoever made it is gone: there is nobody to tell of an error that is not read.
+        object.is_read = true;
+        slot
+    }
+
+    /// The value of an inherited object. A copy that we had borrowed gives way to it.
+    pub fn on_value_inherited(
+        &mut self,
+        slot: Slot,
+        value: Value,
+        contains: SmallVec<[Slot; 0]>,
+        out: &mut Vec<Effect>,
+    ) {
+        if let Some(object) = self.objects.get_mut(slot).filter(|object| object.value.is_some()) {
+            object.value = None;
+            let copied = std::mem::take(&mut object.contains);
+            copied.into_iter().for_each(|inner| self.release(inner, out));
+        }
+        self.set_value(slot, value, contains, out);
+    }
+
+    /// An object that an inherited task names. Nothing holds it by that.
+    pub fn on_named(&mut self, id: ObjectId, owner: Option<ProcId>) -> Slot {
+        self.foreign_slot(id, owner)
+    }
+
+    /// Shares of another process's object, which it had counted for the dead, count for us.
+    pub fn on_lent(&mut self, id: ObjectId, owner: ProcId, count: i32, out: &mut Vec<Effect>) {
+        let slot = self.foreign_slot(id, Some(owner));
+        if let Some(object) = self.objects.get_mut(slot).filter(|object| object.owner.is_some()) {
+            object.shares += count;
+        }
+        self.free_if_unheld(slot, out);
+    }
+
+    /// Whether it is not known that anybody runs the task.
+    #[must_use]
+    pub fn is_orphan_idle(&self, key: TaskKey) -> bool {
+        self.task(key).is_some_and(|task| task.stage == Stage::Waiting(u32::MAX))
+    }
+
+    /// The job of a task that waits for a worker with so much.
+    #[must_use]
+    pub fn job_waiting(&self, need: &Need) -> Option<JobId> {
+        let mut waiting =
+            self.tasks().filter(|(_, task)| task.stage == Stage::Queued && task.spec.template.need == *need);
+        waiting.next().map(|(_, task)| task.spec.id.job())
+    }
+
+    /// Who runs the task.
+    #[must_use]
+    pub fn worker_of(&self, key: TaskKey) -> Option<ProcId> {
+        match self.task(key)?.stage {
+            Stage::Under { worker, .. } => Some(worker),
+            _ => None,
+        }
+    }
+
+    /// A task of the dead process's that has not ended. It waits until it is known whether somebody runs it.
+    pub fn on_task_inherited(
+        &mut self,
+        spec: Spec,
+        returns: SmallVec<[Slot; 1]>,
+        retries_left: i32,
+        oom_retries_left: i32,
+    ) -> TaskKey {
+        for argument in spec.deps.iter().chain(&spec.contains) {
+            self.hold(*argument);
+        }
+        let made = Made { spec, returns: returns.clone(), retries_left, oom_retries_left, cell: 0 };
+        let mut task = Task::again(made, self.submitted);
+        task.stage = Stage::Waiting(u32::MAX);
+        self.submitted += 1;
+        let (slot, generation) = self.tasks.insert(task);
+        let key = TaskKey::new(slot, generation);
+        for slot in returns {
+            if let Some(object) = self.objects.get_mut(slot) {
+                object.set_maker(Some(key));
+            }
+        }
+        key
+    }
+
+    /// A task of the dead process's that has ended and can make its large values again.
+    pub fn on_made_inherited(
+        &mut self,
+        spec: Spec,
+        returns: SmallVec<[Slot; 1]>,
+        retries_left: i32,
+        oom_retries_left: i32,
+    ) {
+        for argument in spec.deps.iter().chain(&spec.contains) {
+            if let Some(object) = self.objects.get_mut(*argument) {
+                match object.owner {
+                    None => object.traced += 1,
+                    Some(_) => object.uses += 1,
+                }
+            }
+        }
+        let made = Made { spec, returns: returns.clone(), retries_left, oom_retries_left, cell: 0 };
+        let (key, _) = self.made.insert(made);
+        for slot in returns {
+            if let Some(object) = self.objects.get_mut(slot) {
+                object.lineage = Some(key);
+            }
+        }
+    }
+
+    /// This process runs the task, or has it in its queue, and will answer us.
+    pub fn on_orphan_runs(&mut self, key: TaskKey, worker: ProcId) {
+        let Some(task) = self.task_mut(key) else { return };
+        task.stage = Stage::Under { worker, ticket: ADOPTED };
+        match task.spec.target {
+            Target::Actor(actor) => self.orphan_under_actor(actor, worker, key),
+            Target::Pool => {
+                self.orphans.retain(|orphan| self.tasks.get(orphan.slot()).is_some());
+                self.orphans.push(key);
+            }
+        }
+    }
+
+    /// Nobody runs the task. `may_have_run`: it was sent to somebody, whose answer died with who sent it.
+    pub fn on_orphan_idle(&mut self, key: TaskKey, may_have_run: bool, out: &mut Vec<Effect>) {
+        let Some(task) = self.task_mut(key) else { return };
+        if may_have_run && task.retries_left == 0 {
+            return self.finish_failed(key, Failure::OwnerDied, out);
+        }
+        task.retries_left -= i32::from(may_have_run && task.retries_left > 0);
+        self.enter_again(key, out);
+    }
+
+    /// Ends the task if nobody holds anything that it makes. True if so.
+    pub fn on_orphan_unwanted(&mut self, key: TaskKey, out: &mut Vec<Effect>) -> bool {
+        let Some(task) = self.task(key) else { return false };
+        let is_wanted = |slot: &Slot| {
+            self.objects.get(*slot).is_some_and(|object| object.is_used() || object.borrowers_count() > 0)
+        };
+        if task.returns.iter().any(is_wanted) {
+            return false;
+        }
+        if let Target::Actor(actor) = task.spec.target {
+            self.actor_forgets(actor, key);
+        }
+        self.finish_failed(key, Failure::Cancelled, out);
+        true
+    }
+
+    /// An object that was inherited without a value, and that no task makes, never gets one.
+    pub fn on_nothing_makes(&mut self, slot: Slot, out: &mut Vec<Effect>) {
+        let object = self.objects.get(slot);
+        if object.is_some_and(|object| object.value.is_none() && object.maker().is_none()) {
+            let failure = Value::Failed(std::sync::Arc::new(Failure::OwnerDied));
+            self.resolve(slot, failure, SmallVec::new(), out);
+        }
+    }
+
+    pub(crate) fn orphans_lost(&mut self, worker: ProcId, exit: &WorkerExit, out: &mut Vec<Effect>) {
+        if self.orphans.is_empty() {
+            return;
+        }
+        let is_there = |key: &TaskKey| {
+            self.task(*key)
+                .is_some_and(|task| matches!(task.stage, Stage::Under { worker: on, ticket: ADOPTED } if on == worker))
+        };
+        let lost: Vec<TaskKey> = self.orphans.iter().copied().filter(is_there).collect();
+        self.orphans.retain(|key| !lost.contains(key));
+        lost.into_iter().for_each(|key| self.task_lost(key, true, exit, out));
+    }
+}
