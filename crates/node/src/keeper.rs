@@ -32,6 +32,8 @@ impl fmt::Debug for StartKeeper {
 #[derive(Default)]
 pub(crate) struct Estates {
     keeper: Option<ProcId>,
+    /// Counts dead processes that have left something. Everyone counts along.
+    count: u16,
     /// Dead processes that have left something, and who has it.
     heirs: Vec<(ProcId, ProcId)>,
     /// Those whose journal the keeper has not read, and until when that is waited for.
@@ -48,6 +50,10 @@ pub(crate) struct Estates {
 impl Estates {
     pub(crate) fn heirs(&self) -> Vec<(ProcId, ProcId)> {
         self.heirs.clone()
+    }
+
+    pub(crate) fn count(&self) -> u16 {
+        self.count
     }
 
     pub(crate) fn is_unread(&self, dead: ProcId) -> bool {
@@ -80,6 +86,7 @@ impl Node {
         }
         let keeper = self.keeper()?;
         let until = net::clock::now().plus_ms(PATIENCE_MS);
+        self.estates.count = self.estates.count.wrapping_add(1);
         self.estates.heirs.push((dead, keeper));
         self.estates.unread.insert(dead, until);
         self.estates.unsettled.insert(dead, until);

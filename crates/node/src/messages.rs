@@ -210,6 +210,7 @@ impl Node {
                 .get(id)
                 .is_some_and(|proc| proc.pid != rustix::process::getpid().as_raw_nonzero().get()),
             heirs: self.estates.heirs(),
+            estates: self.estates.count(),
         };
         self.tell_conn(conn, &FromNode::Welcome(welcome), memory);
     }

@@ -4,6 +4,7 @@
 //! on as for objects of its own.
 
 use model::{Failure, JobId, Need, ObjectId, ProcId, TaskKey, WorkerExit};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::lineage::Made;
@@ -26,7 +27,15 @@ pub struct Legacy {
 impl Owner {
     /// A process is gone, and an heir has taken over: what we borrowed from it we have from the heir, and what it borrowed from us the
     /// heir has. To be told to the heir as it is returned, before anything else is.
-    pub fn on_owner_replaced(&mut self, gone: ProcId, heir: ProcId, out: &mut Vec<Effect>) -> Legacy {
+    ///
+    /// `counted` says of which objects the heir has counted shares for us already, and how many.
+    pub fn on_owner_replaced(
+        &mut self,
+        gone: ProcId,
+        heir: ProcId,
+        mut counted: FxHashMap<ObjectId, i32>,
+        out: &mut Vec<Effect>,
+    ) -> Legacy {
         let mut legacy = Legacy::default();
         for slot in self.by_id.values() {
             let Some(object) = self.objects.get_mut(*slot) else { continue };
@@ -45,14 +54,23 @@ impl Owner {
             }
             if object.owner == Some(gone) {
                 object.owner = Some(heir);
-                object.shares = i32::from(object.is_used());
-                if object.shares > 0 {
-                    legacy.held.push(object.id);
-                }
+                // Whoever keeps it after a call of ours has said so to the dead, and says so to the heir.
+                object.lent.clear();
+                object.shares = match counted.remove(&object.id) {
+                    Some(shares) => shares,
+                    None if object.is_used() => {
+                        legacy.held.push(object.id);
+                        1
+                    }
+                    None => 0,
+                };
                 if object.asked && object.value.is_none() {
                     out.push(Effect::Want { owner: heir, object: object.id });
                 }
             }
+        }
+        for (object, count) in counted {
+            out.push(Effect::Borrowed { owner: heir, object, borrower: heir, count: -count });
         }
         let unheld: Vec<Slot> = self.by_id.values().copied().collect();
         unheld.into_iter().for_each(|slot| self.free_if_unheld(slot, out));
@@ -227,7 +245,8 @@ impl Owner {
     /// An object that was inherited without a value, and that no task makes, never gets one.
     pub fn on_nothing_makes(&mut self, slot: Slot, out: &mut Vec<Effect>) {
         let object = self.objects.get(slot);
-        if object.is_some_and(|object| object.value.is_none() && object.maker().is_none()) {
+        let is_made = |object: &Object| object.maker().is_some() || object.lineage.is_some();
+        if object.is_some_and(|object| object.value.is_none() && !is_made(object)) {
             let failure = Value::Failed(std::sync::Arc::new(Failure::OwnerDied));
             self.resolve(slot, failure, SmallVec::new(), out);
         }

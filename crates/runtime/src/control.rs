@@ -17,6 +17,7 @@ use wire::peer::{Content, Peer, Shares};
 use crate::effects::failed;
 use crate::errands::Errand;
 use crate::execute::{Assignment, Build};
+use crate::inbound::Sent;
 use crate::state::State;
 use crate::{Error, Runtime, value};
 
@@ -305,7 +306,8 @@ impl Runtime {
         match message {
             Peer::Want { object } if self.is_keeper && state.owner.slot_of(&object).is_none() => {
                 // Its owner died and had no room to record it; or it is long gone.
-                self.relay(sender, Peer::Have { object, content: Content::Failed(Failure::OwnerDied) });
+                let content = Content::Failed(Failure::OwnerDied);
+                self.relay(sender, Peer::Have { object, content, known: state.heirs.known });
             }
             Peer::Want { object } => state.owner.on_wanted(&object, sender, &mut state.effects),
             Peer::Missing { object, bulk } => {
@@ -317,14 +319,15 @@ impl Runtime {
                 }
                 state.owner.on_wanted(&object, sender, &mut state.effects);
             }
-            Peer::Have { object, content } => {
+            Peer::Have { object, content, known } => {
+                let sent = Sent::now(sender, known);
                 let (value, contains) = match content {
                     Content::Inline(bytes) => {
-                        let contains = self.take_contained(state, value::refs_of(&bytes));
+                        let contains = self.take_contained(state, sent, value::refs_of(&bytes));
                         (Value::Inline(owner::Packed::from(bytes)), contains)
                     }
                     Content::Bulk(bulk) => {
-                        let contains = self.take_contained(state, self.refs_in(bulk));
+                        let contains = self.take_contained(state, sent, self.refs_in(bulk));
                         (Value::bulk(bulk), contains)
                     }
                     Content::Failed(failure) => (failed(failure), SmallVec::new()),
@@ -333,8 +336,7 @@ impl Runtime {
             }
             Peer::Borrowed(shares) => {
                 for Shares { object, borrower, count } in shares {
-                    let is_outdated = self.is_keeper && self.is_outdated(state, sender, &object);
-                    if !is_outdated && !state.dead.contains_key(&borrower) {
+                    if let Some(borrower) = self.who_borrows(state, sender, Shares { object, borrower, count }) {
                         state.owner.on_shares(&object, borrower, count, &mut state.effects);
                     }
                 }
@@ -351,8 +353,10 @@ impl Runtime {
             }
             Peer::FreePlace(place) => self.free_given_place(state, place),
             Peer::Interrupt { task, recursive } => self.on_interrupt(state, task, recursive),
-            Peer::Reply { caller, request, flags, body } => {
-                self.on_orphan_reply(state, sender, (caller, request), flags, &body);
+            Peer::Reply { caller, request, flags, known, body } => {
+                let is_to_the_dead = state.heirs.is_outdated(caller, known);
+                let sent = Sent { by: sender, known, is_to_the_dead };
+                self.on_orphan_reply(state, sent, (caller, request), flags, &body);
             }
             Peer::Testimony(testimony) => self.on_testimony(state, sender, testimony),
             Peer::Settle { of } => self.on_settle(state, of, sender),

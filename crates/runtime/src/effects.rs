@@ -135,7 +135,7 @@ impl Runtime {
             }
             Value::Failed(failure) => Content::Failed((**failure).clone()),
         };
-        self.relay(to, Peer::Have { object, content });
+        self.relay(to, Peer::Have { object, content, known: state.heirs.known });
     }
 
     /// A value goes to `to` for good: `to` gets `count` (one) shares of every reference in it.

@@ -7,8 +7,8 @@
 //! in, and whoever finds such a reference claims a share of it; only then does the heir let go of what nobody holds.
 
 use model::{ObjectId, ProcId};
-use owner::Legacy;
-use rustc_hash::{FxHashMap, FxHashSet};
+use owner::{Kept, Legacy};
+use rustc_hash::FxHashMap;
 use store::Place;
 use wire::frame::{FAR, REPLY};
 use wire::peer::{Peer, Shares, Testimony};
@@ -21,42 +21,73 @@ use crate::state::State;
 const PART_MAX: usize = 50_000;
 
 /// Who stands for whom.
+///
+/// Everyone counts the processes that have died and left something, and says with each message that gives references away how many it knew
+/// of: whoever gets the message can tell whether the sender had registered those references with the dead owner or with its heir.
 #[derive(Default)]
 pub(crate) struct Heirs {
-    of: FxHashMap<ProcId, ProcId>,
-    /// Dead processes of whose objects a share that comes in must be claimed.
-    unsettled: FxHashSet<ProcId>,
+    /// Who stands for it, and the how-manieth death it was.
+    of: FxHashMap<ProcId, (ProcId, u16)>,
+    pub(crate) known: u16,
+    /// References from senders who knew of more deaths than we did: they may have been registered with an heir.
+    early: Vec<(u16, ProcId, ObjectId)>,
+    /// References that others keep, who knew of more deaths than we did.
+    late: Vec<(u16, Kept)>,
     /// Replies of which not all went out, by caller and request: where their values lie.
     unsent: FxHashMap<(ProcId, u64), Vec<u64>>,
 }
 
+/// Whether one count of deaths is older than another. They wrap round.
+fn is_older(one: u16, other: u16) -> bool {
+    (one.wrapping_sub(other) as i16) < 0
+}
+
 impl Heirs {
-    pub(crate) fn new(of: impl IntoIterator<Item = (ProcId, ProcId)>) -> Self {
-        Self { of: of.into_iter().collect(), ..Self::default() }
+    pub(crate) fn new(of: impl IntoIterator<Item = (ProcId, ProcId)>, known: u16) -> Self {
+        Self { of: of.into_iter().map(|(of, heir)| (of, (heir, known))).collect(), known, ..Self::default() }
     }
 
     /// Who answers for this process: itself, if it lives or left nothing.
     #[inline]
     pub(crate) fn living(&self, process: ProcId) -> ProcId {
-        if self.of.is_empty() { process } else { self.of.get(&process).copied().unwrap_or(process) }
+        if self.of.is_empty() { process } else { self.of.get(&process).map_or(process, |(heir, _)| *heir) }
     }
 
+    #[inline]
     pub(crate) fn get(&self, process: ProcId) -> Option<ProcId> {
-        self.of.get(&process).copied()
+        if self.of.is_empty() { None } else { self.of.get(&process).map(|(heir, _)| *heir) }
     }
 
     pub(crate) fn insert(&mut self, of: ProcId, heir: ProcId) {
-        self.of.insert(of, heir);
-        self.unsettled.insert(of);
+        self.known = self.known.wrapping_add(1);
+        self.of.insert(of, (heir, self.known));
     }
 
-    pub(crate) fn settle(&mut self, of: ProcId) {
-        self.unsettled.remove(&of);
+    /// Whether somebody who knew of so many deaths took this process to be alive, which is dead.
+    #[inline]
+    pub(crate) fn is_outdated(&self, process: ProcId, known: u16) -> bool {
+        !self.of.is_empty() && self.of.get(&process).is_some_and(|(_, number)| is_older(known, *number))
     }
 
-    /// Whether a share of this process's object that comes in must be claimed: who sent it may have told nobody but the dead.
-    pub(crate) fn must_claim(&self, owner: ProcId) -> bool {
-        !self.unsettled.is_empty() && self.unsettled.contains(&owner)
+    /// A share of this object came from somebody who knew of so many deaths.
+    #[inline]
+    fn note_early(&mut self, owner: ProcId, id: ObjectId, known: u16) {
+        if is_older(self.known, known) {
+            self.early.push((known, owner, id));
+        }
+    }
+
+    /// Which shares of this process's objects, which has just died, were registered with its heir.
+    fn take_early(&mut self, of: ProcId) -> FxHashMap<ObjectId, i32> {
+        let mut counted = FxHashMap::default();
+        let number = self.known;
+        for (known, owner, id) in &self.early {
+            if *owner == of && !is_older(*known, number) {
+                *counted.entry(*id).or_default() += 1;
+            }
+        }
+        self.early.retain(|(known, owner, _)| *owner != of && is_older(number, *known));
+        counted
     }
 
     /// A reply waits for room. What it says of values in the arena is still to come.
@@ -94,8 +125,8 @@ impl Runtime {
                 let Some(view) = place.ok().and_then(|place| self.store.pin(place).ok()) else { continue };
                 body = view.as_slice().to_vec();
             }
-            let (caller, request, flags) = (link.peer, header.request, header.flags & !FAR);
-            self.relay(heir, Peer::Reply { caller, request, flags, body });
+            let (caller, request, flags, known) = (link.peer, header.request, header.flags & !FAR, header.claim);
+            self.relay(heir, Peer::Reply { caller, request, flags, known, body });
         }
         // Which references are kept stands in those replies.
         drop(link.take_untold());
@@ -104,7 +135,8 @@ impl Runtime {
     /// Tells the heir all that we had to do with the dead.
     pub(crate) fn testify(&self, state: &mut State, of: ProcId, heir: ProcId) {
         state.heirs.insert(of, heir);
-        let Legacy { held, lent } = state.owner.on_owner_replaced(of, heir, &mut state.effects);
+        let counted = state.heirs.take_early(of);
+        let Legacy { held, lent } = state.owner.on_owner_replaced(of, heir, counted, &mut state.effects);
         let running = state.running.values().filter(|(caller, _)| *caller == of);
         let mut serving: Vec<u64> = running.map(|(_, request)| *request).collect();
         serving.extend(state.incoming.iter().filter(|call| call.peer == of).map(|call| call.request));
@@ -132,9 +164,12 @@ impl Runtime {
         parts.extend(given.chunks(PART_MAX).map(|given| Testimony { given: given.to_vec(), ..part() }));
         parts.push(Testimony { serving, is_last: true, ..part() });
         parts.into_iter().for_each(|part| self.relay(heir, Peer::Testimony(part)));
+        for (known, kept) in std::mem::take(&mut state.heirs.late) {
+            self.note_kept(state, known, kept);
+        }
     }
 
-    /// All have testified. What was sent before that has come in by now; what is found there is claimed.
+    /// All have testified, so what was registered with the dead has come in by now. What is found there is claimed.
     pub(crate) fn on_settle(&self, state: &mut State, of: ProcId, heir: ProcId) {
         for at in 0..state.links.len() {
             if state.links[at].is_some() {
@@ -142,15 +177,50 @@ impl Runtime {
             }
         }
         self.apply(state);
-        state.heirs.settle(of);
         self.relay(heir, Peer::Settled { of });
     }
 
-    /// A share of this object came in. If nobody but its dead owner was told of that, its heir is.
-    pub(crate) fn claim_if_unsettled(&self, state: &State, id: ObjectId, owner: ProcId) {
-        if state.heirs.must_claim(owner) {
+    /// A share of another process's object came in, from somebody who knew of so many deaths. If it was registered with nobody but the dead
+    /// owner, the heir is told.
+    #[inline]
+    pub(crate) fn note_share(&self, state: &mut State, id: ObjectId, owner: ProcId, known: u16) {
+        if state.heirs.is_outdated(owner, known) {
             let heir = state.heirs.living(owner);
             self.relay(heir, Peer::Borrowed(vec![Shares { object: id, borrower: self.me, count: 1 }]));
+        }
+        state.heirs.note_early(owner, id, known);
+    }
+
+    /// Somebody who knew of so many deaths keeps a reference beyond its call. If its owner is dead since, it has testified itself.
+    pub(crate) fn note_kept(&self, state: &mut State, known: u16, kept: Kept) {
+        if is_older(state.heirs.known, known) {
+            return state.heirs.late.push((known, kept));
+        }
+        if state.heirs.is_outdated(kept.owner, known) || state.dead.contains_key(&kept.borrower) {
+            return;
+        }
+        let owner = state.heirs.living(kept.owner);
+        state.owner.on_kept_by(&kept.id, (owner != self.me).then_some(owner), kept.borrower, &mut state.effects);
+    }
+
+    /// For whom a share of our object counts that was registered for this borrower. Nobody, if that is dead and left nothing.
+    pub(crate) fn who_borrows(&self, state: &State, sender: ProcId, shares: Shares) -> Option<ProcId> {
+        let Shares { object, borrower, count } = shares;
+        if self.is_keeper && self.will_testify(state, sender, &object) {
+            return None;
+        }
+        match state.heirs.get(borrower) {
+            // We hold for it what it held, until all is settled.
+            Some(heir) if heir == self.me => self.is_open_estate(state, borrower).then_some(borrower),
+            Some(heir) => {
+                // Too late for our testimony.
+                let of = borrower;
+                let lent = vec![(object, count)];
+                let more = Testimony { of, held: vec![], lent, serving: vec![], given: vec![], is_last: false };
+                self.relay(heir, Peer::Testimony(more));
+                Some(heir)
+            }
+            None => (!state.dead.contains_key(&borrower)).then_some(borrower),
         }
     }
 }

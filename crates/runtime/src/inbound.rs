@@ -2,7 +2,7 @@
 
 use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use net::Word;
-use owner::{Packed, Slot, Value};
+use owner::{Kept, Packed, Slot, Value};
 use smallvec::SmallVec;
 use wire::frame::{self, CALL, CONSUMED, DEFINE, FAR, GIVEN_BACK, Header, ITEM, REPLY};
 use wire::peer::Peer;
@@ -14,6 +14,23 @@ use crate::link::Gate;
 use crate::stages::Stage;
 use crate::state::State;
 use crate::{Runtime, value};
+
+/// Who sent something that gives references away, and what it knew.
+#[derive(Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) by: ProcId,
+    /// How many processes that left something it knew to be dead.
+    pub(crate) known: u16,
+    /// It was meant for a process whose heir we are: references were registered for that one.
+    pub(crate) is_to_the_dead: bool,
+}
+
+impl Sent {
+    #[inline]
+    pub(crate) fn now(by: ProcId, known: u16) -> Self {
+        Self { by, known, is_to_the_dead: false }
+    }
+}
 
 impl Runtime {
     /// Drains every ring that has frames, and handles whatever handles Python dropped.
@@ -151,7 +168,8 @@ impl Runtime {
         let Some((at, link)) = state.link(incoming.peer) else {
             if let Some(heir) = state.heirs.get(incoming.peer) {
                 let (caller, request) = (incoming.peer, incoming.request);
-                self.relay(heir, Peer::Reply { caller, request, flags: GIVEN_BACK, body: Vec::new() });
+                let known = state.heirs.known;
+                self.relay(heir, Peer::Reply { caller, request, flags: GIVEN_BACK, known, body: Vec::new() });
             }
             return;
         };
@@ -180,7 +198,7 @@ impl Runtime {
         {
             link.rings.claims.release(split_ticket(ticket).0);
         }
-        self.take_reply(state, key, peer, header.flags, body)
+        self.take_reply(state, key, Sent::now(peer, header.claim), header.flags, body)
     }
 
     /// What came of a call, wherever it was sent from.
@@ -189,10 +207,11 @@ impl Runtime {
         &self,
         state: &mut State,
         key: TaskKey,
-        peer: ProcId,
+        sent: Sent,
         flags: u8,
         body: &[u8],
     ) -> Result<(), Malformed> {
+        let peer = sent.by;
         let now = net::clock::now();
         if flags & GIVEN_BACK != 0 {
             state.owner.on_given_back(now, key, peer, &mut state.effects);
@@ -202,16 +221,13 @@ impl Runtime {
         let count = reader.u32()?;
         let mut reply = SmallVec::new();
         for _ in 0..count {
-            reply.push(self.read_value(state, peer, &mut reader)?);
+            reply.push(self.read_value(state, sent, &mut reader)?);
         }
         // References that the worker, or one that it passed them on to, keeps beyond the call: before our own hold on them ends.
         while !reader.rest().is_empty() {
             let (id, owner) = (ObjectId(reader.array()?), ProcId::from_u64(reader.u64()?));
-            let owner = state.heirs.living(owner);
-            let (owner, borrower) = ((owner != self.me).then_some(owner), ProcId::from_u64(reader.u64()?));
-            if !state.dead.contains_key(&borrower) {
-                state.owner.on_kept_by(&id, owner, borrower, &mut state.effects);
-            }
+            let borrower = ProcId::from_u64(reader.u64()?);
+            self.note_kept(state, sent.known, Kept { id, owner, borrower });
         }
         if let [(Value::Failed(failure), _)] = &reply[..]
             && let Failure::ArgumentLost(why) = &**failure
@@ -241,19 +257,20 @@ impl Runtime {
     pub(crate) fn read_value(
         &self,
         state: &mut State,
-        from: ProcId,
+        sent: Sent,
         reader: &mut Reader<'_>,
     ) -> Result<(Value, SmallVec<[Slot; 0]>), Malformed> {
+        let from = sent.by;
         Ok(match frame::Value::read(reader)? {
             frame::Value::Inline(bytes) => {
-                let contains = self.take_contained(state, value::refs_of(bytes));
+                let contains = self.take_contained(state, sent, value::refs_of(bytes));
                 (Value::Inline(Packed::from(bytes)), contains)
             }
             frame::Value::Bulk(Bulk::Filed(filed)) => match self.files.take_over(filed) {
                 Ok(filed) => {
                     let bulk = Bulk::Filed(filed);
                     state.hold_file(bulk);
-                    let contains = self.take_contained(state, self.refs_in(bulk));
+                    let contains = self.take_contained(state, sent, self.refs_in(bulk));
                     (Value::bulk(bulk), contains)
                 }
                 Err(error) => (failed(Failure::Lost(error.to_string().into())), SmallVec::new()),
@@ -262,13 +279,13 @@ impl Runtime {
                 // The pin keeps the bytes even if the process that wrote them dies.
                 match self.store.pin_to_keep(place) {
                     Ok(view) => {
-                        let contains = self.take_contained(state, value::refs_of(view.as_slice()));
+                        let contains = self.take_contained(state, sent, value::refs_of(view.as_slice()));
                         state.stored_elsewhere.insert(place.offset, (from, view));
                         (Value::bulk(bulk), contains)
                     }
                     Err(error @ store::Error::PinsFull { .. }) => {
                         let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
-                        let contains = self.take_contained(state, value::refs_of(view.as_slice()));
+                        let contains = self.take_contained(state, sent, value::refs_of(view.as_slice()));
                         self.relay(from, wire::peer::Peer::FreePlace(place));
                         (failed(Failure::StoreFull(error.to_string().into())), contains)
                     }
@@ -282,17 +299,28 @@ impl Runtime {
     }
 
     /// References inside a value that is ours from now on; whoever sent it has registered a share of each for us.
-    pub(crate) fn take_contained(&self, state: &mut State, refs: Vec<(ObjectId, ProcId)>) -> SmallVec<[Slot; 0]> {
+    pub(crate) fn take_contained(
+        &self,
+        state: &mut State,
+        sent: Sent,
+        refs: Vec<(ObjectId, ProcId)>,
+    ) -> SmallVec<[Slot; 0]> {
         refs.into_iter()
             .map(|(id, owner)| {
-                self.claim_if_unsettled(state, id, owner);
-                let owner = state.heirs.living(owner);
-                if owner == self.me {
+                let living = state.heirs.living(owner);
+                if living == self.me {
                     let slot = state.owner.on_contained(id, None, 0);
-                    state.owner.on_shares(&id, self.me, -1, &mut state.effects);
+                    if !sent.is_to_the_dead && !state.heirs.is_outdated(owner, sent.known) {
+                        state.owner.on_shares(&id, self.me, -1, &mut state.effects);
+                    }
                     slot
                 } else {
-                    let slot = state.owner.on_contained(id, Some(owner), 1);
+                    // What was registered for a dead process its owner tells the heir of.
+                    let shares = i32::from(!sent.is_to_the_dead);
+                    if !sent.is_to_the_dead {
+                        self.note_share(state, id, owner, sent.known);
+                    }
+                    let slot = state.owner.on_contained(id, Some(living), shares);
                     self.refresh(state, slot);
                     slot
                 }
@@ -333,7 +361,9 @@ impl Runtime {
             // It may have had a lease or an actor of ours, and no link since all was quiet.
             state.owner.on_worker_died(peer, &exit, |ticket| ticket == owner::ADOPTED, &mut state.effects);
         }
-        match heir.filter(|heir| *heir != self.me) {
+        match heir {
+            // What it had borrowed is held until all is settled.
+            Some(heir) if heir == self.me => self.free_given(state, peer),
             Some(heir) => self.testify(state, peer, heir),
             None => {
                 state.owner.on_process_gone(peer, &mut state.effects);

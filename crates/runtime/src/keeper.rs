@@ -16,6 +16,7 @@ use wire::journal::{Record, Ref, TaskRecord};
 use wire::peer::{Content, Peer, Testimony};
 
 use crate::effects::failed;
+use crate::inbound::Sent;
 use crate::state::State;
 use crate::{Runtime, value};
 
@@ -87,7 +88,6 @@ impl Runtime {
         let will = Will::read(journals, of);
         // From now on its name means us.
         state.heirs.insert(of, self.me);
-        state.heirs.settle(of);
         let witnesses: Vec<ProcId> = witnesses.into_iter().filter(|process| *process != self.me).collect();
         let awaited = witnesses.iter().copied().collect();
         let mut estate = Estate { awaited, witnesses, ..Estate::default() };
@@ -208,9 +208,7 @@ impl Runtime {
 
     pub(crate) fn on_testimony(&self, state: &mut State, from: ProcId, testimony: Testimony) {
         let Testimony { of, held, lent, serving, given, is_last } = testimony;
-        if !state.keeping.estates.contains_key(&of) {
-            return;
-        }
+        let held = if state.dead.contains_key(&from) { Vec::new() } else { held };
         for id in held {
             state.owner.on_shares(&id, from, 1, &mut state.effects);
         }
@@ -240,17 +238,18 @@ impl Runtime {
     }
 
     /// An answer to a call of the dead process's.
-    pub(crate) fn on_orphan_reply(&self, state: &mut State, from: ProcId, call: (ProcId, u64), flags: u8, body: &[u8]) {
+    pub(crate) fn on_orphan_reply(&self, state: &mut State, sent: Sent, call: (ProcId, u64), flags: u8, body: &[u8]) {
+        let from = sent.by;
         let Some(key) = state.keeping.calls.get(&call).copied() else {
             // Nobody has ever asked for what it makes: nothing of it is kept.
             let nobody = TaskKey(u64::MAX);
-            let _ = self.take_reply(state, nobody, from, flags, body);
+            let _ = self.take_reply(state, nobody, sent, flags, body);
             return;
         };
         if !state.owner.is_under(key, from) {
             self.await_answer(state, call, from);
         }
-        if self.take_reply(state, key, from, flags, body).is_err() {
+        if self.take_reply(state, key, sent, flags, body).is_err() {
             self.send(&ToNode::KillWorker { worker: from });
         }
         state.keeping.calls.remove(&call);
@@ -274,13 +273,18 @@ impl Runtime {
     }
 
     /// Whether what this process says of the object's shares is old: it will testify, or has done so since.
-    pub(crate) fn is_outdated(&self, state: &State, from: ProcId, object: &ObjectId) -> bool {
+    pub(crate) fn will_testify(&self, state: &State, from: ProcId, object: &ObjectId) -> bool {
         let mut open = state.keeping.estates.values().filter(|estate| !estate.has_all_testimonies);
         let is_of = |estate: &Estate| {
             let slot = state.owner.slot_of(object);
             slot.is_some_and(|slot| estate.slots.contains(&slot))
         };
         open.any(|estate| estate.awaited.contains(&from) && is_of(estate))
+    }
+
+    /// Whether it is not known yet what this dead process has left.
+    pub(crate) fn is_open_estate(&self, state: &State, of: ProcId) -> bool {
+        state.keeping.estates.contains_key(&of)
     }
 
     /// A witness is dead: it says nothing more, and answers nothing.
@@ -322,6 +326,8 @@ impl Runtime {
     /// It is known who holds what: what nobody holds goes, what nobody runs is run.
     fn finish_estate(&self, state: &mut State, of: ProcId) {
         let Some(estate) = state.keeping.estates.remove(&of) else { return };
+        // What others had registered for it they have taken up by now, and so have we.
+        state.owner.on_process_gone(of, &mut state.effects);
         let State { owner, effects, keeping, .. } = state;
         for slot in &estate.slots {
             owner.on_nothing_makes(*slot, effects);

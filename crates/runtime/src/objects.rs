@@ -227,9 +227,6 @@ impl Runtime {
     }
 
     fn borrow_one(&self, state: &mut State, id: ObjectId, owner: ProcId, shares: i32) -> Slot {
-        if shares > 0 {
-            self.claim_if_unsettled(state, id, owner);
-        }
         let owner = state.heirs.living(owner);
         let owner = (owner != self.me).then_some(owner);
         let known = state.owner.objects_kept();

@@ -22,6 +22,8 @@ pub struct Unsent {
     /// References that are kept beyond the call: listed behind the values, from here on.
     kept: Vec<Kept>,
     kept_at: usize,
+    /// See `Header::claim`.
+    known: u16,
     why: WriteError,
     /// There was no room for the values, and there is none for the list either.
     is_refused: bool,
@@ -34,7 +36,7 @@ impl Runtime {
         let clock = Stage::clock();
         let mut state = self.state.lock().expect("never poisoned");
         self.take_dropped(&mut state);
-        let heir = state.heirs.get(handle.peer);
+        let (heir, known) = (state.heirs.get(handle.peer), state.heirs.known);
         let is_expected = heir.is_some() || state.link(handle.peer).is_some_and(|(_, link)| link.gate != Gate::Dead);
         if is_expected {
             self.register_returned(&mut state, &body, heir.unwrap_or(handle.peer), 1);
@@ -52,11 +54,11 @@ impl Runtime {
         let kept_at = body.len();
         write_kept(&mut body, &kept);
         if let Some(heir) = heir {
-            self.reply_to_heir(handle, heir, body);
+            self.reply_to_heir(handle, heir, known, body);
             self.drain(&mut state);
             return None;
         }
-        let written = self.write_reply(&mut state, handle, &body);
+        let written = self.write_reply(&mut state, handle, known, &body);
         let unsent = match written {
             Ok(()) => {
                 note_kept(&mut state, handle.peer, kept);
@@ -64,7 +66,7 @@ impl Runtime {
             }
             Err(why) => {
                 state.heirs.reply_waits(handle.peer, handle.request, places_in(&body[..kept_at]));
-                Some(Unsent { handle, body, kept, kept_at, why, is_refused: false })
+                Some(Unsent { handle, body, kept, kept_at, known, why, is_refused: false })
             }
         };
         self.drain(&mut state);
@@ -98,7 +100,7 @@ impl Runtime {
             let peer = unsent.handle.peer;
             if let Some(heir) = state.heirs.get(peer) {
                 state.heirs.reply_went(peer, unsent.handle.request);
-                return self.reply_to_heir(unsent.handle, heir, unsent.body);
+                return self.reply_to_heir(unsent.handle, heir, unsent.known, unsent.body);
             }
             // One that is dead has an heir, or none: that is not known before the node has spoken.
             if state.dead.contains_key(&peer) || state.link(peer).is_none() {
@@ -106,7 +108,7 @@ impl Runtime {
                 self.tell_owners(&state, &unsent.kept);
                 return;
             }
-            match self.write_reply(&mut state, unsent.handle, &unsent.body) {
+            match self.write_reply(&mut state, unsent.handle, unsent.known, &unsent.body) {
                 Ok(()) => {
                     state.heirs.reply_went(peer, unsent.handle.request);
                     note_kept(&mut state, peer, std::mem::take(&mut unsent.kept));
@@ -120,8 +122,8 @@ impl Runtime {
         }
     }
 
-    fn write_reply(&self, state: &mut State, handle: CallHandle, body: &[u8]) -> Result<(), WriteError> {
-        let header = Header { length: 0, kind: REPLY, flags: 0, claim: handle.claim, request: handle.request };
+    fn write_reply(&self, state: &mut State, handle: CallHandle, known: u16, body: &[u8]) -> Result<(), WriteError> {
+        let header = Header { length: 0, kind: REPLY, flags: 0, claim: known, request: handle.request };
         let Some((at, link)) = state.link(handle.peer) else { return Ok(()) };
         let written = link.write(&self.store, header, &[body]);
         state.unrung.push(at);
@@ -147,9 +149,9 @@ impl Runtime {
     }
 
     /// The caller is dead: who has taken over from it waits for the reply.
-    fn reply_to_heir(&self, handle: CallHandle, heir: ProcId, body: Vec<u8>) {
+    fn reply_to_heir(&self, handle: CallHandle, heir: ProcId, known: u16, body: Vec<u8>) {
         let CallHandle { peer: caller, request, .. } = handle;
-        self.relay(heir, wire::peer::Peer::Reply { caller, request, flags: 0, body });
+        self.relay(heir, wire::peer::Peer::Reply { caller, request, flags: 0, known, body });
     }
 
     /// Nobody else will: the caller is gone, or cannot be told.

@@ -113,7 +113,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
     {
         let mut state = runtime.state.lock().expect("never poisoned");
         state.owner.set_oom_retries(welcome.oom_retries);
-        state.heirs = crate::estate::Heirs::new(welcome.heirs);
+        state.heirs = crate::estate::Heirs::new(welcome.heirs, welcome.estates);
         let journals = store::Journals::attach(journals).map_err(|error| Error::Refused(error.to_string()))?;
         if is_keeper {
             state.keeping = crate::keeper::Keeping::new(journals);

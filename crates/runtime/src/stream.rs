@@ -11,6 +11,7 @@ use wire::{Malformed, Reader};
 
 use crate::effects::ticket_of;
 use crate::execute::CallHandle;
+use crate::inbound::Sent;
 use crate::link::{Gate, WriteError};
 use crate::state::State;
 use crate::{Error, Interrupts, Runtime, Wait, Waited};
@@ -48,6 +49,8 @@ pub enum Demand {
 #[must_use = "the next item must not overtake it"]
 pub struct UnsentItem {
     why: WriteError,
+    /// See `Header::claim`.
+    known: u16,
 }
 
 impl Runtime {
@@ -63,17 +66,18 @@ impl Runtime {
             return Ok(());
         }
         self.register_values(&mut state, body, handle.peer, 1);
-        let written = self.write_item(&mut state, handle, body);
+        let known = state.heirs.known;
+        let written = self.write_item(&mut state, handle, known, body);
         if state.effects.is_empty() {
             self.ring_bells(&mut state);
         } else {
             self.apply(&mut state);
         }
-        written.map_err(|why| UnsentItem { why })
+        written.map_err(|why| UnsentItem { why, known })
     }
 
-    fn write_item(&self, state: &mut State, handle: CallHandle, body: &[u8]) -> Result<(), WriteError> {
-        let header = Header { length: 0, kind: ITEM, flags: 0, claim: handle.claim, request: handle.request };
+    fn write_item(&self, state: &mut State, handle: CallHandle, known: u16, body: &[u8]) -> Result<(), WriteError> {
+        let header = Header { length: 0, kind: ITEM, flags: 0, claim: known, request: handle.request };
         let Some((at, link)) = state.link(handle.peer) else { return Ok(()) };
         let written = link.write(&self.store, header, &[body]);
         state.unrung.push(at);
@@ -104,7 +108,7 @@ impl Runtime {
                 self.apply(&mut state);
                 return if is_gone { Ok(()) } else { room };
             }
-            match self.write_item(&mut state, handle, body) {
+            match self.write_item(&mut state, handle, unsent.known, body) {
                 Ok(()) => {
                     self.drain(&mut state);
                     return Ok(());
@@ -191,7 +195,7 @@ impl Runtime {
     #[inline]
     pub(crate) fn on_item(&self, state: &mut State, at: usize, header: Header, body: &[u8]) -> Result<(), Malformed> {
         let peer = state.links[at].as_ref().ok_or(Malformed("link"))?.peer;
-        let (value, contains) = self.read_value(state, peer, &mut Reader::new(body))?;
+        let (value, contains) = self.read_value(state, Sent::now(peer, header.claim), &mut Reader::new(body))?;
         state.owner.on_item(TaskKey(header.request), peer, value, contains, &mut state.effects);
         Ok(())
     }

@@ -80,8 +80,10 @@ pub struct Welcome {
     pub oom_retries: i32,
     /// Whether the process can die without its node: then it keeps a journal of what it gives away.
     pub is_mortal: bool,
-    /// Who has taken over from processes that died before, and those.
+    /// Processes that died before and left something, and who has taken over.
     pub heirs: Vec<(ProcId, ProcId)>,
+    /// How many there were.
+    pub estates: u16,
 }
 
 /// Rings between two processes of one node, as one of them sees them.

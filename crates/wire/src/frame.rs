@@ -50,7 +50,8 @@ pub struct Header {
     pub kind: u8,
     /// `FAR` or nothing.
     pub flags: u8,
-    /// Index of the call's claim word in its ring.
+    /// Of a call: the index of its claim word in its ring. Of a reply or item: how many processes that left something the sender knew to
+    /// be dead when it registered what the frame gives away.
     pub claim: u16,
     /// The sender's id for the request; a reply repeats it.
     pub request: u64,

@@ -47,6 +47,8 @@ pub enum Peer {
         object: ObjectId,
         /// Its value.
         content: Content,
+        /// See `Reply`.
+        known: u16,
     },
     /// To an owner: processes hold more (or fewer) shares of your objects. In this order: whoever passes a share on is counted after who
     /// gets it.
@@ -89,6 +91,8 @@ pub enum Peer {
         request: u64,
         /// As in the frame's header.
         flags: u8,
+        /// How many processes that left something the sender knew to be dead when it registered what the reply gives away.
+        known: u16,
         /// As in the frame.
         body: Vec<u8>,
     },
