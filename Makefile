@@ -48,6 +48,10 @@ bench-spin: build ## whether the decision who may spin holds on an idle and on a
 sim: ## replay one simulated cluster: make sim SEED=7
 	cargo run $(LOCKED) --release --package eagleray-sim -- --seed $(SEED) $(ARGS)
 
+.PHONY: storm
+storm: build ## ten minutes of kills while values go round: make storm ARGS='--seconds 60 --seed 3'
+	.venv/bin/python tests/python/faults/storm.py $(ARGS)
+
 .PHONY: semantics
 semantics: ## which promise is proven by which test
 	@$(PYTHON) scripts/semantics.py $(ARGS)

@@ -9,6 +9,7 @@ from cases import many
 from cases import graphs
 from cases import objects
 from cases import generators
+from cases import owners
 from cases import pressure
 from cases import environment_loop
 from cases import start
@@ -25,6 +26,7 @@ __all__ = [
     "graphs",
     "many",
     "objects",
+    "owners",
     "pressure",
     "start",
     "tasks",

@@ -26,6 +26,8 @@ impl Node {
         let mut processes: Vec<ProcessStatus> = self
             .procs
             .iter()
+            // It is no process of its own.
+            .filter(|proc| proc.kind != Kind::Keeper)
             .map(|proc| ProcessStatus {
                 pid: proc.pid,
                 role: self.role_of(proc),

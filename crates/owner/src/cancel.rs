@@ -40,7 +40,7 @@ impl Owner {
                 // If it has started, taking it back fails and this is what is left to do.
                 out.push(Effect::Interrupt { task: key, worker, force, recursive });
             }
-            Stage::Limbo { .. } => {}
+            Stage::Limbo { .. } | Stage::Orphan => {}
         }
         true
     }

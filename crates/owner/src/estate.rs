@@ -133,7 +133,7 @@ impl Owner {
     /// Whether it is not known that anybody runs the task.
     #[must_use]
     pub fn is_orphan_idle(&self, key: TaskKey) -> bool {
-        self.task(key).is_some_and(|task| task.stage == Stage::Waiting(u32::MAX))
+        self.task(key).is_some_and(|task| task.stage == Stage::Orphan)
     }
 
     /// The job of a task that waits for a worker with so much.
@@ -166,7 +166,7 @@ impl Owner {
         }
         let made = Made { spec, returns: returns.clone(), retries_left, oom_retries_left, cell: 0 };
         let mut task = Task::again(made, self.submitted);
-        task.stage = Stage::Waiting(u32::MAX);
+        task.stage = Stage::Orphan;
         self.submitted += 1;
         let (slot, generation) = self.tasks.insert(task);
         let key = TaskKey::new(slot, generation);
@@ -219,6 +219,9 @@ impl Owner {
     /// Nobody runs the task. `may_have_run`: it was sent to somebody, whose answer died with who sent it.
     pub fn on_orphan_idle(&mut self, key: TaskKey, may_have_run: bool, out: &mut Vec<Effect>) {
         let Some(task) = self.task_mut(key) else { return };
+        if task.cancelled {
+            return self.finish_failed(key, Failure::Cancelled, out);
+        }
         if may_have_run && task.retries_left == 0 {
             return self.finish_failed(key, Failure::OwnerDied, out);
         }

@@ -47,11 +47,11 @@ impl Owner {
             match task.stage {
                 Stage::Waiting(count) => assert_eq!(count as usize, missing, "OWN-1: waits for the wrong number"),
                 // What is on its way was sent when all was there.
-                Stage::Under { .. } | Stage::Limbo { .. } => {}
+                Stage::Under { .. } | Stage::Limbo { .. } | Stage::Orphan => {}
                 Stage::Queued => assert_eq!(missing, 0, "OWN-1: {:?} does not wait for its argument", task.spec.id),
             }
             assert!(!matches!(task.stage, Stage::Waiting(0)), "OWN-1: {:?} waits for nothing", task.spec.id);
-            for dep in task.spec.deps.iter().filter(|dep| lacks(dep)) {
+            for dep in task.spec.deps.iter().filter(|dep| lacks(dep) && task.stage != Stage::Orphan) {
                 let told = self.object(*dep).is_some_and(|object| object.waiting.contains(&key));
                 assert!(told, "OWN-1: {:?} is never told of its argument", task.spec.id);
             }
@@ -128,7 +128,12 @@ impl Owner {
                 *places.entry(*key).or_default() += 1;
             }
         }
-        for (key, task) in self.tasks() {
+        for key in &self.orphans {
+            if matches!(self.task(*key).map(|task| task.stage), Some(Stage::Under { ticket: crate::ADOPTED, .. })) {
+                *places.entry(*key).or_default() += 1;
+            }
+        }
+        for (key, task) in self.tasks().filter(|(_, task)| task.stage != Stage::Orphan) {
             let is_ordered = match task.spec.target {
                 Target::Pool => false,
                 Target::Actor(actor) => {

@@ -67,6 +67,8 @@ pub enum Stage {
         /// Whether it may have run.
         started: bool,
     },
+    /// Was inherited from a dead process, and it is not known yet whether somebody runs it.
+    Orphan,
 }
 
 /// One task that has not ended.

@@ -3,6 +3,7 @@
 mod actors;
 mod borrow;
 mod cancel;
+mod estate;
 mod free;
 mod leases;
 mod lineage;
@@ -10,6 +11,7 @@ mod moving;
 mod objects;
 mod random;
 mod random_streams;
+mod records;
 mod refused;
 mod story;
 mod streams;

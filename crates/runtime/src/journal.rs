@@ -83,7 +83,7 @@ impl Runtime {
             returns: facts.returns.iter().map(|slot| name(slot).map(|(id, _)| id)).collect(),
             number: facts.number,
         };
-        Some((wire::encode(&Record::Task(record)), progress(&facts)))
+        Some((wire::encode(&Record::Task(Box::new(record))), progress(&facts)))
     }
 }
 

@@ -68,7 +68,7 @@ impl Will {
             match wire::decode(&left.body) {
                 Ok(Record::Object { id, content }) => drop(objects.insert(id, content)),
                 Ok(Record::Task(task)) => {
-                    drop(tasks.insert((task.id, task.request.is_some()), (task, left.progress)));
+                    drop(tasks.insert((task.id, task.request.is_some()), (*task, left.progress)));
                 }
                 Err(_) => {}
             }

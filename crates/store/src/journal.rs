@@ -45,7 +45,7 @@ impl Cell {
     }
 
     fn new(chunk: usize, index: u64) -> Self {
-        Self((chunk as u32) << 14 | index as u32 + 1)
+        Self(((chunk as u32) << 14) | (index as u32 + 1))
     }
 
     fn chunk(self) -> usize {

@@ -19,7 +19,7 @@ pub enum Record {
         content: Option<Content>,
     },
     /// A task that makes recorded objects, or has made large ones and can do so again.
-    Task(TaskRecord),
+    Task(Box<TaskRecord>),
 }
 
 /// A task, as far as it takes to run it.

@@ -203,7 +203,7 @@ def test_R3h_heirs_of_heirs_hold_what_they_name(ray_session, wait_until):
     nothing_left(wait_until)
 
 
-def test_R3i_what_is_lost_later_is_made_again(no_session, tmp_path, signs, wait_until):
+def test_R3i_what_is_lost_later_is_made_again(no_session, tmp_path, signs):
     folder = tmp_path / "disk"
     folder.mkdir()
     ray.init(num_cpus=2, object_store_memory=80 * MIB, object_spilling_directory=str(folder))
@@ -211,7 +211,7 @@ def test_R3i_what_is_lost_later_is_made_again(no_session, tmp_path, signs, wait_
     [ref] = ray.get(owner.chain.remote(signs, 3))
     ray.wait([ref])
     kill(owner)
-    wait_until(lambda: ray.get(ref, timeout=30)[0] == 4)
+    assert ray.get(ref, timeout=30)[0] == 4
     filling = [ray.put(array(0, 4 * MIB)) for _ in range(40)]
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert files

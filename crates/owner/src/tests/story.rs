@@ -85,6 +85,21 @@ impl Call {
         Self { retries, ..self }
     }
 
+    fn template(&self) -> Arc<Template> {
+        Arc::new(Template {
+            function: FunctionId([0; 16]),
+            name: "f".into(),
+            method: "".into(),
+            need: self.need(),
+            returns: self.returns,
+            yields: self.yields,
+            retries_max: self.retries,
+            retry_exceptions: false,
+            calls_max: 0,
+            group: self.group,
+        })
+    }
+
     fn need(&self) -> Need {
         Need { at: self.at, ..Need::same(Resources::cpus(self.cpus)) }
     }
@@ -186,18 +201,7 @@ impl Process {
     /// For stories so long that looking at everything at each step would take its time.
     pub(crate) fn submit_unchecked(&mut self, call: Call) -> Made {
         let id = self.next_id();
-        let template = Arc::new(Template {
-            function: FunctionId([0; 16]),
-            name: "f".into(),
-            method: "".into(),
-            need: call.need(),
-            returns: call.returns,
-            yields: call.yields,
-            retries_max: call.retries,
-            retry_exceptions: false,
-            calls_max: 0,
-            group: call.group,
-        });
+        let template = call.template();
         let Call { target, deps, contains, .. } = call;
         let spec = Spec { id, template, target, payload: Vec::new(), deps: deps.into(), contains: contains.into() };
         let mut made = None;
@@ -298,6 +302,11 @@ impl Process {
     pub(crate) fn value_of(&self, slot: impl Into<Slot>) -> Option<Value> {
         self.owner.object(slot.into()).and_then(|object| object.value.clone())
     }
+}
+
+/// What a call of another process's says.
+pub(crate) fn template(target: Target, retries: i32) -> Arc<Template> {
+    Call { target, ..task() }.retries(retries).template()
 }
 
 pub(crate) fn value(number: u8) -> Value {

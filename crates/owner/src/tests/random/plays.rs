@@ -121,7 +121,7 @@ impl World {
             Move::Lend { object, to, count } => {
                 let ours = self.model.objects.iter().filter(|(_, held)| held.owner.is_none());
                 if let Some(slot) = pick(ours.map(|(slot, _)| *slot), object) {
-                    self.owner.on_escape(slot);
+                    self.step(|owner, _, out| owner.on_given_away(slot, out));
                     let held = self.model.objects.get_mut(&slot).expect("picked");
                     *held.borrowers.entry(stranger(to)).or_default() += count;
                     let id = held.id.expect("every object has one");
@@ -132,7 +132,7 @@ impl World {
             Move::Wanted { object, by } => {
                 let ours = self.model.objects.iter().filter(|(_, held)| held.owner.is_none());
                 if let Some(slot) = pick(ours.map(|(slot, _)| *slot), object) {
-                    self.owner.on_escape(slot);
+                    self.step(|owner, _, out| owner.on_given_away(slot, out));
                     let held = self.model.objects.get_mut(&slot).expect("picked");
                     held.wanted_by.insert(stranger(by));
                     let id = held.id.expect("every object has one");

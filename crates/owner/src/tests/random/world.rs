@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::model::{Held, Model, Pending};
 use super::{Answer, Move};
-use crate::{ActorNews, Effect, Owner, Slot, Stage, Value};
+use crate::{ActorNews, Effect, Owner, Recorded, Slot, Stage, Value};
 
 pub(super) const ACTORS: usize = 3;
 
@@ -43,6 +43,9 @@ pub(super) struct World {
     pub(super) replies: Vec<(TaskKey, ProcId)>,
     pub(super) dead: Vec<ProcId>,
     pub(super) cannot_send: bool,
+    /// The journal: what each cell is a record of.
+    cells: BTreeMap<u32, Recorded>,
+    cells_made: u32,
     /// What the body has to say to the owner next.
     next: VecDeque<Said>,
 }
@@ -83,8 +86,11 @@ impl World {
             replies: Vec::new(),
             dead: Vec::new(),
             cannot_send: false,
+            cells: BTreeMap::new(),
+            cells_made: 0,
             next: VecDeque::new(),
         };
+        world.owner.set_mortal();
         for index in 0..ACTORS {
             let id = ObjectId::of(world.next_id(), 0);
             let slot = world.owner.on_actor_made(id, actor_id(index));
@@ -291,6 +297,16 @@ impl World {
         }
     }
 
+    fn record(&mut self, what: Recorded) {
+        let Some(before) = self.owner.cell(what) else { return };
+        if let Some(cell) = before {
+            assert_eq!(self.cells.remove(&cell), Some(what), "the record is of something else");
+        }
+        self.cells_made += 1;
+        self.cells.insert(self.cells_made, what);
+        self.owner.on_recorded(what, Some(self.cells_made));
+    }
+
     pub(super) fn hear(&mut self, effects: Vec<Effect>) {
         let mut freed = Vec::new();
         for effect in effects {
@@ -342,8 +358,14 @@ impl World {
                 }
                 Effect::AskFree { owner, object } => assert_eq!(self.by_id(object).owner, Some(owner)),
                 Effect::Unreadable { object, .. } => assert_eq!(self.by_id(object).owner, None),
-                // Only of processes that may die before their node.
-                Effect::Record(_) | Effect::Erase(_) | Effect::Note(_) => {}
+                Effect::Record(what) => self.record(what),
+                Effect::Erase(cell) => assert!(self.cells.remove(&cell).is_some(), "a record is erased twice"),
+                Effect::Note(task) => {
+                    assert!(
+                        self.owner.task(task).is_none() || self.owner.is_recorded(task),
+                        "{task:?} is not recorded"
+                    );
+                }
                 Effect::ActorUnreachable(actor) => {
                     assert!(self.model.objects.values().any(|held| held.actor == Some(actor)));
                 }
@@ -409,6 +431,7 @@ impl World {
         self.play(Move::Wait(1_000));
         self.play(Move::Wait(1_000));
         assert_eq!(self.owner.objects_kept(), 0, "OWN-2: something is kept for nobody");
+        assert!(self.cells.is_empty(), "records are left: {:?}", self.cells);
         assert!(self.open.is_empty() && self.leases.is_empty() && !self.owner.needs_tick(), "a lease is kept");
     }
 
