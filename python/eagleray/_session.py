@@ -45,6 +45,8 @@ class _Session:
         self.context: RayContext | None = None
         self.printer: Any = None
         self.number = 0
+        #: What this driver's workers find: see `_surroundings.paths_of`.
+        self.paths: list[str] = []
         #: The process that has run sessions; its forks cannot.
         self.pid: int | None = None
         self.auto_init_off = os.environ.get("RAY_ENABLE_AUTO_CONNECT", "1") == "0"
@@ -197,7 +199,7 @@ def init(
             log_to_driver = os.environ.get("RAY_LOG_TO_DRIVER", os.environ.get("EAGLERAY_LOG_TO_DRIVER", "1")) != "0"
         daemon = _start.find_daemon(address)
         SESSION.pid = os.getpid()
-        paths = _start.driver_paths(*_start.job_wants(job_config, runtime_env))
+        paths = SESSION.paths = _start.driver_paths(*_start.job_wants(job_config, runtime_env))
         if daemon is None:
             SESSION.node = _start.host_node(wants)
             try:

@@ -140,10 +140,11 @@ def refuse_resources(wants: Wants) -> None:
         raise ValueError("When connecting to an existing cluster, object_store_memory must not be provided.")
 
 
-def job_wants(job_config: Any, runtime_env: Any) -> tuple[dict[str, str], list[str]]:
-    """Find the environment variables and import folders that a driver asks for."""
+def job_wants(job_config: Any, runtime_env: Any) -> tuple[dict[str, str], list[str], list[str]]:
+    """Find what a driver asks for: environment variables, import folders, and marks for the rest."""
     if job_config is None and runtime_env is None:
-        return {}, []
+        return {}, [], []
+    from eagleray._surroundings import DETACHED
     from eagleray.job_config import JobConfig
     from eagleray.runtime_env import of_job
 
@@ -151,11 +152,12 @@ def job_wants(job_config: Any, runtime_env: Any) -> tuple[dict[str, str], list[s
         raise TypeError(f"job_config must be a JobConfig, got {type(job_config)}")
 
     env = of_job(getattr(job_config, "runtime_env", None), runtime_env)
-    return env.env_vars(), list(getattr(job_config, "code_search_path", None) or [])
+    marks = [DETACHED] if getattr(job_config, "default_actor_lifetime", None) == "detached" else []
+    return env.env_vars(), list(getattr(job_config, "code_search_path", None) or []), marks
 
 
-def driver_paths(env_vars: dict[str, str], code_search_path: list[str]) -> list[str]:
-    """Say where the driver imports from, for its workers, and which environment variables they should see.
+def driver_paths(env_vars: dict[str, str], code_search_path: list[str], marks: list[str]) -> list[str]:
+    """Say where the driver imports from, for its workers, and what else they should find.
 
     A script's folder stands first among a driver's paths; under `-m` and in a shell the current folder stands there.
     """
@@ -163,7 +165,7 @@ def driver_paths(env_vars: dict[str, str], code_search_path: list[str]) -> list[
 
     cwd = os.getcwd()
     folders = [*code_search_path, *(path or cwd for path in sys.path)]
-    return paths_of(list(dict.fromkeys(folders)), cwd, env_vars)
+    return [*paths_of(list(dict.fromkeys(folders)), cwd, env_vars), *marks]
 
 
 def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:

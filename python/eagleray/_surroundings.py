@@ -17,6 +17,8 @@ ENV = "env:"
 OWN_ENV = "own:"
 #: The driver says `ray` and means eagleray.
 AS_RAY = "as:ray"
+#: Actors of the job that name no lifetime outlive it.
+DETACHED = "actors:detached"
 
 _UNKNOWN = re.compile(r"\$\{\w+\}")
 
@@ -58,7 +60,7 @@ class Surroundings:
 
                 install_as_ray()
             self._follow_env([path[len(mark) :] for mark in (ENV, OWN_ENV) for path in wanted if path.startswith(mark)])
-            self._follow_paths([path for path in wanted if not path.startswith((CWD, ENV, OWN_ENV, AS_RAY))])
+            self._follow_paths([path for path in wanted if not path.startswith((CWD, ENV, OWN_ENV, AS_RAY, DETACHED))])
             self._follow_cwd([path[len(CWD) :] for path in wanted if path.startswith(CWD)])
         self._set(_CUDA, self._devices(identity["gpus"]))
         own = self._given(_OMP)

@@ -218,7 +218,7 @@ class ActorClass:
         at = place_of(options, to_place)
         namespace = options.get("namespace") or _native.identity()["namespace"]
         restarts = options.get("max_restarts") or 0
-        lifetime = options.get("lifetime")
+        is_detached = _is_detached(options.get("lifetime"))
         try:
             actor_id, life = _native.create_actor(
                 class_id=class_id,
@@ -226,7 +226,7 @@ class ActorClass:
                 callee=f"{self._cls.__module__}.{self._cls.__qualname__}",
                 name=name,
                 namespace=namespace,
-                is_detached=lifetime == "detached",
+                is_detached=is_detached,
                 restarts_max=restarts,
                 to_place=to_place,
                 to_hold=to_hold,
@@ -250,11 +250,11 @@ class ActorClass:
             ) from None
         if isinstance(life, bytes):
             return handle_from_spec(actor_id, life)
-        if lifetime == "detached":
+        if is_detached:
             from eagleray._notices import warn_of_anonymous
 
             warn_of_anonymous(name, namespace)
-        return ActorHandle(actor_id, meta, None if lifetime == "detached" else life)
+        return ActorHandle(actor_id, meta, None if is_detached else life)
 
 
 class _ConfiguredActor:
@@ -275,6 +275,16 @@ class _ConfiguredActor:
     def options(self, **overrides: Any) -> _ConfiguredActor:
         """Give the same class under yet other options."""
         return _ConfiguredActor(self._actor_class, _options.merge_actor_options(self._options, overrides))
+
+
+def _is_detached(lifetime: str | None) -> bool:
+    """Tell whether an actor outlives its maker: as it says, or as its job does."""
+    if lifetime is not None:
+        return lifetime == "detached"
+    from eagleray._session import SESSION
+    from eagleray._surroundings import DETACHED
+
+    return DETACHED in (SESSION.paths if _native.is_driver() else _native.identity()["paths"])
 
 
 def _checked_name(name: Any) -> str:
