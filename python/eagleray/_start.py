@@ -270,7 +270,7 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             session_dir=str(session_dir),
             listen=listen,
             prestart=prestart,
-            idle_ms_max=60_000,
+            idle_ms_max=max(0, int(_setting(wants.system_config, "idle_worker_killing_time_threshold_ms", 60_000))),
             rings_max=int(os.environ.get("EAGLERAY_RINGS_MAX") or 1024 * 1024),
             link_idle_ms_max=int(os.environ.get("EAGLERAY_LINK_IDLE_MS_MAX") or 60_000),
             grace_ms_max=int(_setting(wants.system_config, "actor_graceful_shutdown_timeout_ms", 30_000)),

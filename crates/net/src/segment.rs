@@ -56,11 +56,13 @@ pub struct ProcEntry {
     pub waits_on: AtomicU32,
     /// What a worker does, see `Duty`; written by the process.
     duty: AtomicU32,
+    /// Non-zero: others would lose something with the process; written by the process when it has run a task.
+    is_needed: AtomicU64,
     /// What the process runs, for people; written by the process.
     label: [AtomicU64; LABEL_WORDS],
 }
 
-const LABEL_WORDS: usize = 12;
+const LABEL_WORDS: usize = 11;
 
 /// What a worker of tasks does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +88,7 @@ impl ProcEntry {
             assignments: AtomicU64::new(0),
             waits_on: AtomicU32::new(0),
             duty: AtomicU32::new(0),
+            is_needed: AtomicU64::new(0),
             label: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -107,6 +110,18 @@ impl ProcEntry {
             _ => Duty::Retriable,
         };
         (word >> 2, duty)
+    }
+
+    /// Says whether others would lose something with this process. Only the process itself may.
+    #[inline]
+    pub fn set_needed(&self, is_needed: bool) {
+        self.is_needed.store(u64::from(is_needed), Ordering::Relaxed);
+    }
+
+    /// What the process last said about that.
+    #[must_use]
+    pub fn is_needed(&self) -> bool {
+        self.is_needed.load(Ordering::Relaxed) != 0
     }
 
     /// Says what the process runs. Cut to what fits.
@@ -292,6 +307,7 @@ impl Segment {
         entry.pid.store(0, Ordering::Relaxed);
         entry.assignments.store(0, Ordering::Relaxed);
         entry.waits_on.store(0, Ordering::Relaxed);
+        entry.set_needed(false);
         entry.set_label("");
         entry.duty.store(0, Ordering::Relaxed);
         entry.state.store(1, Ordering::Release);

@@ -58,6 +58,12 @@ impl Node {
         {
             return self.pass_over(worker, lease, job);
         }
+        // An actor may be killed at any time, and what its process owns would go with it.
+        if let (Some(job), Some(_)) = (job, life)
+            && self.segment.proc(worker.slot).is_needed()
+        {
+            return self.pass_over(worker, lease, job);
+        }
         self.assign(worker, job, &grant, need);
         if let Some((actor, incarnation)) = life {
             return self.act(control::Event::Placed { actor, worker, incarnation });
@@ -73,7 +79,7 @@ impl Node {
     }
 
     /// A worker that has served another job, or one under other environment variables, keeps that job's modules and whatever was made of
-    /// the variables: another one is found for the lease.
+    /// the variables; one that owns something lives on for that. Another one is found for the lease.
     fn pass_over(&mut self, worker: ProcId, lease: LeaseId, job: JobId) {
         self.retire_worker(worker);
         self.schedule(scheduler::Event::WorkerRetired(worker));

@@ -180,6 +180,16 @@ impl Owner {
         self.objects.get(slot)
     }
 
+    /// Whether a task or object of ours is still there. This is asked after every task, so it looks at few slots only: where
+    /// there are more it says so, although all that is there may be borrowed.
+    #[must_use]
+    #[inline]
+    pub fn may_own(&self) -> bool {
+        const LOOKS_MAX: usize = 64;
+        let owns = || self.objects.reach() > LOOKS_MAX || self.objects().any(|(_, object)| object.owner.is_none());
+        self.tasks_pending() > 0 || (self.objects_kept() > 0 && owns())
+    }
+
     /// Every object.
     pub fn objects(&self) -> impl Iterator<Item = (Slot, &Object)> {
         self.objects.iter().map(|(slot, _, object)| (slot, object))

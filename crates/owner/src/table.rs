@@ -64,6 +64,11 @@ impl<T> Table<T> {
         self.entries.len() - self.free.len()
     }
 
+    /// How far from the first slot an entry may lie.
+    pub(crate) fn reach(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32, &T)> {
         self.entries
             .iter()

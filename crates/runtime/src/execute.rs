@@ -302,6 +302,9 @@ impl Runtime {
         if !state.generating.is_empty() {
             state.generating.remove(&(call.peer, call.request));
         }
+        if !state.is_actor {
+            self.segment.proc(self.me.slot).set_needed(state.owner.may_own());
+        }
     }
 
     pub(crate) fn free_given_place(&self, state: &mut State, place: Place) {

@@ -18,6 +18,28 @@ fn a_value_lives_as_long_as_its_last_handle() {
 }
 
 #[test]
+fn what_is_borrowed_is_not_owned_and_what_is_pending_is() {
+    let mut process = Process::leased();
+    let id = ObjectId::of(process.next_id(), 1);
+    let theirs = process.owner.on_borrowed(id, Some(W2), 0);
+    assert!(!process.owner.may_own());
+    let ours = process.put(&[]);
+    assert!(process.owner.may_own());
+    process.dropped(ours);
+    assert!(!process.owner.may_own());
+    let a = process.submit(task());
+    process.dropped(&a);
+    assert!(process.owner.may_own(), "its task has not ended");
+    process.replied(&a, W1, value(1));
+    assert!(!process.owner.may_own());
+    let many: Vec<_> = (0..100).map(|_| process.put(&[])).collect();
+    many.into_iter().for_each(|slot| drop(process.dropped(slot)));
+    assert!(process.owner.may_own(), "too many slots to look at while something is borrowed");
+    process.dropped(theirs);
+    assert!(!process.owner.may_own());
+}
+
+#[test]
 fn own_2_a_value_that_a_pending_task_uses_is_kept() {
     let mut process = Process::leased();
     let slot = process.put(&[]);
