@@ -1,0 +1,7 @@
+"""What Ray offers as experimental and programs use all the same."""
+
+from __future__ import annotations
+
+from eagleray.experimental.locations import get_local_object_locations, get_object_locations
+
+__all__ = ["get_local_object_locations", "get_object_locations"]
