@@ -180,14 +180,20 @@ impl Owner {
         self.objects.get(slot)
     }
 
-    /// Whether a task or object of ours is still there. This is asked after every task, so it looks at few slots only: where
-    /// there are more it says so, although all that is there may be borrowed.
+    /// Whether a task or object of ours is still there.
+    #[must_use]
+    pub fn owns_something(&self) -> bool {
+        self.tasks_pending() > 0 || self.objects().any(|(_, object)| object.owner.is_none())
+    }
+
+    /// The same, for after every task: it looks at few slots only, and where there are more says so although all that is there may
+    /// be borrowed.
     #[must_use]
     #[inline]
-    pub fn may_own(&self) -> bool {
+    pub fn may_own_something(&self) -> bool {
         const LOOKS_MAX: usize = 64;
-        let owns = || self.objects.reach() > LOOKS_MAX || self.objects().any(|(_, object)| object.owner.is_none());
-        self.tasks_pending() > 0 || (self.objects_kept() > 0 && owns())
+        let may_own = || self.objects.reach() > LOOKS_MAX || self.owns_something();
+        self.tasks_pending() > 0 || (self.objects_kept() > 0 && may_own())
     }
 
     /// Every object.

@@ -281,11 +281,11 @@ impl Runtime {
         }
     }
 
-    /// A retired worker ends once nobody needs a value of its.
+    /// A retired worker ends once no value and no task of its is left; what it borrows goes with it.
     pub(crate) fn exit_if_retired(&self, state: &mut State) {
         // Values that it gave away may hold it only while its process costs nobody anything; whoever got them has pinned them.
         let is_free = state.has_served_all && !state.owner.is_needed_by_others();
-        if is_free || (state.is_retired && state.given.is_empty() && state.owner.objects_kept() == 0) {
+        if is_free || (state.is_retired && state.given.is_empty() && !state.owner.owns_something()) {
             state.exit = Some(true);
         }
     }

@@ -303,7 +303,7 @@ impl Runtime {
             state.generating.remove(&(call.peer, call.request));
         }
         if !state.is_actor {
-            self.segment.proc(self.me.slot).set_needed(state.owner.may_own());
+            self.segment.proc(self.me.slot).set_needed(state.owner.may_own_something());
         }
     }
 

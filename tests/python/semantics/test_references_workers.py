@@ -57,6 +57,49 @@ def test_R4a_idle_workers_go_down_to_the_number_of_cpus(quick, signs, wait_until
     assert ray.get(meet.remote(signs, 1), timeout=30) in workers()
 
 
+def test_R4a_so_do_workers_that_only_borrow_something(quick, signs, wait_until):
+    held = ray.put(7)
+
+    @ray.remote(num_cpus=0)
+    def captures():
+        signs.set("here")
+        while signs.count("here") < 8:
+            time.sleep(0.01)
+        return ray.get(held)
+
+    assert ray.get([captures.remote() for _ in range(8)], timeout=50) == [7] * 8
+    wait_until(lambda: len(workers()) == 2, what="two workers that stay")
+    assert ray.get(held) == 7
+
+
+# Tasks of a worker end with it. A task without return values was no reason to stay: it was killed with whoever had started it.
+def test_R4b_a_worker_whose_tasks_still_run_stays(quick, signs, wait_until):
+    @ray.remote(num_cpus=0, num_returns=0)
+    def late(signs, name):
+        signs.set(f"{name} began")
+        signs.wait("go")
+        signs.set(f"{name} ended")
+
+    @ray.remote(num_cpus=0)
+    def start(signs, name):
+        late.remote(signs, name)
+        signs.set("here")
+        while signs.count("here") < 6:
+            time.sleep(0.01)
+        return os.getpid()
+
+    names = [f"late-{number}" for number in range(6)]
+    starters = set(ray.get([start.remote(signs, name) for name in names], timeout=50))
+    wait_until(lambda: all(signs.count(f"{name} began") for name in names), what="all tasks")
+    # Long beyond the time after which an idle worker goes.
+    time.sleep(1)
+    assert len(starters & workers()) == 6
+    signs.set("go")
+    wait_until(lambda: all(signs.count(f"{name} ended") for name in names), what="the end of all tasks")
+    assert all(signs.count(f"{name} began") == 1 for name in names), "none was started anew"
+    wait_until(lambda: len(workers()) == 2, what="the end of workers that are idle now")
+
+
 @pytest.mark.parametrize("size", VALUES.values(), ids=VALUES)
 def test_R4b_a_worker_that_owns_a_value_stays_as_long_as_somebody_holds_it(quick, signs, wait_until, leaks, size):
     made = ray.get([meet_and_own.remote(signs, 6, size) for _ in range(6)], timeout=50)

@@ -22,21 +22,22 @@ fn what_is_borrowed_is_not_owned_and_what_is_pending_is() {
     let mut process = Process::leased();
     let id = ObjectId::of(process.next_id(), 1);
     let theirs = process.owner.on_borrowed(id, Some(W2), 0);
-    assert!(!process.owner.may_own());
+    assert!(!process.owner.may_own_something());
     let ours = process.put(&[]);
-    assert!(process.owner.may_own());
+    assert!(process.owner.may_own_something());
     process.dropped(ours);
-    assert!(!process.owner.may_own());
+    assert!(!process.owner.may_own_something());
     let a = process.submit(task());
     process.dropped(&a);
-    assert!(process.owner.may_own(), "its task has not ended");
+    assert!(process.owner.may_own_something(), "its task has not ended");
     process.replied(&a, W1, value(1));
-    assert!(!process.owner.may_own());
+    assert!(!process.owner.may_own_something());
     let many: Vec<_> = (0..100).map(|_| process.put(&[])).collect();
     many.into_iter().for_each(|slot| drop(process.dropped(slot)));
-    assert!(process.owner.may_own(), "too many slots to look at while something is borrowed");
+    assert!(process.owner.may_own_something(), "too many slots to look at while something is borrowed");
+    assert!(!process.owner.owns_something());
     process.dropped(theirs);
-    assert!(!process.owner.may_own());
+    assert!(!process.owner.may_own_something());
 }
 
 #[test]
