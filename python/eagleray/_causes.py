@@ -83,6 +83,11 @@ def dump(exception: BaseException) -> bytes:
     return buffer.getvalue()
 
 
+def try_dump(exception: BaseException) -> None:
+    """Raises what `dump` would. Nobody gets these bytes, so refs in them are not counted as having left."""
+    _pickler(is_trial=True)(io.BytesIO(), protocol=5).dump(exception)
+
+
 def load(data: bytes) -> BaseException:
     """The exception that `dump` wrote. May raise anything that the user's class raises."""
     import pickle
@@ -134,11 +139,15 @@ def _hide_own_frames(told: traceback.TracebackException) -> None:
 
 
 @cache
-def _pickler() -> Callable[..., Any]:
+def _pickler(*, is_trial: bool = False) -> Callable[..., Any]:
     import cloudpickle
+
+    from eagleray._native import ObjectRef
 
     class CausePickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, obj: Any) -> Any:
+            if is_trial and isinstance(obj, ObjectRef):
+                return bytes, ()
             if isinstance(obj, BaseException) and _only_constructor_is_custom(type(obj)):
                 like = members(obj)
                 group = {name: like[name] for name in ("message", "exceptions") if isinstance(obj, BaseExceptionGroup)}

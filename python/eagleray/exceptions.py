@@ -123,7 +123,7 @@ class RayTaskError(RayError):
         reader is the one that was raised first.
         """
         cause = exc.cause if isinstance(exc, RayTaskError) else exc
-        cause, _ = _picklable(cause)
+        cause = _picklable(cause)
         error = cls(function_name, "", cause, None, pid, ip, actor_repr, actor_id)
         error.traceback_str = _causes.report(exc, error._header())
         return error
@@ -192,7 +192,7 @@ class RayTaskError(RayError):
         return f"{self._header()}\n{text.removeprefix(_causes.TRACEBACK_LINE).lstrip(chr(10))}".rstrip()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        _, cause = _picklable(self.cause)
+        cause = _pickled(self.cause)
         is_dual = type(self) is not RayTaskError
         where = (self.proctitle, self.pid, self.ip, self.actor_repr, self._task_actor_id)
         return _restore_task_error, (is_dual, self.function_name, self.traceback_str, cause, *where)
@@ -534,7 +534,7 @@ class UserCodeException(RayError):
         rebuild, args, state = super().__reduce__()
         if self.__cause__ is None:
             return rebuild, args, state
-        return rebuild, args, {**(state or {}), "__cause__": _picklable(self.__cause__)[0]}
+        return rebuild, args, {**(state or {}), "__cause__": _picklable(self.__cause__)}
 
 
 def _hex(value: Any) -> str | None:
@@ -544,14 +544,25 @@ def _hex(value: Any) -> str | None:
     return str(value.hex())
 
 
-def _picklable(cause: BaseException) -> tuple[BaseException, bytes]:
-    """The cause with its pickle, or a stand-in that says why it has none."""
+def _picklable(cause: BaseException) -> BaseException:
+    """The cause, or a stand-in that says why it cannot be pickled."""
     try:
-        return cause, _causes.dump(cause)
+        _causes.try_dump(cause)
     except Exception as error:
-        text = f"The original cause of the RayTaskError ({type(cause)}) isn't serializable: {error}"
-        stand_in = RayError(text)
-        return stand_in, _causes.dump(stand_in)
+        return _stand_in(cause, error)
+    return cause
+
+
+def _pickled(cause: BaseException) -> bytes:
+    """The pickle of the cause or of its stand-in."""
+    try:
+        return _causes.dump(cause)
+    except Exception as error:
+        return _causes.dump(_stand_in(cause, error))
+
+
+def _stand_in(cause: BaseException, error: Exception) -> RayError:
+    return RayError(f"The original cause of the RayTaskError ({type(cause)}) isn't serializable: {error}")
 
 
 def _restore(cls: type[RayError], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:

@@ -1,6 +1,6 @@
 //! Looks at everything and panics if a promise is broken. For tests and the simulator.
 
-use model::TaskKey;
+use model::{Failure, TaskKey};
 use rustc_hash::FxHashMap;
 
 use crate::actors::CalleeState;
@@ -196,8 +196,10 @@ impl Owner {
             }
         }
         for (_, object) in self.objects() {
-            let is_failed = matches!(object.value, Some(Value::Failed(_)));
-            assert!(!is_failed || object.contains.is_empty(), "OWN-2: a failure holds something");
+            let is_bare =
+                |failure: &Failure| matches!(failure, Failure::Freed | Failure::Cancelled | Failure::OwnerDied);
+            let is_bare = matches!(&object.value, Some(Value::Failed(failure)) if is_bare(failure));
+            assert!(!is_bare || object.contains.is_empty(), "OWN-2: a failure that names nothing holds something");
         }
     }
 }

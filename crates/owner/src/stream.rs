@@ -212,7 +212,15 @@ impl Owner {
     }
 
     /// The task has ended: what is still to come is the failure, if there is one, and the end (STREAM-2).
-    pub(crate) fn end_stream(&mut self, key: StreamKey, failure: Option<Value>, out: &mut Vec<Effect>) {
+    pub(crate) fn end_stream(
+        &mut self,
+        key: StreamKey,
+        failure: Option<(Value, SmallVec<[Slot; 0]>)>,
+        out: &mut Vec<Effect>,
+    ) {
+        let reads = |stream: &Stream| matches!(stream.reader, Reader::Reads | Reader::Cancelled);
+        let (failure, unread) = if self.stream(key).is_some_and(reads) { (failure, None) } else { (None, failure) };
+        unread.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
         let Some(stream) = self.stream_mut(key) else { return };
         stream.task = None;
         match stream.reader {
@@ -223,10 +231,10 @@ impl Owner {
                 items.into_iter().for_each(|slot| self.on_handle_dropped(slot, out));
             }
             Reader::Reads | Reader::Cancelled => {
-                if let Some(failure) = failure {
+                if let Some((failure, contains)) = failure {
                     stream.made += 1;
                     let slot = self.push_next(key, None);
-                    self.resolve(slot, failure, SmallVec::new(), out);
+                    self.resolve(slot, failure, contains, out);
                 }
                 let end = self.stream_next(key).expect("a stream that is read has a next object");
                 self.resolve(end, Value::Inline(crate::Packed::from(&[][..])), SmallVec::new(), out);

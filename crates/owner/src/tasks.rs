@@ -245,6 +245,21 @@ impl Owner {
         Some(Failure::Argument { task: task.spec.template.name.clone(), cause: shortened(cause) })
     }
 
+    /// What the failure of an argument names, held once more: it goes on as the task's own failure.
+    fn contained_in_failed_argument(&mut self, task: &Task) -> SmallVec<[Slot; 0]> {
+        let failed = task.spec.deps.iter().find_map(|dep| {
+            let object = self.objects.get(*dep)?;
+            matches!(object.value, Some(Value::Failed(_))).then(|| object.contains.clone())
+        });
+        self.share(&failed.unwrap_or_default())
+    }
+
+    /// The same objects, held once more.
+    fn share(&mut self, contains: &[Slot]) -> SmallVec<[Slot; 0]> {
+        contains.iter().for_each(|slot| self.hold(*slot));
+        contains.into()
+    }
+
     /// A task that has not ended.
     #[must_use]
     #[inline]
@@ -379,10 +394,16 @@ impl Owner {
     /// Ends the task: the only place where one ends (OWN-1).
     fn finish(&mut self, key: TaskKey, reply: SmallVec<[(Value, SmallVec<[Slot; 0]>); 1]>, out: &mut Vec<Effect>) {
         let Some(mut task) = self.tasks.remove(key.slot()) else { return };
-        let reply = self.checked_end(&task, reply, out);
+        let mut reply = self.checked_end(&task, reply, out);
+        if let [(Value::Failed(failure), contains)] = &mut reply[..]
+            && matches!(**failure, Failure::Argument { .. })
+        {
+            *contains = self.contained_in_failed_argument(&task);
+        }
         if let Some(stream) = task.stream {
-            let failure = reply.iter().map(|(value, _)| value).find(|value| matches!(value, Value::Failed(_)));
-            self.end_stream(stream, failure.cloned(), out);
+            let failure = reply.iter().find(|(value, _)| matches!(value, Value::Failed(_)));
+            let failure = failure.map(|(value, contains)| (value.clone(), self.share(contains)));
+            self.end_stream(stream, failure, out);
         }
         if reply.len() == task.returns.len() {
             for (slot, (value, contains)) in task.returns.iter().zip(reply) {
@@ -390,12 +411,13 @@ impl Owner {
             }
         } else {
             // One failure stands for all; anything else is no answer to this task.
-            let value = match reply.first() {
-                Some((value @ Value::Failed(_), _)) => value.clone(),
-                _ => Value::Failed(Arc::new(Failure::WorkerDied(WorkerExit::Unknown))),
+            let (value, contains) = match reply.first() {
+                Some((value @ Value::Failed(_), contains)) => (value.clone(), &contains[..]),
+                _ => (Value::Failed(Arc::new(Failure::WorkerDied(WorkerExit::Unknown))), &[][..]),
             };
             for slot in &task.returns {
-                self.resolve(*slot, value.clone(), SmallVec::new(), out);
+                let contains = self.share(contains);
+                self.resolve(*slot, value.clone(), contains, out);
             }
             reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
         }

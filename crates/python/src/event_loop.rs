@@ -197,7 +197,8 @@ impl LoopCore {
                 Ok(Some(Bound::new(py, call)?.into_any()))
             }
             Err(error) => {
-                let body = reply_body(&runtime, worker, &call.template, call.handle.task, Err(error), &mut Vec::new())?;
+                let mut held = Vec::new();
+                let body = reply_body(&runtime, worker, &call.template, call.handle.task, Err(error), &mut held)?;
                 send_reply(py, &runtime, call.handle, body, &came_with);
                 Ok(None)
             }

@@ -9,7 +9,7 @@ use model::{Failure, FunctionId, TaskId, Template, Yields};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
-use runtime::{CallHandle, Content, IncomingCall, Runtime, Stage, Work};
+use runtime::{CallHandle, Content, IncomingCall, Runtime, Stage, Work, value};
 use wire::Reader;
 use wire::frame::Value;
 
@@ -380,7 +380,7 @@ pub(crate) fn reply_body<'py>(
                 write_cancelled(&mut body);
             } else {
                 body.extend_from_slice(&1_u32.to_le_bytes());
-                write_raised(py, runtime, worker, template, error, &mut body)?;
+                held.extend(write_raised(runtime, worker, template, error, &mut body)?);
             }
         }
     }
@@ -393,23 +393,25 @@ pub(crate) fn write_cancelled(body: &mut Vec<u8>) {
     Value::write_failure(&Failure::Cancelled, body);
 }
 
-/// What the user's code raised, as a value; it says whether the call wants to be tried again for it.
-pub(crate) fn write_raised(
-    py: Python<'_>,
+/// What the user's code raised, as a value; it says whether the call wants to be tried again for it. Returns the error if there are
+/// references in it: it must live until the caller's shares of them are registered. Without any it goes at once, and with it all that
+/// the frames of its traceback hold.
+pub(crate) fn write_raised<'py>(
     runtime: &Arc<Runtime>,
-    worker: &Bound<'_, PyAny>,
+    worker: &Bound<'py, PyAny>,
     template: &Template,
     error: PyErr,
     body: &mut Vec<u8>,
-) -> PyResult<()> {
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = worker.py();
     let retries = template
         .retry_exceptions
         .then(|| (PyBytes::new(py, &template.function.0), PyString::new(py, &template.method)));
     let failure = worker.call_method1("fail", (error.into_value(py), &*template.name, retries))?;
-    let (error, retry): (Bound<'_, PyAny>, bool) = failure.extract()?;
+    let (error, retry): (Bound<'py, PyAny>, bool) = failure.extract()?;
     let bytes = error_bytes(runtime, &error)?;
     Value::Raised { error: &bytes, retry }.write(body);
-    Ok(())
+    Ok((bytes[0] & value::HAS_REFS != 0).then_some(error))
 }
 
 /// User code forked, and its child came back from it too. The call is the parent's to answer; here nothing of the runtime exists.

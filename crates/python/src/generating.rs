@@ -129,8 +129,9 @@ impl Generating<'_> {
                 return Err(error);
             }
             let mut body = Vec::new();
-            execute::write_raised(py, self.runtime, worker, self.template, error, &mut body)?;
+            let held = execute::write_raised(self.runtime, worker, self.template, error, &mut body)?;
             self.send_body(py, &body)?;
+            drop(held);
         }
         let refs = PyList::empty(py);
         let mut slots = Vec::with_capacity(self.yielded as usize);
@@ -207,7 +208,7 @@ pub(crate) fn encode_first<'py>(
             return Err(error);
         }
         let mut raised = Vec::new();
-        execute::write_raised(py, runtime, worker, template, error, &mut raised)?;
+        held.extend(execute::write_raised(runtime, worker, template, error, &mut raised)?);
         (index..count).for_each(|_| body.extend_from_slice(&raised));
         break;
     }

@@ -10,7 +10,6 @@ use net::unix::{self, Inbox};
 use owner::{ActorNews, Value};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
-use smallvec::SmallVec;
 use wire::control::{ActorPlace, ActorRegistration, Answer, FromNode, LogLines, Question, ToNode};
 use wire::peer::{Content, Peer, Shares};
 
@@ -330,7 +329,10 @@ impl Runtime {
                         let contains = self.take_contained(state, sent, self.refs_in(bulk));
                         (Value::bulk(bulk), contains)
                     }
-                    Content::Failed(failure) => (failed(failure), SmallVec::new()),
+                    Content::Failed(failure) => {
+                        let contains = self.take_contained(state, value::refs_of_failure(&failure));
+                        (failed(failure), contains)
+                    }
                 };
                 state.owner.on_have(&object, value, contains, &mut state.effects);
             }

@@ -133,7 +133,10 @@ impl Runtime {
                 self.register_shares(state, &self.refs_in(**bulk), to, 1);
                 Content::Bulk(**bulk)
             }
-            Value::Failed(failure) => Content::Failed((**failure).clone()),
+            Value::Failed(failure) => {
+                self.register_shares(state, &value::refs_of_failure(failure), to, 1);
+                Content::Failed((**failure).clone())
+            }
         };
         self.relay(to, Peer::Have { object, content, known: state.heirs.known });
     }

@@ -292,8 +292,11 @@ impl Runtime {
                     Err(_) => return Err(Malformed("place")),
                 }
             }
-            frame::Value::Raised { error, retry: false } => (failed(Failure::Raised(error.into())), SmallVec::new()),
-            frame::Value::Raised { error, retry: true } => (failed(Failure::Retryable(error.into())), SmallVec::new()),
+            frame::Value::Raised { error, retry } => {
+                let contains = self.take_contained(state, value::refs_of(error));
+                let error = error.into();
+                (failed(if retry { Failure::Retryable(error) } else { Failure::Raised(error) }), contains)
+            }
             frame::Value::Failed(bytes) => (failed(wire::decode(bytes)?), SmallVec::new()),
         })
     }

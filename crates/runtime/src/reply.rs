@@ -174,7 +174,9 @@ impl Runtime {
     pub(crate) fn register_values(&self, state: &mut State, values: &[u8], caller: ProcId, count: i32) {
         for value in values_in(values) {
             match value {
-                frame::Value::Inline(bytes) if bytes.first().is_some_and(|flags| flags & value::HAS_REFS != 0) => {
+                frame::Value::Inline(bytes) | frame::Value::Raised { error: bytes, .. }
+                    if bytes.first().is_some_and(|flags| flags & value::HAS_REFS != 0) =>
+                {
                     self.register_shares(state, &value::refs_of(bytes), caller, count);
                 }
                 frame::Value::Bulk(bulk) => {

@@ -3,7 +3,7 @@
 //! One byte of flags; if `HAS_REFS` is set, a count (4 bytes) and that many references (id: 28 bytes, owner: 8). What follows is the
 //! face's own encoding.
 
-use model::{ObjectId, ProcId};
+use model::{Failure, ObjectId, ProcId};
 use wire::Reader;
 
 /// Flag in a value's first byte: references follow.
@@ -35,6 +35,17 @@ pub fn refs_of(value: &[u8]) -> Vec<(ObjectId, ProcId)> {
     let mut reader = Reader::new(&value[1..]);
     let Ok(count) = reader.u32() else { return Vec::new() };
     (0..count).map_while(|_| Some((ObjectId(reader.array().ok()?), ProcId::from_u64(reader.u64().ok()?)))).collect()
+}
+
+/// The references in what somebody's code raised, also where that is why something else failed. Those in the error of an actor's
+/// constructor are not counted: it comes by way of the node, from a process that ends.
+#[must_use]
+pub fn refs_of_failure(failure: &Failure) -> Vec<(ObjectId, ProcId)> {
+    match failure {
+        Failure::Raised(error) | Failure::Retryable(error) => refs_of(error),
+        Failure::Argument { cause, .. } => refs_of_failure(cause),
+        _ => Vec::new(),
+    }
 }
 
 /// Appends one reference.

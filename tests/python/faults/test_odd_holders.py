@@ -191,11 +191,12 @@ def test_it_is_let_go_too_if_that_process_is_killed(size, where, goes):
     goes(name)
 
 
-# Such a ref counts for as long as the process lives that raised it, since references inside errors are not counted.
+# Such a ref counted for ever in the process that raised it: a trial whether the exception can be pickled was taken for its leaving.
+# proves: R1k
 @both
-def test_a_ref_in_the_exception_that_a_task_raised_is_good(size):
+def test_a_ref_in_the_exception_that_a_task_raised_is_good_and_let_go_with_it(size, goes):
     place = Place.remote()
-    ref, _ = put(size)
+    ref, name = put(size)
     failed = place.raise_with.remote([ref])
     del ref
     with pytest.raises(Odd) as caught:
@@ -216,6 +217,9 @@ def test_a_ref_in_the_exception_that_a_task_raised_is_good(size):
         with pytest.raises(Odd) as caught:
             ray.get(other, timeout=30)
         assert ray.get(caught.value.ref, timeout=30)[0] == 7
+    del caught, failed, other
+    gc.collect()
+    goes(name)
 
 
 @both
@@ -231,6 +235,73 @@ def test_a_ref_in_an_exception_that_belongs_to_whoever_raised_it_is_good(size):
     with pytest.raises(Odd) as caught:
         ray.get(failed, timeout=30)
     assert ray.get(caught.value.ref, timeout=30)[0] == 7
+
+
+@both
+@pytest.mark.parametrize("returns", [2, "streaming", "dynamic"])
+def test_so_it_is_in_each_of_several_returns_and_in_what_a_generator_raised(size, returns, goes):
+    @ray.remote(num_cpus=0)
+    def plain(held):
+        raise Odd(held[0])
+
+    @ray.remote(num_cpus=0)
+    def generator(held):
+        yield 1
+        raise Odd(held[0])
+
+    ref, name = put(size)
+    made = (plain if returns == 2 else generator).options(num_returns=returns).remote([ref])
+    del ref
+    if returns == "dynamic":
+        made = ray.get(made, timeout=30)
+    last = list(made)[-1]
+    del made
+    gc.collect()
+    with pytest.raises(Odd) as caught:
+        ray.get(last, timeout=30)
+    assert ray.get(caught.value.ref, timeout=30)[0] == 7
+    del caught, last
+    gc.collect()
+    goes(name)
+
+
+@both
+def test_a_run_that_is_tried_again_lets_go_of_what_its_exception_named(size, signs, goes):
+    @ray.remote(num_cpus=0, max_retries=2, retry_exceptions=True)
+    def flaky(held):
+        signs.set("runs")
+        if signs.count("runs") < 3:
+            raise Odd(held[0])
+        return "done"
+
+    ref, name = put(size)
+    made = flaky.remote([ref])
+    del ref
+    assert ray.get(made, timeout=30) == "done"
+    goes(name)
+
+
+@pytest.mark.parametrize("kind", ["async", "threaded"])
+def test_a_ref_in_the_exception_of_a_concurrent_actor_is_good_and_let_go(kind, goes):
+    class Async:
+        async def fail(self, held):
+            raise Odd(held[0])
+
+    class Threaded:
+        def fail(self, held):
+            raise Odd(held[0])
+
+    cls = ray.remote(num_cpus=0, max_concurrency=3)(Async if kind == "async" else Threaded)
+    actor = cls.remote()
+    ref, name = put(10)
+    failed = actor.fail.remote([ref])
+    del ref
+    with pytest.raises(Odd) as caught:
+        ray.get(failed, timeout=30)
+    assert ray.get(caught.value.ref, timeout=30)[0] == 7
+    del caught, failed
+    gc.collect()
+    goes(name)
 
 
 @both

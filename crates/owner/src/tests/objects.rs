@@ -3,7 +3,7 @@
 use model::{Bulk, ObjectId, Place};
 use smallvec::smallvec;
 
-use super::story::{ACTOR, Made, Process, W1, W2, call, failed, freed, push, raised, resolved, task, value};
+use super::story::{ACTOR, Made, Process, W1, W2, call, failed, freed, push, raised, resolved, retryable, task, value};
 use crate::{ActorNews, Effect, Value};
 
 #[test]
@@ -68,6 +68,39 @@ fn own_2_what_a_value_names_lives_as_long_as_the_value() {
         assert_eq!(process.dropped(slot), []);
     }
     assert_eq!(process.dropped(outer), [freed(outer), freed(middle), freed(inner)]);
+}
+
+/// What an exception named was held by nobody, unless its process counted it for ever.
+#[test]
+fn own_2_what_an_error_names_lives_as_long_as_the_error_and_those_that_it_caused() {
+    let mut process = Process::leased();
+    let a = process.submit(task().returns(2));
+    let b = process.submit(task().needs(a.slots[0]));
+    let inner = process.put(&[]);
+    let reply = smallvec![(failed(raised()), smallvec![inner])];
+    process.when(|owner, now, out| {
+        owner.hold(inner); // it came with the reply
+        owner.on_replied(now, a.key, W1, reply, out);
+    });
+    process.dropped(inner);
+    for slot in [a.slots[0], a.slots[1]] {
+        process.dropped(slot);
+        assert!(process.owner.object(inner).is_some(), "others hold it");
+    }
+    assert_eq!(process.dropped(&b), [freed(&b), freed(inner)]);
+}
+
+#[test]
+fn what_an_error_names_that_is_tried_again_is_let_go() {
+    let mut process = Process::leased();
+    let a = process.submit(task().retries(1));
+    let inner = process.put(&[]);
+    let reply = smallvec![(retryable(), smallvec![inner])];
+    process.when(|owner, now, out| {
+        owner.hold(inner);
+        owner.on_replied(now, a.key, W1, reply, out);
+    });
+    assert_eq!(process.dropped(inner), [freed(inner)]);
 }
 
 #[test]
