@@ -330,7 +330,7 @@ impl Runtime {
                         (Value::bulk(bulk), contains)
                     }
                     Content::Failed(failure) => {
-                        let contains = self.take_contained(state, value::refs_of_failure(&failure));
+                        let contains = self.take_contained(state, sent, value::refs_of_failure(&failure));
                         (failed(failure), contains)
                     }
                 };

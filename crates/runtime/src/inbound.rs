@@ -293,7 +293,7 @@ impl Runtime {
                 }
             }
             frame::Value::Raised { error, retry } => {
-                let contains = self.take_contained(state, value::refs_of(error));
+                let contains = self.take_contained(state, sent, value::refs_of(error));
                 let error = error.into();
                 (failed(if retry { Failure::Retryable(error) } else { Failure::Raised(error) }), contains)
             }

@@ -178,7 +178,10 @@ impl Runtime {
                 let contains = self.inherit_refs(state, self.refs_in(bulk));
                 Some((Value::bulk(bulk), contains))
             }
-            Content::Failed(failure) => Some((failed(failure), SmallVec::new())),
+            Content::Failed(failure) => {
+                let contains = self.inherit_refs(state, value::refs_of_failure(&failure));
+                Some((failed(failure), contains))
+            }
         }
     }
 
