@@ -110,6 +110,8 @@ class Method:
 class Buffer:
     def __len__(self) -> int: ...
 
+def check_object_store(url: str) -> None: ...
+
 class Node:
     def __init__(
         self,

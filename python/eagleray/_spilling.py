@@ -6,10 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from eagleray import _native
 from eagleray._settings import from_env
 
 # The part of a file system that is filled at most.
 _FULL_AT = 0.95
+
+# What Ray's setting may be, and where it names its folders or URLs.
+_PARAMS = {"filesystem": "directory_path", "smart_open": "uri"}
 
 
 def setting(config: dict[str, Any], name: str) -> Any:
@@ -18,8 +22,8 @@ def setting(config: dict[str, Any], name: str) -> Any:
     return config.get(name) if value is None else value
 
 
-def checked_folders(given: Any, config: dict[str, Any]) -> list[Path] | None:
-    """Find the folders that the user wants; None: one of the session's own. Raises ValueError if they make no sense."""
+def checked_folders(given: Any, config: dict[str, Any]) -> list[Path | str] | None:
+    """Find the folders and URLs that the user wants; None: a folder of the session's own. Raises ValueError if they make no sense."""
     if str(setting(config, "automatic_object_spilling_enabled")).lower() in ("0", "false"):
         return []
     wanted = given
@@ -31,7 +35,7 @@ def checked_folders(given: Any, config: dict[str, Any]) -> list[Path] | None:
         return None
     folders = [wanted] if isinstance(wanted, (str, os.PathLike)) else wanted
     if not isinstance(folders, list) or not folders:
-        raise ValueError(f"a folder for spilled objects must be a path or a list of paths, got {wanted!r}")
+        raise ValueError(f"a folder for spilled objects must be a path, a URL or a list of them, got {wanted!r}")
     return [_checked(folder) for folder in folders]
 
 
@@ -47,14 +51,21 @@ def checked_limit(config: dict[str, Any]) -> int:
     return round(part * 1000)
 
 
-def make_folders(wanted: list[Path] | None, session_dir: Path) -> list[str]:
+def make_folders(wanted: list[Path | str] | None, session_dir: Path) -> list[str]:
     """Make a folder for this session in each; what lies outside the session's own is listed there, so that it goes with it."""
     if wanted is None:
         wanted, name = [session_dir], "spill"
     else:
         name = f"eagleray-{session_dir.name}"
     made = []
-    for folder in wanted:
+    for at, folder in enumerate(wanted):
+        if isinstance(folder, str):
+            # Machines that share a bucket may start sessions in the same second, with the same process id.
+            url = f"{folder}/{name}-{os.urandom(4).hex()}"
+            _native.check_object_store(url)
+            (session_dir / "spill" / str(at)).mkdir(mode=0o700, parents=True)
+            made.append(url)
+            continue
         try:
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -74,21 +85,42 @@ def _from_json(text: Any) -> Any:
         kind, params = config["type"], config.get("params", {})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"object_spilling_config must be JSON with a type and params, got {text!r}") from error
-    if kind != "filesystem":
-        raise ValueError(f"object_spilling_config: {kind!r} is not known here; 'filesystem' is")
-    if not params.get("directory_path"):
-        raise ValueError("object_spilling_config: params must have a directory_path")
-    return params["directory_path"]
+    if kind not in _PARAMS:
+        raise ValueError(f"object_spilling_config: {kind!r} is not known here; 'filesystem' and 'smart_open' are")
+    name = _PARAMS[kind]
+    if not isinstance(params, dict) or not params.get(name):
+        raise ValueError(f"object_spilling_config: params must have a {name}")
+    return params[name]
 
 
-def _checked(folder: Any) -> Path:
+def _checked(folder: Any) -> Path | str:
     if not isinstance(folder, (str, os.PathLike)) or not str(folder):
         raise ValueError(f"a folder for spilled objects must be a path, got {folder!r}")
-    path = Path(folder)
     if "://" in str(folder):
-        raise ValueError(f"cannot spill objects to {str(folder)!r}: only folders of this machine are known here")
+        return _checked_url(str(folder))
+    path = Path(folder)
     if not path.is_absolute():
         raise ValueError(f"a folder for spilled objects must be an absolute path, got {str(folder)!r}")
     if "\n" in str(path):
         raise ValueError("a folder for spilled objects must not have a line end in its name")
     return path
+
+
+def _checked_url(url: str) -> Path | str:
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ValueError(f"cannot spill objects to a URL that is none: {error}") from error
+    if "@" in parts.netloc:
+        raise ValueError("a URL to spill objects to must not hold credentials: they come from the variables AWS_...")
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return _checked(unquote(parts.path) or "/")
+    if parts.scheme not in ("s3", "s3a"):
+        raise ValueError(f"cannot spill objects to {url!r}: s3:// and file:// are known here")
+    if not parts.netloc or parts.query or parts.fragment:
+        raise ValueError(f"cannot spill objects to {url!r}: it must be like s3://bucket/prefix")
+    if any(part in (".", "..") or not part.isprintable() for part in parts.path.split("/")) or "//" in parts.path:
+        raise ValueError(f"cannot spill objects to {url!r}: its path must be of plain names")
+    return url.rstrip("/")

@@ -36,6 +36,14 @@ pub use segment::{Duplex, Duty, ProcEntry, Segment};
 pub use spin::Spinner;
 pub use sync::Byte;
 
+/// Starts the native thread on which a process waits for an object store.
+///
+/// # Errors
+/// If the system has no thread left.
+pub fn spawn_far(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
+    without_signals(|| std::thread::Builder::new().name("eagleray-far".into()).spawn(run)).map(drop)
+}
+
 /// Runs `start` with all signals blocked in this thread: what it spawns inherits that, and signals go to the user's threads.
 pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     // SAFETY: plain signal sets on the stack; the old mask is put back.

@@ -2,14 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
+use store::Folder;
+
 /// In the session's folder: the others, one to a line.
 const LIST: &str = "folders";
 
-/// Removes what a session keeps in files; `keep_logs`: except for its logs.
-pub(crate) fn remove(session_dir: &Path, keep_logs: bool) {
-    for folder in listed(session_dir) {
-        let _ = std::fs::remove_dir_all(folder);
+/// Removes what a session keeps in files and in object stores; `keep_logs`: except for its logs.
+///
+/// The zygote does so, and after it the node, which ends a zygote that takes too long: what is still listed is left to do. `known` are the
+/// folders of whoever has used them; others make them from the list.
+pub(crate) fn remove(session_dir: &Path, keep_logs: bool, known: &[Folder]) {
+    for (at, name) in listed(session_dir).into_iter().enumerate() {
+        let folder = known.iter().find(|folder| folder.name() == name).cloned();
+        let folder = folder.unwrap_or_else(|| Folder::new(&name, at, session_dir, net::spawn_far));
+        match folder.remote() {
+            Some(remote) => remote.purge(),
+            None => drop(std::fs::remove_dir_all(name)),
+        }
     }
+    let _ = std::fs::remove_file(session_dir.join(LIST));
     let rest = if keep_logs { session_dir.join("spill") } else { session_dir.to_path_buf() };
     let _ = std::fs::remove_dir_all(rest);
 }
@@ -17,8 +28,14 @@ pub(crate) fn remove(session_dir: &Path, keep_logs: bool) {
 /// Only what can have been made for this session: the list is a file that anyone of this user could write.
 fn listed(session_dir: &Path) -> Vec<PathBuf> {
     let list = std::fs::read_to_string(session_dir.join(LIST)).unwrap_or_default();
-    let own = session_dir.file_name().map(|name| format!("eagleray-{}", name.to_string_lossy()));
-    let is_own = |folder: &PathBuf| folder.file_name().map(|name| name.to_string_lossy().into_owned()) == own;
+    let Some(session) = session_dir.file_name() else { return Vec::new() };
+    let own = format!("eagleray-{}", session.to_string_lossy());
+    let is_own = |folder: &PathBuf| {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        // A bucket may be used by several machines, so that what a session has there bears a few more letters.
+        let is_url = folder.to_string_lossy().contains("://");
+        name == own || is_url && name.strip_prefix(&*own).is_some_and(|rest| rest.starts_with('-'))
+    };
     list.lines().map(PathBuf::from).filter(is_own).collect()
 }
 
@@ -35,7 +52,7 @@ mod tests {
             std::fs::create_dir_all(folder).unwrap();
         }
         std::fs::write(session.join(LIST), format!("{}\n{}\n", spill.display(), other.display())).unwrap();
-        remove(&session, false);
+        remove(&session, false, &[]);
         assert!(!session.exists() && !spill.exists() && other.exists());
         std::fs::remove_dir_all(&base).unwrap();
     }

@@ -55,7 +55,7 @@ impl Launcher {
         let node_pid = Pid::from_raw(node_pid).ok_or(rustix::io::Errno::SRCH)?;
         let node = rustix::process::pidfd_open(node_pid, PidfdFlags::empty());
         if node.is_err() {
-            crate::folders::remove(&session_dir, keep_session);
+            crate::folders::remove(&session_dir, keep_session, &[]);
         }
         let node = node?;
         let launcher = Self { socket, node, children, session_dir, keep_session };
@@ -156,7 +156,7 @@ impl Launcher {
             let tick = rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
             let _ = poll(&mut fds, Some(&tick));
         }
-        crate::folders::remove(&self.session_dir, self.keep_session);
+        crate::folders::remove(&self.session_dir, self.keep_session, &[]);
         Next::Exit
     }
 }

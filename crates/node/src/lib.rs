@@ -51,7 +51,7 @@ pub struct Options {
     /// Bytes of the arena.
     pub store_bytes: u64,
     /// Where values go that the arena has no room for; of this session alone, and removed with it. None: they go nowhere.
-    pub folders: Vec<PathBuf>,
+    pub folders: Vec<store::Folder>,
     /// A file system that is filled to so many thousandths takes no more of them.
     pub folders_full_at: u32,
     /// Cores that waiters may count on.

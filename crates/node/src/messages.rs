@@ -202,7 +202,7 @@ impl Node {
             session_dir: self.options.session_dir.to_string_lossy().into(),
             address: self.options.listen.as_ref().map_or_else(String::new, |path| path.to_string_lossy().into()).into(),
             cores: self.options.cores,
-            folders: self.options.folders.iter().map(|path| path.to_string_lossy().into()).collect(),
+            folders: self.options.folders.iter().map(|folder| folder.name().to_string_lossy().into()).collect(),
             folders_full_at: self.options.folders_full_at,
             oom_retries: self.options.memory.task_retries,
             is_mortal: self

@@ -198,6 +198,6 @@ impl Node {
             let _ = std::fs::remove_file(path);
         }
         self.flush_logs();
-        crate::folders::remove(&self.options.session_dir, self.options.keep_session);
+        crate::folders::remove(&self.options.session_dir, self.options.keep_session, &self.options.folders);
     }
 }

@@ -9,7 +9,7 @@ use runtime::{BadArgument, CallArg, IncomingCall, Runtime};
 use wire::Reader;
 
 use crate::function::{DEPENDENCY, PICKLED};
-use crate::{decode, plain};
+use crate::{decode, door, plain};
 
 pyo3::create_exception!(
     _native,
@@ -69,7 +69,9 @@ pub(crate) fn of_call<'py>(
     runtime: &Arc<Runtime>,
     call: &IncomingCall,
 ) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
-    let deps = call.args(runtime).map_err(|error| match error {
+    // Other threads of an actor go on while an argument is fetched from far away.
+    let args = if runtime.is_far() { door::enter(py, || call.args(runtime)) } else { call.args(runtime) };
+    let deps = args.map_err(|error| match error {
         BadArgument::Malformed(error) => PyValueError::new_err(error.to_string()),
         BadArgument::Lost(why) => ArgumentLost::new_err(why),
     })?;

@@ -178,7 +178,7 @@ fn store_parts(
         Some(reservation) => Ok(reservation),
         None => door::enter(py, || runtime.reserve(length as u64)),
     };
-    let mut block = reserved.map_err(|error| match error {
+    let refuse = |error: runtime::Error| match error {
         runtime::Error::StoreFull(why) => {
             errors::named(py, "ObjectStoreFullError", format!("cannot store {length} bytes: {why}"))
         }
@@ -188,7 +188,8 @@ fn store_parts(
             format!("the object store is full, and cannot move {length} bytes to disk: {why}"),
         ),
         other => errors::from_runtime(&other),
-    })?;
+    };
+    let mut block = reserved.map_err(refuse)?;
     let bulk = door::enter(py, || {
         let room = block.as_mut_slice();
         room[..head.len()].copy_from_slice(&head);
@@ -201,5 +202,6 @@ fn store_parts(
         }
         block.seal()
     });
+    let bulk = bulk.map_err(refuse)?;
     Ok(Encoded { content: Content::Bulk(bulk), refs })
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use runtime::{Got, Packed, Runtime, Stage, Wait, Waited};
+use runtime::{Got, Interrupts, Packed, Runtime, Stage, Wait, Waited};
 
 use crate::door::{self, Signals};
 use crate::encode;
@@ -62,6 +62,9 @@ pub(crate) fn wait_for_one(
     wait_for(py, runtime, deadline, ("next", &explain), || runtime.is_ready(slot))
 }
 
+/// A value that is ready and lies in an object store is waited for so long at least, also by who polls.
+const FETCH_NS_MIN: u64 = 5_000_000_000;
+
 /// tour(task) 10: the value comes out of the owner's table and becomes a Python object.
 fn load<'py>(
     py: Python<'py>,
@@ -79,7 +82,12 @@ fn load<'py>(
             Some(Got::Stored(view)) => context_decode(py, view.as_slice(), &decode::Stored(&view)),
             Some(Got::Failed(failure)) => Err(errors::from_failure(py, &failure, id)),
             Some(Got::Filed(filed)) => {
-                got = door::enter(py, || runtime.fetch(slot, filed));
+                let until = deadline(timeout)?.map(|end| end.max(net::clock::now_ns() + FETCH_NS_MIN));
+                let mut signals = Signals::default();
+                let mut goes_on =
+                    || !signals.is_interrupted() && until.is_none_or(|until| net::clock::now_ns() < until);
+                let fetched = door::enter(py, || runtime.fetch(slot, filed, &mut goes_on));
+                got = fetched.map_err(|error| signals.raise(&error))?;
                 continue;
             }
             None => {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once, RwLock};
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl Node {
             total: function::resources(resources)?,
             gpu_names: gpu_names.into_iter().map(Into::into).collect(),
             store_bytes,
-            folders,
+            folders: folders.iter().enumerate().map(|(at, name)| folder(name, at, &session_dir)).collect(),
             folders_full_at,
             cores,
             python: python_version(py).into(),
@@ -161,6 +161,17 @@ fn keeper(python: String) -> node::StartKeeper {
         let join = move || drop(runtime::connect(socket, &python, Role::Keeper));
         net::without_signals(|| std::thread::Builder::new().name("eagleray-keeper".into()).spawn(join)).is_ok()
     }))
+}
+
+fn folder(name: &Path, at: usize, session_dir: &Path) -> store::Folder {
+    store::Folder::new(name, at, session_dir, net::spawn_far)
+}
+
+/// Whether objects can be written to an object store, read and deleted. Raises ValueError if not.
+#[pyfunction]
+pub(crate) fn check_object_store(py: Python<'_>, url: &str) -> PyResult<()> {
+    door::enter(py, || store::Remote::check(url, net::spawn_far))
+        .map_err(|why| PyValueError::new_err(format!("cannot spill objects to {why}")))
 }
 
 fn join(py: Python<'_>, socket: OwnedFd, role: Role) -> PyResult<()> {
@@ -477,6 +488,7 @@ fn take_ready(id: u64) -> Vec<u32> {
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(check_object_store, module)?)?;
     module.add_function(wrap_pyfunction!(join_local, module)?)?;
     module.add_function(wrap_pyfunction!(join_daemon, module)?)?;
     module.add_function(wrap_pyfunction!(join_worker, module)?)?;

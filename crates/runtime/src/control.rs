@@ -313,7 +313,7 @@ impl Runtime {
                 let slot = state.owner.slot_of(&object);
                 let is_so = slot.and_then(|slot| state.owner.object(slot)?.value.clone()) == Some(Value::bulk(bulk));
                 // It may have moved; what is still there according to us is looked for.
-                if let (true, Some(slot), Err(error)) = (is_so, slot, self.look(bulk)) {
+                if let (true, Some(slot), Err(error)) = (is_so, slot, self.look_again(bulk)) {
                     self.report_lost(state, slot, bulk, &error.to_string());
                 }
                 state.owner.on_wanted(&object, sender, &mut state.effects);

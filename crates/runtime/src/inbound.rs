@@ -247,7 +247,7 @@ impl Runtime {
         for slot in deps {
             let value = state.owner.object(slot).and_then(|object| object.value.clone());
             if let Some(bulk) = value.and_then(|value| value.as_bulk())
-                && let Err(error) = self.look(bulk)
+                && let Err(error) = self.look_again(bulk)
             {
                 self.report_lost(state, slot, bulk, &error.to_string());
             }

@@ -10,8 +10,11 @@ use rustc_hash::FxHashSet;
 use store::View;
 use wire::peer::{Peer, Shares};
 
-use crate::Runtime;
 use crate::state::State;
+use crate::{Error, Runtime};
+
+/// How long an object store may take to confirm that a value is lost, besides a second for each 32 MiB of it.
+const LOOK_AGAIN_NS_MAX: u64 = 3_000_000_000;
 
 /// What `get` finds.
 pub enum Got {
@@ -135,12 +138,17 @@ impl Runtime {
         }
     }
 
-    /// Reads a value that lies in a file; otherwise as `content`. Takes as long as the disk does, so it must not be called with the
-    /// interpreter's lock held.
-    #[must_use]
-    pub fn fetch(&self, slot: Slot, filed: Filed) -> Option<Got> {
-        let looked = self.files.map(&filed);
-        self.looked(self.state.lock().expect("never poisoned"), slot, Bulk::Filed(filed), looked)
+    /// Reads a value that lies in a file; otherwise as `content`. Takes as long as the disk does, or, while `goes_on`, as an object store:
+    /// so it must not be called with the interpreter's lock held.
+    ///
+    /// # Errors
+    /// `TimedOut` if it did not go on.
+    pub fn fetch(&self, slot: Slot, filed: Filed, goes_on: &mut dyn FnMut() -> bool) -> Result<Option<Got>, Error> {
+        let looked = self.files.map_while(&filed, goes_on);
+        if matches!(looked, Err(store::Error::GivenUp(_))) {
+            return Err(Error::TimedOut("Get timed out: the object store takes too long to give the object back."));
+        }
+        Ok(self.looked(self.state.lock().expect("never poisoned"), slot, Bulk::Filed(filed), looked))
     }
 
     fn looked<'a>(
@@ -183,6 +191,23 @@ impl Runtime {
             Bulk::Stored(place) => self.store.pin(place),
             Bulk::Filed(filed) => self.files.map(&filed),
         }
+    }
+
+    /// As `look`, for who has been told that the value is lost and holds a lock: an object store does not get long to answer.
+    pub(crate) fn look_again(&self, bulk: Bulk) -> Result<View, store::Error> {
+        match bulk {
+            Bulk::Stored(place) => self.store.pin(place),
+            Bulk::Filed(filed) => {
+                let end_ns = net::clock::now_ns() + LOOK_AGAIN_NS_MAX + 30 * filed.length;
+                self.files.map_while(&filed, &mut || net::clock::now_ns() < end_ns)
+            }
+        }
+    }
+
+    /// Whether looking at a value may take as long as a network does.
+    #[must_use]
+    pub fn is_far(&self) -> bool {
+        self.files.is_far()
     }
 
     /// One more handle.

@@ -1,7 +1,7 @@
 //! Empties the arena into files when the node is short of room.
 //!
 //! The owner of a value moves it: it alone knows who may still ask for it. A thread of its own does so, which starts with the first
-//! shortage and never takes the interpreter's lock. It waits for nothing but the disk, so room is always made in the end.
+//! shortage and never takes the interpreter's lock. It waits for nothing but the disk or object store, so room is always made in the end.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -48,12 +48,16 @@ impl Block {
         }
     }
 
-    /// Ends the writing.
-    #[must_use]
-    pub fn seal(self) -> Bulk {
+    /// Ends the writing. May take as long as a network does.
+    ///
+    /// # Errors
+    /// If an object store does not take it.
+    pub fn seal(self) -> Result<Bulk, Error> {
         match self {
-            Self::Arena(block) => Bulk::Stored(block.seal()),
-            Self::File(block) => Bulk::Filed(block.seal()),
+            Self::Arena(block) => Ok(Bulk::Stored(block.seal())),
+            Self::File(block) => {
+                block.seal().map(Bulk::Filed).map_err(|error: store::Error| Error::DiskFull(error.to_string()))
+            }
         }
     }
 }

@@ -59,8 +59,10 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
     let segment = Arc::new(Segment::attach(segment).map_err(os("mapping the node's segment"))?);
     let me = welcome.process;
     let store = store::Client::attach(data, table, me.slot).map_err(|error| Error::Refused(error.to_string()))?;
+    let session_dir = std::path::Path::new(&*welcome.session_dir);
+    let names = welcome.folders.iter().map(|name| std::path::Path::new(&**name)).enumerate();
     let folders = store::Folders {
-        paths: welcome.folders.iter().map(|path| std::path::PathBuf::from(&**path)).collect(),
+        list: names.map(|(at, name)| store::Folder::new(name, at, session_dir, net::spawn_far)).collect(),
         full_at: f64::from(welcome.folders_full_at) / 1_000.0,
     };
     let runtime = Arc::new(Runtime {
@@ -78,7 +80,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         spinner: Mutex::new(Spinner::new(&segment, me.slot)),
         segment,
         store,
-        files: store::Files::new(folders, me),
+        files: store::Files::new(folders, me, crate::value::refs_bytes),
         spill: crate::spill::Spill::default(),
         short_until_ns: AtomicU64::new(0),
         state: Mutex::new(State::new()),
@@ -149,6 +151,7 @@ impl Runtime {
         self.pump.kick();
         self.bell.wake();
         self.stop_spilling();
+        self.files.close();
         let threads = std::mem::take(&mut *self.threads.lock().expect("never poisoned"));
         for thread in threads {
             let _ = thread.join();

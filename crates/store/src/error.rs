@@ -67,6 +67,9 @@ pub enum Error {
         /// What was found.
         why: String,
     },
+    /// An object store takes longer to give a value than whoever asks wants to wait. Retry at will.
+    #[error("file {0} takes too long to come")]
+    GivenUp(model::FileId),
     /// The descriptors do not name an arena of this version. Do not retry.
     #[error("not an arena: {0}")]
     BadArena(&'static str),
@@ -86,7 +89,10 @@ pub enum Error {
 impl Error {
     /// True if the same request can succeed later.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Full { .. } | Self::DiskFull { .. } | Self::SlotTaken(_) | Self::PinsFull { .. })
+        matches!(
+            self,
+            Self::Full { .. } | Self::DiskFull { .. } | Self::SlotTaken(_) | Self::PinsFull { .. } | Self::GivenUp(_)
+        )
     }
 
     /// For `map_err`: names the call that failed.

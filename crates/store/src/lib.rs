@@ -15,6 +15,7 @@
 //! | `pins.rs`, `view.rs` | which bytes a process is looking at |
 //! | `table.rs` | the layout of the memory that all processes write: pins and warm chunks |
 //! | `files.rs` | values in files, when the arena is full |
+//! | `folder.rs`, `remote.rs` | where such a file is: in a local folder, or in an object store behind a URL |
 //! | `journal.rs` | what a process leaves behind for who takes over when it dies |
 //! | `mapping.rs`, `copy.rs` | protection, first touch, the copy itself |
 //!
@@ -40,21 +41,26 @@ mod client;
 mod copy;
 mod error;
 mod files;
+mod folder;
 mod host;
 mod journal;
 mod mapping;
 mod pins;
 mod ranges;
+mod remote;
 mod table;
 mod view;
 
 pub use client::{Client, NeedExtent, Reservation};
 pub use copy::copy_into;
 pub use error::Error;
-pub use files::{FileReservation, Files, Folders, files_in, remove_files_of};
+pub(crate) use files::padding_after;
+pub use files::{FileReservation, Files};
+pub use folder::{Folder, Folders, HeadBytes, files_in, remove_files_of};
 pub use host::Host;
 pub use journal::{Cell, Journal, Journals, Left, Progress};
 pub use model::Place;
+pub use remote::{Remote, Spawn};
 pub use view::View;
 
 /// A part of the arena that the node leases to one process. Both numbers are multiples of [`CHUNK_BYTES`].

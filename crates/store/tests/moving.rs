@@ -35,8 +35,12 @@ impl Drop for Folder {
 }
 
 fn files(folders: &[&Path]) -> Files {
-    let paths = folders.iter().map(|path| path.to_path_buf()).collect();
-    Files::new(Folders { paths, full_at: 1.0 }, BY)
+    files_of(BY, folders, 1.0)
+}
+
+fn files_of(by: ProcId, folders: &[&Path], full_at: f64) -> Files {
+    let list = folders.iter().map(|path| store::Folder::local(path.to_path_buf())).collect();
+    Files::new(Folders { list, full_at }, by, |_| 0)
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn file_2_a_folder_that_fails_is_passed_over_and_nothing_is_left_there() {
 #[test]
 fn file_3_a_folder_is_filled_to_its_limit_only() {
     let folder = Folder::new("limit");
-    let full = Files::new(Folders { paths: vec![folder.0.clone()], full_at: 0.0 }, BY);
+    let full = files_of(BY, &[&folder.0], 0.0);
     assert!(matches!(full.write(&[&[1; 9_000]]), Err(Error::DiskFull { .. })));
     assert!(matches!(full.reserve(9_000).map(drop), Err(Error::DiskFull { .. })));
     assert!(folder.names().is_empty());
@@ -159,14 +163,14 @@ fn file_3_a_folder_is_filled_to_its_limit_only() {
 fn a_file_goes_with_who_took_it_over_and_not_with_who_wrote_it() {
     let folder = Folder::new("taken");
     let writer = files(&[&folder.0]);
-    let owner = Files::new(Folders { paths: vec![folder.0.clone()], full_at: 1.0 }, ProcId { slot: 30, epoch: 7 });
+    let owner = files_of(ProcId { slot: 30, epoch: 7 }, &[&folder.0], 1.0);
     let (given, own) = (writer.write(&[&[1; 9_000]]).unwrap()[0], writer.write(&[&[2; 9_000]]).unwrap()[0]);
     let taken = owner.take_over(given).unwrap();
     assert!(owner.take_over(given).is_err(), "it is gone from there");
-    store::remove_files_of(BY, std::slice::from_ref(&folder.0));
+    store::remove_files_of(BY, &[store::Folder::local(folder.0.clone())]);
     assert!(owner.map(&own).is_err());
     assert_eq!(owner.map(&taken).unwrap().as_slice(), [1; 9_000]);
-    store::remove_files_of(ProcId { slot: 30, epoch: 7 }, std::slice::from_ref(&folder.0));
+    store::remove_files_of(ProcId { slot: 30, epoch: 7 }, &[store::Folder::local(folder.0.clone())]);
     assert!(folder.names().is_empty());
 }
 
@@ -178,7 +182,7 @@ fn a_value_written_in_place_is_a_file_once_it_is_sealed() {
     assert!(folder.names().is_empty());
     let mut reservation: FileReservation = files.reserve(5_000).unwrap();
     reservation.as_mut_slice().fill(9);
-    let filed = reservation.seal();
+    let filed = reservation.seal().unwrap();
     assert_eq!(files.map(&filed).unwrap().as_slice(), [9; 5_000]);
     assert_eq!(files.map(&filed).unwrap().place(), None);
 }
