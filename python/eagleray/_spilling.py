@@ -57,14 +57,15 @@ def make_folders(wanted: list[Path | str] | None, session_dir: Path) -> list[str
         wanted, name = [session_dir], "spill"
     else:
         name = f"eagleray-{session_dir.name}"
+    # Machines that share a bucket may start sessions in the same second, with the same process id.
+    urls = {at: f"{url}/{name}-{os.urandom(4).hex()}" for at, url in enumerate(wanted) if isinstance(url, str)}
+    for url in urls.values():
+        _native.check_object_store(url)
     made = []
     for at, folder in enumerate(wanted):
         if isinstance(folder, str):
-            # Machines that share a bucket may start sessions in the same second, with the same process id.
-            url = f"{folder}/{name}-{os.urandom(4).hex()}"
-            _native.check_object_store(url)
             (session_dir / "spill" / str(at)).mkdir(mode=0o700, parents=True)
-            made.append(url)
+            made.append(urls[at])
             continue
         try:
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ import base64
 import contextlib
 import hashlib
 import re
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -23,7 +24,8 @@ BUCKET = "bucket"
 class S3:
     """The server and what lies in its one bucket."""
 
-    def __init__(self):
+    def __init__(self, certificate=None, key=None):
+        self.scheme, self.host = ("https", "localhost") if certificate else ("http", "127.0.0.1")
         self.objects: dict[str, bytes] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.requests: list[tuple[str, str]] = []
@@ -38,17 +40,24 @@ class S3:
         self.lock = threading.Lock()
         self.server = Server(self)
         self.port = self.server.server_address[1]
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, key)
+            # The handshake is made by the thread of the connection.
+            self.server.socket = context.wrap_socket(
+                self.server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
 
     def environ(self):
         """What tells a client of it."""
         return {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.port}",
+            "AWS_ENDPOINT_URL": f"{self.scheme}://{self.host}:{self.port}",
             "AWS_REGION": "eu-test-1",
             "AWS_ACCESS_KEY_ID": KEY_ID,
             "AWS_SECRET_ACCESS_KEY": SECRET,
-            "NO_PROXY": "127.0.0.1",
+            "NO_PROXY": "127.0.0.1,localhost",
         }
 
     def names(self):

@@ -63,11 +63,27 @@ pub type Spawn = fn(Box<dyn FnOnce() + Send>) -> std::io::Result<()>;
 type Store = Arc<dyn ObjectStore>;
 type Connect = Box<dyn Fn() -> object_store::Result<Store> + Send + Sync>;
 
+/// Made by the thread that uses it, since that reads the machine's certificates: nobody else waits for a disk.
+struct Client {
+    connect: Connect,
+    store: Mutex<Option<Store>>,
+}
+
+impl Client {
+    fn store(&self) -> object_store::Result<Store> {
+        let mut store = lock(&self.store);
+        if store.is_none() {
+            *store = Some((self.connect)()?);
+        }
+        store.clone().ok_or_else(|| other("no client"))
+    }
+}
+
 /// One session's part of a bucket.
 pub struct Remote {
     url: String,
     prefix: Key,
-    connect: Connect,
+    client: Arc<Client>,
     /// What must not be shown.
     secrets: Vec<String>,
     spawn: Spawn,
@@ -82,7 +98,6 @@ enum State {
 }
 
 struct Running {
-    store: Store,
     handle: Handle,
     doomed: Arc<Doomed>,
     /// Ends the thread when it is dropped.
@@ -122,7 +137,7 @@ impl Remote {
         Self {
             url: url.into(),
             prefix: Key::from(path),
-            connect,
+            client: Arc::new(Client { connect, store: Mutex::new(None) }),
             secrets: Vec::new(),
             spawn,
             running: Mutex::new(State::Idle),
@@ -213,7 +228,7 @@ impl Remote {
 
     /// Deletes an object when there is time, and then the file that remembers it. Never waits.
     pub(crate) fn doom(&self, name: &str, remembered_by: PathBuf) {
-        // Who cannot reach the store leaves the file, which says what is to be deleted, and the session's end, which deletes everything.
+        // Otherwise the file stays, which says what is to be deleted, until the process is gone or the session ends.
         let Ok(running) = self.running() else { return };
         let key = self.prefix.clone().join(name);
         lock(&running.doomed.list).insert(key, remembered_by);
@@ -247,7 +262,7 @@ impl Remote {
     }
 
     /// Runs a job to its end. What it says is for people, and names the URL.
-    fn run<T, F>(&self, limit: Duration, job: impl FnOnce(Store) -> F) -> Result<T, String>
+    fn run<T, F>(&self, limit: Duration, job: impl FnOnce(Store) -> F + Send + 'static) -> Result<T, String>
     where
         T: Send + 'static,
         F: Future<Output = object_store::Result<T>> + Send + 'static,
@@ -256,16 +271,16 @@ impl Remote {
         self.end(&job)
     }
 
-    fn begin<T, F>(&self, limit: Duration, job: impl FnOnce(Store) -> F) -> Result<Job<T>, String>
+    fn begin<T, F>(&self, limit: Duration, job: impl FnOnce(Store) -> F + Send + 'static) -> Result<Job<T>, String>
     where
         T: Send + 'static,
         F: Future<Output = object_store::Result<T>> + Send + 'static,
     {
         let running = self.running()?;
         let (tell, told) = sync_channel(1);
-        let job = job(running.store.clone());
+        let client = self.client.clone();
         running.handle.spawn(async move {
-            let done = tokio::time::timeout(limit, job).await;
+            let done = tokio::time::timeout(limit, async move { job(client.store()?).await }).await;
             let _ = tell.send(done.map_err(|_| format!("no answer within {} s", limit.as_secs())));
         });
         Ok(Job { told })
@@ -283,7 +298,7 @@ impl Remote {
         loop {
             return Some(match job.told.recv_timeout(TICK) {
                 Ok(Ok(Ok(done))) => Ok(done),
-                Ok(Ok(Err(error))) => Err(self.for_people(&error.to_string())),
+                Ok(Ok(Err(error))) => Err(self.for_people(&with_causes(&error))),
                 Ok(Err(late)) => Err(self.for_people(&late)),
                 Err(RecvTimeoutError::Timeout) if goes_on() => continue,
                 Err(RecvTimeoutError::Timeout) => return None,
@@ -306,19 +321,18 @@ impl Remote {
     }
 
     fn start(&self) -> Result<Running, String> {
-        let store = (self.connect)().map_err(|error| error.to_string())?;
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().max_blocking_threads(2).build().map_err(|error| error.to_string())?;
         let (handle, doomed) = (runtime.handle().clone(), Arc::<Doomed>::default());
         let (stop, stopped) = oneshot::channel();
-        handle.spawn(delete_doomed(store.clone(), doomed.clone()));
+        handle.spawn(delete_doomed(self.client.clone(), doomed.clone()));
         let run = move || {
             let _ = runtime.block_on(stopped);
             // A look-up of a name may hang in the system's library; it is not waited for.
             runtime.shutdown_background();
         };
         (self.spawn)(Box::new(run)).map_err(|error| error.to_string())?;
-        Ok(Running { store, handle, doomed, _stop: stop })
+        Ok(Running { handle, doomed, _stop: stop })
     }
 
     /// One line, not too long, without credentials.
@@ -362,6 +376,12 @@ fn connect(url: &str, settings: &[(String, String)], retries_max: usize) -> obje
             builder = builder.with_config(key, value);
         }
     }
+    // With keys at hand nobody but the endpoint is asked. Where that is without TLS, a machine without certificates will do.
+    let mut endpoints = settings.iter().filter(|(name, _)| name.starts_with("AWS_ENDPOINT_URL")).peekable();
+    let has_keys = settings.iter().any(|(name, _)| name == "AWS_ACCESS_KEY_ID");
+    if has_keys && endpoints.peek().is_some() && endpoints.all(|(_, value)| value.starts_with("http://")) {
+        options = options.with_no_system_certificates(true);
+    }
     let backoff =
         BackoffConfig { init_backoff: Duration::from_millis(50), max_backoff: Duration::from_secs(2), base: 2.0 };
     let retry = RetryConfig { backoff, max_retries: retries_max, retry_timeout: RETRYING_MAX };
@@ -382,26 +402,33 @@ async fn get_piece(store: &Store, key: &Key, offset: u64, piece: &mut [u8]) -> o
 }
 
 /// Runs as long as the client does.
-async fn delete_doomed(store: Store, doomed: Arc<Doomed>) {
+async fn delete_doomed(client: Arc<Client>, doomed: Arc<Doomed>) {
     loop {
         doomed.news.notified().await;
         let mut batch = std::mem::take(&mut *lock(&doomed.list));
-        let keys: Vec<_> = batch.keys().cloned().map(Ok).collect();
-        let mut deleted = store.delete_stream(stream::iter(keys).boxed());
-        while let Some(result) = deleted.next().await {
-            let key = match result {
-                Ok(key) => key,
-                Err(object_store::Error::NotFound { path, .. }) => Key::from(path),
-                Err(_) => continue,
-            };
-            if let Some(remembered_by) = batch.remove(&key) {
-                let _ = std::fs::remove_file(remembered_by);
-            }
+        if let Ok(store) = client.store() {
+            delete(&store, &mut batch).await;
         }
         if !batch.is_empty() {
             lock(&doomed.list).extend(batch);
             tokio::time::sleep(DELETE_PAUSE).await;
             doomed.news.notify_one();
+        }
+    }
+}
+
+/// What is left in the batch is still there.
+async fn delete(store: &Store, batch: &mut HashMap<Key, PathBuf>) {
+    let keys: Vec<_> = batch.keys().cloned().map(Ok).collect();
+    let mut deleted = store.delete_stream(stream::iter(keys).boxed());
+    while let Some(result) = deleted.next().await {
+        let key = match result {
+            Ok(key) => key,
+            Err(object_store::Error::NotFound { path, .. }) => Key::from(path),
+            Err(_) => continue,
+        };
+        if let Some(remembered_by) = batch.remove(&key) {
+            let _ = std::fs::remove_file(remembered_by);
         }
     }
 }
@@ -417,6 +444,20 @@ fn ignore_missing(result: object_store::Result<()>) -> object_store::Result<()> 
 fn padded(value: &[u8]) -> [&[u8]; 2] {
     static ZEROS: [u8; 4096] = [0; 4096];
     [value, &ZEROS[..padding_after(value.len() as u64) as usize]]
+}
+
+/// An error says what it was caused by, but not what that was caused by.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let why = error.to_string();
+        if !text.contains(&why) {
+            text = format!("{text}: {why}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 fn time_for(bytes: u64) -> Duration {

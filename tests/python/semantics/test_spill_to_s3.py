@@ -2,7 +2,9 @@
 
 import gc
 import os
+import shutil
 import signal
+import subprocess
 import threading
 from pathlib import Path
 
@@ -67,13 +69,17 @@ class Holder:
         return [int(ray.get(ref)[0]) for ref in self.refs]
 
 
-@pytest.fixture
-def s3(monkeypatch, no_session):
-    server = S3()
+def tell(server, monkeypatch):
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in server.environ().items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def s3(monkeypatch, no_session):
+    server = S3()
+    tell(server, monkeypatch)
     yield server
     ray.shutdown()
     server.stop()
@@ -182,6 +188,53 @@ def test_S2i_the_bucket_is_empty_after_the_session(s3, drivers, wait_until, end)
     driver.say("go")
     driver.end()
     wait_until(lambda: s3.names() == ["some/where/else"], what="a bucket without our objects")
+
+
+@pytest.fixture
+def certified(tmp_path):
+    """A certificate for localhost, its key, and the certificate of who made it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificates")
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test")
+    openssl("req", *key, "-keyout", "key.pem", "-out", "request.pem", "-subj", "/CN=localhost")
+    (tmp_path / "more").write_text("subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n")
+    signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1", "-extfile", "more"]
+    openssl("x509", "-req", "-in", "request.pem", *signing, "-out", "cert.pem")
+    return tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "ca.pem"
+
+
+def test_S2h_values_travel_by_tls_to_who_is_certified(no_session, monkeypatch, certified):
+    certificate, key, maker = certified
+    server = S3(certificate, key)
+    tell(server, monkeypatch)
+    # proves: S2k
+    with pytest.raises(ValueError, match="cannot spill objects to s3://"):
+        ray.init(num_cpus=1, object_spilling_directory=URL)
+    assert not server.requests, "nothing is told to a server that anyone could be"
+    monkeypatch.setenv("SSL_CERT_FILE", str(maker))
+    ray.init(num_cpus=1, object_store_memory=20 * MIB, object_spilling_directory=URL)
+    refs = [ray.put(array(number)) for number in range(15)]
+    assert server.names()
+    assert all(is_array(ray.get(ref), number) for number, ref in enumerate(refs))
+    assert ray.get(total.remote(refs[0])) == (0, 0, 4 * MIB)
+    ray.shutdown()
+    assert not server.names()
+    assert not server.refused
+    server.stop()
+
+
+def test_S2j_a_server_without_tls_needs_no_certificates(s3, monkeypatch, tmp_path):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    ray.init(num_cpus=1, object_store_memory=20 * MIB, object_spilling_directory=URL)
+    refs = [ray.put(array(number)) for number in range(10)]
+    assert s3.names()
+    assert is_array(ray.get(refs[0]), 0)
 
 
 @pytest.mark.parametrize(
