@@ -169,6 +169,19 @@ impl Owner {
         self.send_lane(actor, group, out);
     }
 
+    /// As `enter_actor`, for a call that has ended before: it goes before all that were submitted later, which may wait for what it makes.
+    pub(crate) fn enter_actor_again(&mut self, actor: ActorId, key: TaskKey, is_ready: bool, out: &mut Vec<Effect>) {
+        let group = self.group_of(key);
+        let is_ordered = self.lane_to_enter(actor, group).is_ordered;
+        if is_ready || is_ordered {
+            self.insert_by_number(actor, key);
+        }
+        if is_ready {
+            self.actor_call_checked(actor, key, out);
+        }
+        self.send_lane(actor, group, out);
+    }
+
     pub(crate) fn actor_call_ready(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
         let group = self.group_of(key);
         if let Some(lane) = self.lane_of(actor, key)
@@ -295,12 +308,22 @@ impl Owner {
 
     /// A call that is to be tried again goes before all that were submitted later.
     pub(crate) fn reenter_actor(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
-        self.queue_again(actor, key);
-        self.actor_call_checked(actor, key, out);
+        if self.queue_again(actor, key, out) {
+            self.actor_call_checked(actor, key, out);
+        }
         self.send_calls(actor, out);
     }
 
-    fn queue_again(&mut self, actor: ActorId, key: TaskKey) {
+    /// False: it lacks an argument.
+    fn queue_again(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) -> bool {
+        let is_ready = !self.awaits_arguments(key, out);
+        if is_ready || self.lane_of(actor, key).is_some_and(|lane| lane.is_ordered) {
+            self.insert_by_number(actor, key);
+        }
+        is_ready
+    }
+
+    fn insert_by_number(&mut self, actor: ActorId, key: TaskKey) {
         let (Some(callee), Some(task)) = (self.callees.get(&actor), self.task(key)) else { return };
         let Some(lane) = callee.lanes.get(usize::from(task.spec.template.group)) else { return };
         let is_later = |other: &TaskKey| self.task(*other).is_some_and(|other| other.number > task.number);
@@ -413,7 +436,7 @@ impl Owner {
             }
         }
         for key in again.into_iter().rev() {
-            self.queue_again(actor, key);
+            self.queue_again(actor, key, out);
         }
         // Only now: what ends may let later calls go, and those before them must stand in the queue by then.
         for (key, failure) in failing {

@@ -222,12 +222,14 @@ impl Owner {
                 object.shares = 0;
             }
         }
+        let mut inside = Vec::new();
         for slot in touched {
             let Some(object) = self.objects.get_mut(slot) else { continue };
             if object.owner == Some(gone) {
                 if matches!(object.value, Some(Value::Bulk(_))) {
                     // Its place in the arena is given to others now, or its file removed.
                     object.value = None;
+                    inside.extend(std::mem::take(&mut object.contains));
                 }
                 if object.value.is_none() {
                     let failure = Value::Failed(std::sync::Arc::new(Failure::OwnerDied));
@@ -237,5 +239,6 @@ impl Owner {
             }
             self.free_if_unheld(slot, out);
         }
+        inside.into_iter().for_each(|inner| self.release(inner, out));
     }
 }

@@ -164,10 +164,8 @@ impl Owner {
         for argument in spec.deps.iter().chain(&spec.contains) {
             self.hold(*argument);
         }
-        let made = Made { spec, returns: returns.clone(), retries_left, oom_retries_left, cell: 0 };
-        let mut task = Task::again(made, self.submitted);
-        task.stage = Stage::Orphan;
-        self.submitted += 1;
+        let made = self.inherited(spec, returns.clone(), retries_left, oom_retries_left);
+        let task = Task { stage: Stage::Orphan, ..Task::again(made) };
         let (slot, generation) = self.tasks.insert(task);
         let key = TaskKey::new(slot, generation);
         for slot in returns {
@@ -194,13 +192,25 @@ impl Owner {
                 }
             }
         }
-        let made = Made { spec, returns: returns.clone(), retries_left, oom_retries_left, cell: 0 };
+        let made = self.inherited(spec, returns.clone(), retries_left, oom_retries_left);
         let (key, _) = self.made.insert(made);
         for slot in returns {
             if let Some(object) = self.objects.get_mut(slot) {
                 object.lineage = Some(key);
             }
         }
+    }
+
+    fn inherited(
+        &mut self,
+        spec: Spec,
+        returns: SmallVec<[Slot; 1]>,
+        retries_left: i32,
+        oom_retries_left: i32,
+    ) -> Made {
+        let number = self.submitted;
+        self.submitted += 1;
+        Made { spec, returns, retries_left, oom_retries_left, number, cell: 0 }
     }
 
     /// This process runs the task, or has it in its queue, and will answer us.

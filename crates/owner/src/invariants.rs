@@ -51,7 +51,8 @@ impl Owner {
                 Stage::Queued => assert_eq!(missing, 0, "OWN-1: {:?} does not wait for its argument", task.spec.id),
             }
             assert!(!matches!(task.stage, Stage::Waiting(0)), "OWN-1: {:?} waits for nothing", task.spec.id);
-            for dep in task.spec.deps.iter().filter(|dep| lacks(dep) && task.stage != Stage::Orphan) {
+            let is_waiting = matches!(task.stage, Stage::Waiting(_));
+            for dep in task.spec.deps.iter().filter(|dep| is_waiting && lacks(dep)) {
                 let told = self.object(*dep).is_some_and(|object| object.waiting.contains(&key));
                 assert!(told, "OWN-1: {:?} is never told of its argument", task.spec.id);
             }

@@ -27,6 +27,8 @@ pub(crate) struct Made {
     pub(crate) returns: SmallVec<[Slot; 1]>,
     pub(crate) retries_left: i32,
     pub(crate) oom_retries_left: i32,
+    /// The how-manieth of its owner it was.
+    pub(crate) number: u64,
     /// Where it is recorded; see `records.rs`.
     pub(crate) cell: u32,
 }
@@ -52,6 +54,7 @@ impl Owner {
             returns: returns.clone(),
             retries_left: task.retries_left,
             oom_retries_left: task.oom_retries_left,
+            number: task.number,
             cell: 0,
         };
         let (key, _) = self.made.insert(made);
@@ -165,8 +168,7 @@ impl Owner {
                 object.uses += 1;
             }
         }
-        let task = Task::again(made, self.submitted);
-        self.submitted += 1;
+        let task = Task::again(made);
         let returns = task.returns.clone();
         let (at, generation) = self.tasks.insert(task);
         let key = TaskKey::new(at, generation);
@@ -187,9 +189,9 @@ impl Owner {
     pub(crate) fn enter_again(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
         let missing = self.watch_dependencies(key, out);
         let Some(task) = self.task_mut(key) else { return };
-        task.stage = Stage::Waiting(missing);
+        (task.stage, task.is_outdated) = (Stage::Waiting(missing), false);
         match task.spec.target {
-            Target::Actor(actor) => self.enter_actor(actor, key, missing == 0, out),
+            Target::Actor(actor) => self.enter_actor_again(actor, key, missing == 0, out),
             Target::Pool if missing == 0 => self.task_ready(key, out),
             Target::Pool => {}
         }
@@ -202,7 +204,7 @@ impl Owner {
         let target = task.spec.target;
         let is_there = |object: &Object| matches!(object.value, Some(Value::Inline(_) | Value::Bulk(_)));
         let lacks = |slot: &Slot| self.objects.get(*slot).is_some_and(|object| !is_there(object));
-        let is_lost = self.task(key).is_some_and(|task| task.spec.deps.iter().any(lacks));
+        let is_lost = self.task(key).is_some_and(|task| task.is_outdated || task.spec.deps.iter().any(lacks));
         self.left_worker(now, key, from, target, out);
         match target {
             Target::Pool if is_lost => self.enter_again(key, out),
@@ -211,21 +213,20 @@ impl Owner {
         }
     }
 
-    /// Whoever was ready to use the object waits for it again.
-    fn await_again(&mut self, lost: Slot) {
-        let concerned: Vec<TaskKey> = self
-            .tasks()
-            .filter(|(_, task)| {
-                task.spec.deps.contains(&lost) && matches!(task.stage, Stage::Queued | Stage::Waiting(_))
-            })
-            .map(|(key, _)| key)
-            .collect();
+    /// Whoever was ready to use the object waits for it again. What is on its way with it may come back without having run.
+    pub(crate) fn await_again(&mut self, lost: Slot) {
+        let concerned: Vec<TaskKey> =
+            self.tasks().filter(|(_, task)| task.spec.deps.contains(&lost)).map(|(key, _)| key).collect();
         for key in concerned {
             let Some(task) = self.task_mut(key) else { continue };
             let uses = task.spec.deps.iter().filter(|dep| **dep == lost).count() as u32;
             let (was_queued, before) = match task.stage {
                 Stage::Waiting(missing) => (false, missing),
-                _ => (true, 0),
+                Stage::Queued => (true, 0),
+                Stage::Under { .. } | Stage::Limbo { .. } | Stage::Orphan => {
+                    task.is_outdated = true;
+                    continue;
+                }
             };
             task.stage = Stage::Waiting(before + uses);
             let target = task.spec.target;

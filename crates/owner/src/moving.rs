@@ -77,14 +77,14 @@ impl Owner {
     }
 
     /// A borrowed value does not lie where its owner said, and the owner is told so. False if that is no news.
-    pub fn on_stale(&mut self, slot: Slot, bulk: Bulk) -> bool {
+    pub fn on_stale(&mut self, slot: Slot, bulk: Bulk, out: &mut Vec<Effect>) -> bool {
         let object = self.objects.get_mut(slot).filter(|object| object.owner.is_some());
-        match object.filter(|object| object.value == Some(Value::bulk(bulk))) {
-            Some(object) => {
-                (object.value, object.asked) = (None, true);
-                true
-            }
-            None => false,
-        }
+        let Some(object) = object.filter(|object| object.value == Some(Value::bulk(bulk))) else { return false };
+        (object.value, object.asked) = (None, true);
+        // The owner's answer names them once more.
+        let contains = std::mem::take(&mut object.contains);
+        self.await_again(slot);
+        contains.into_iter().for_each(|inner| self.release(inner, out));
+        true
     }
 }

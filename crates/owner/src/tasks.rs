@@ -88,6 +88,8 @@ pub struct Task {
     pub retries_left: i32,
     /// Runs that are left after its worker was killed for want of memory; below zero: any number.
     pub(crate) oom_retries_left: i32,
+    /// An argument does not lie any more where the call that is on its way says.
+    pub(crate) is_outdated: bool,
     /// Somebody cancelled it: it is never tried again.
     pub cancelled: bool,
     /// The object that stands for the actor it calls, held until it ends.
@@ -116,15 +118,16 @@ fn shortened(cause: Arc<Failure>) -> Arc<Failure> {
 
 impl Task {
     /// One that has ended before.
-    pub(crate) fn again(made: Made, number: u64) -> Self {
+    pub(crate) fn again(made: Made) -> Self {
         Self {
             spec: made.spec,
             stage: Stage::Waiting(0),
             since: Tick::default(),
-            number,
+            number: made.number,
             returns: made.returns,
             retries_left: made.retries_left,
             oom_retries_left: made.oom_retries_left,
+            is_outdated: false,
             cancelled: false,
             life: None,
             stream: None,
@@ -166,6 +169,7 @@ impl Owner {
             returns: SmallVec::new(),
             retries_left,
             oom_retries_left: if retries_left == 0 { 0 } else { self.oom_retries_max },
+            is_outdated: false,
             cancelled: false,
             life: None,
             stream: None,
@@ -208,6 +212,17 @@ impl Owner {
             }
         }
         missing
+    }
+
+    /// A task that was under way is to run again. If an argument was lost meanwhile, it waits for that.
+    pub(crate) fn awaits_arguments(&mut self, key: TaskKey, out: &mut Vec<Effect>) -> bool {
+        let missing = self.watch_dependencies(key, out);
+        if missing > 0
+            && let Some(task) = self.task_mut(key)
+        {
+            task.stage = Stage::Waiting(missing);
+        }
+        missing > 0
     }
 
     pub(crate) fn on_dependency_ready(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
@@ -319,8 +334,8 @@ impl Owner {
 
     /// Whether the call asks to be run again. A generator may have given some of its values before it raised.
     fn wants_retry(&self, key: TaskKey, reply: &[(Value, SmallVec<[Slot; 0]>)]) -> bool {
-        let is_retryable =
-            |value: &Value| matches!(value, Value::Failed(failure) if matches!(**failure, Failure::Retryable(_)));
+        // A worker says of no value that it is lost: this one was before it could be taken up, and is made again as any that is lost later.
+        let is_retryable = |value: &Value| matches!(value, Value::Failed(failure) if matches!(**failure, Failure::Retryable(_) | Failure::Lost(_)));
         reply.iter().any(|(value, _)| is_retryable(value)) || self.stream_wants_retry(key)
     }
 
@@ -351,7 +366,7 @@ impl Owner {
             self.finish_failed(key, Failure::Cancelled, out);
             return;
         }
-        task.stage = Stage::Queued;
+        (task.stage, task.is_outdated) = (Stage::Queued, false);
         let target = task.spec.target;
         self.note(key, out);
         self.rewind_stream(key, out);
@@ -360,6 +375,7 @@ impl Owner {
             return self.finish_failed(key, failure, out);
         }
         match target {
+            Target::Pool if self.awaits_arguments(key, out) => {}
             Target::Pool => self.enter_pool_front(key, out),
             Target::Actor(actor) => self.reenter_actor(actor, key, out),
         }
@@ -405,6 +421,10 @@ impl Owner {
             let failure = failure.map(|(value, contains)| (value.clone(), self.share(contains)));
             self.end_stream(stream, failure, out);
         }
+        // Until it is known how they can be made again: a kept task may need what nobody holds.
+        let is_traced = |slot: &&Slot| self.objects.get(**slot).is_some_and(|object| object.traced > 0);
+        let traced: SmallVec<[Slot; 1]> = task.returns.iter().filter(is_traced).copied().collect();
+        traced.iter().for_each(|slot| self.hold(*slot));
         if reply.len() == task.returns.len() {
             for (slot, (value, contains)) in task.returns.iter().zip(reply) {
                 self.resolve(*slot, value, contains, out);
@@ -422,7 +442,7 @@ impl Owner {
             reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
         }
         let (life, cell) = (task.life.take(), task.cell);
-        for slot in self.keep_lineage(task, out).into_iter().chain(life) {
+        for slot in self.keep_lineage(task, out).into_iter().chain(life).chain(traced) {
             self.release(slot, out);
         }
         // After the records of what it has made.

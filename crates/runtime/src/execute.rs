@@ -308,7 +308,9 @@ impl Runtime {
     }
 
     pub(crate) fn free_given_place(&self, state: &mut State, place: Place) {
-        if state.given.remove(&place.offset).is_some() {
+        // Only what lies there now: the place may have been freed already, for a death, and given again.
+        if state.given.get(&place.offset).is_some_and(|(_, given)| *given == place) {
+            state.given.remove(&place.offset);
             crate::effects::free(&self.store, place);
             self.came_free();
         }

@@ -240,7 +240,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Looks at the arguments of a call that lie in files, and says which are lost.
+    /// Looks at the large arguments of a call, and says which are lost, or not any more where their owners said.
     #[cold]
     fn find_lost_arguments(&self, state: &mut State, key: TaskKey) {
         let deps = state.owner.task(key).map(|task| task.spec.deps.clone()).unwrap_or_default();
@@ -249,7 +249,7 @@ impl Runtime {
             if let Some(bulk) = value.and_then(|value| value.as_bulk())
                 && let Err(error) = self.look_again(bulk)
             {
-                self.report_lost(state, slot, bulk, &error.to_string());
+                let _ = self.report_stale(state, slot, bulk) || self.report_lost(state, slot, bulk, &error.to_string());
             }
         }
     }

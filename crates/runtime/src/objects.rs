@@ -162,12 +162,8 @@ impl Runtime {
             Ok(view) => return Some(Got::Stored(view)),
             Err(why) => why,
         };
-        let object = state.owner.object(slot).map(|object| (object.id, object.owner));
-        if let Some((object, Some(owner))) = object
-            && state.owner.on_stale(slot, bulk)
-        {
-            self.cells.set(slot, net::Readiness::Pending);
-            self.relay(owner, Peer::Missing { object, bulk });
+        if self.report_stale(&mut state, slot, bulk) {
+            self.apply(&mut state);
             return None;
         }
         if matches!(why, store::Error::Lost { .. }) && self.report_lost(&mut state, slot, bulk, &why.to_string()) {
@@ -183,6 +179,18 @@ impl Runtime {
         let why = why.to_string().into();
         let failure = if matches!(bulk, Bulk::Filed(_)) { Failure::Lost(why) } else { Failure::StoreFull(why) };
         Some(Got::Failed(Arc::new(failure)))
+    }
+
+    /// A value does not lie where we were told. If it is borrowed and that is news, its owner is asked where it is.
+    pub(crate) fn report_stale(&self, state: &mut State, slot: Slot, bulk: Bulk) -> bool {
+        let object = state.owner.object(slot).map(|object| (object.id, object.owner));
+        let Some((object, Some(owner))) = object else { return false };
+        let is_news = state.owner.on_stale(slot, bulk, &mut state.effects);
+        if is_news {
+            self.cells.set(slot, net::Readiness::Pending);
+            self.relay(owner, Peer::Missing { object, bulk });
+        }
+        is_news
     }
 
     /// Looks at a large value, wherever it lies.

@@ -2,7 +2,7 @@
 
 use model::{Bulk, Failure, Place, TaskKey};
 
-use super::story::{ACTOR, Made, Process, W1, call, push, resolved, task, value};
+use super::story::{ACTOR, Made, Process, W1, W2, call, push, resolved, task, value};
 use crate::{ActorNews, Effect, Slot, Value};
 
 fn large(serial: u64) -> Value {
@@ -203,4 +203,92 @@ fn a_borrower_is_told_when_it_is_there_again() {
     assert_eq!(process.when(|owner, _, out| owner.on_wanted(&id, b, out)), []);
     let effects = process.replied(maker(&process, a), W1, large(2));
     assert_eq!(effects, [resolved(a), Effect::Have { to: b, object: id, value: large(2) }]);
+}
+
+// Seed 124 of the simulator: a task whose worker died after its argument was lost was sent again without it.
+#[test]
+fn own_1_a_task_that_comes_back_waits_for_what_was_lost_meanwhile() {
+    let mut process = Process::leased();
+    let a = &chain(&mut process, 1)[0];
+    let given_back = process.submit(task().needs(a));
+    let lost_run = process.submit(task().needs(a).retries(1));
+    lost(&mut process, a, 1);
+    assert_eq!(process.given_back(&given_back, W1), []);
+    process.died(W1, &[&lost_run]);
+    process.granted(1, W2);
+    let again = maker(&process, a);
+    assert_eq!(process.replied(again, W2, large(2))[..1], [resolved(a)]);
+    assert!(process.owner.is_under(given_back.key, W2) && process.owner.is_under(lost_run.key, W2));
+}
+
+#[test]
+fn own_5_a_call_on_an_actor_that_comes_back_waits_in_its_turn_for_what_was_lost_meanwhile() {
+    let mut process = Process::calling();
+    let a = process.submit(call().retries(-1));
+    process.replied(&a, W1, large(1));
+    let (first, second) = (process.submit(call().needs(&a).retries(1)), process.submit(call().retries(1)));
+    lost(&mut process, &a, 1);
+    process.died(W1, &[&first]);
+    let again = maker(&process, &a);
+    assert_eq!(process.news(1, ActorNews::Alive(W2)), [push(again, W2)]);
+    let effects = process.replied(again, W2, large(2));
+    assert_eq!(effects, [resolved(&a), push(&first, W2), push(&second, W2)]);
+}
+
+// Seed 152 of the simulator: a value that nobody held when it came, and that a kept task names, counted as lost for good.
+#[test]
+fn lin_2_what_only_a_kept_task_needs_can_be_made_again() {
+    let mut process = Process::leased();
+    let named = process.submit(task().retries(2));
+    let user = process.submit(task().names(&named).retries(1));
+    process.replied(&user, W1, large(1));
+    process.dropped(&named);
+    process.replied(&named, W1, large(2));
+    assert_eq!(process.value_of(&named), None, "bytes only");
+    lost(&mut process, &user, 1);
+    process.replied(maker(&process, &named), W1, large(3));
+    process.replied(maker(&process, &user), W1, large(4));
+    assert_eq!(process.value_of(&user), Some(large(4)));
+    process.dropped(&user);
+    assert_eq!((process.owner.objects_kept(), process.owner.tasks_pending()), (0, 0));
+}
+
+// Seed 353 of the simulator: a value in a file that vanished before its owner took it over was not made again.
+#[test]
+fn lin_1_a_value_that_is_lost_on_its_way_costs_a_retry() {
+    let mut process = Process::leased();
+    let a = process.submit(task().retries(1));
+    let gone = || super::story::failed(Failure::Lost("no such file".into()));
+    assert_eq!(process.replied(&a, W1, gone()), [push(&a, W1)]);
+    process.replied(&a, W1, gone());
+    assert!(is_lost(&process, &a, "no such file"));
+}
+
+// Seed 2903 of the simulator: the argument had been made again before its owner heard that a worker had missed it.
+#[test]
+fn lin_1_a_call_whose_argument_is_elsewhere_by_now_is_sent_again() {
+    let mut process = Process::leased();
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(task().needs(a));
+    lost(&mut process, a, 1);
+    process.replied(maker(&process, a), W1, large(2));
+    let missed = |owner: &mut crate::Owner, now, out: &mut _| owner.on_argument_lost(now, user.key, W1, "moved", out);
+    assert_eq!(process.when(missed), [push(&user, W1)]);
+    // It lies where the call says, and yet cannot be had: nothing would be gained by sending it for ever.
+    process.when(missed);
+    assert!(is_lost(&process, &user, "moved"));
+}
+
+// Seed 3927 of the simulator: the call that made the value was queued behind the call that waited for it.
+#[test]
+fn lin_1_a_call_that_is_made_again_goes_before_those_that_wait_for_it() {
+    let mut process = Process::calling();
+    let a = process.submit(call().retries(1));
+    process.replied(&a, W1, large(1));
+    process.news(1, ActorNews::Restarting);
+    let user = process.submit(call().needs(&a).retries(1));
+    lost(&mut process, &a, 1);
+    let again = maker(&process, &a);
+    assert_eq!(process.news(1, ActorNews::Alive(W2)), [push(again, W2)]);
+    assert_eq!(process.replied(again, W2, large(2)), [resolved(&a), push(&user, W2)]);
 }

@@ -2,7 +2,7 @@
 
 use model::{Bulk, FileId, Filed, ObjectId, Place};
 
-use super::story::{Process, W1, task, value};
+use super::story::{Process, W1, W2, push, resolved, task, value};
 use crate::{Effect, Movable, Value};
 
 const PLACE: Place = Place { offset: 64, length: 8, serial: 1 };
@@ -20,6 +20,26 @@ fn moves(process: &mut Process, movable: Movable, to: u32) -> Vec<Effect> {
     process.when(|owner, _, out| {
         owner.on_moved(&[(movable, filed(to))], out);
     })
+}
+
+fn stale(process: &mut Process, slot: u32, bulk: Bulk) -> bool {
+    let mut is_news = false;
+    process.when(|owner, _, out| is_news = owner.on_stale(slot, bulk, out));
+    is_news
+}
+
+/// A borrowed value in the arena that names another of the same owner.
+fn borrowed(process: &mut Process) -> (u32, ObjectId, ObjectId) {
+    let (id, inner) = (ObjectId::of(process.next_id(), 1), ObjectId::of(process.next_id(), 1));
+    let slot = process.owner.on_borrowed(id, Some(W2), 1);
+    process.when(|owner, _, out| owner.on_needed(slot, out));
+    has(process, id, inner, Bulk::Stored(PLACE));
+    (slot, id, inner)
+}
+
+fn has(process: &mut Process, id: ObjectId, inner: ObjectId, bulk: Bulk) -> Vec<Effect> {
+    let contains = smallvec::smallvec![process.owner.on_contained(inner, Some(W2), 1)];
+    process.when(|owner, _, out| owner.on_have(&id, Value::bulk(bulk), contains, out))
 }
 
 #[test]
@@ -77,11 +97,42 @@ fn a_borrowed_place_that_is_stale_is_forgotten_until_the_owner_says_where() {
     assert_eq!(process.when(|owner, _, out| owner.on_needed(slot, out)), want);
     let bulk = Bulk::Stored(PLACE);
     process.when(|owner, _, out| owner.on_have(&id, Value::bulk(bulk), Default::default(), out));
-    assert!(!process.owner.on_stale(slot, Bulk::Filed(filed(1))), "that is not what we were told");
-    assert!(process.owner.on_stale(slot, bulk) && !process.owner.on_stale(slot, bulk));
+    assert!(!stale(&mut process, slot, Bulk::Filed(filed(1))), "that is not what we were told");
+    assert!(stale(&mut process, slot, bulk) && !stale(&mut process, slot, bulk));
     assert_eq!(process.when(|owner, _, out| owner.on_needed(slot, out)), [], "the owner was told already");
     let bulk = Bulk::Filed(filed(2));
     process.when(|owner, _, out| owner.on_have(&id, Value::bulk(bulk), Default::default(), out));
     assert_eq!(process.value_of(slot), Some(Value::bulk(bulk)));
     assert_eq!(process.owner.movable(), [], "it is not ours to move");
+}
+
+// Seed 2 of the simulator with large values: what a borrowed value named was held for ever once the value had moved, and once its owner
+// was dead a failure held it.
+#[test]
+fn own_2_what_a_stale_value_names_is_let_go_of_and_comes_again_with_the_answer() {
+    let mut process = Process::new();
+    let (slot, id, inner) = borrowed(&mut process);
+    let given_back = Effect::Borrowed { owner: W2, object: inner, borrower: W2, count: -1 };
+    let effects = process.when(|owner, _, out| _ = owner.on_stale(slot, Bulk::Stored(PLACE), out));
+    assert_eq!(effects[..1], [given_back]);
+    has(&mut process, id, inner, Bulk::Filed(filed(2)));
+    assert!(process.owner.slot_of(&inner).is_some());
+    process.died(W2, &[]);
+    assert!(process.owner.slot_of(&inner).is_none(), "a failure names nothing");
+    process.dropped(slot);
+    assert_eq!(process.owner.objects_kept(), 0);
+}
+
+// Seed 56 of the simulator with large values: a task whose borrowed argument had moved to a file failed as if it were lost.
+#[test]
+fn lin_1_a_call_whose_borrowed_argument_has_moved_waits_for_where_it_is() {
+    let mut process = Process::leased();
+    let (slot, id, inner) = borrowed(&mut process);
+    let (sent, queued) = (process.submit(task().needs(slot)), process.submit(task().cpus(2).needs(slot)));
+    assert!(stale(&mut process, slot, Bulk::Stored(PLACE)));
+    process.when(|owner, now, out| owner.on_argument_lost(now, sent.key, W1, "it has moved", out));
+    assert_eq!((process.value_of(&sent), process.value_of(&queued)), (None, None));
+    let effects = has(&mut process, id, inner, Bulk::Filed(filed(2)));
+    assert_eq!(effects[..2], [resolved(slot), push(&sent, W1)]);
+    assert!(process.owner.task(queued.key).is_some_and(|task| task.stage == crate::Stage::Queued));
 }
