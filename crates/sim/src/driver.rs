@@ -2,12 +2,14 @@
 //! has, step by step.
 
 use control::{Creation, Registered};
-use model::{ActorId, ActorOptions, JobId, Lifetime, Need, TaskId};
+use model::{ActorId, ActorOptions, JobId, Lifetime, Need, ObjectId, TaskId};
 use owner::{Slot, Target};
 
 use crate::env::Env;
+use crate::large::Content;
 use crate::network::Item;
 use crate::process::{Inputs, Process, Role, ToNode, life_of};
+use crate::refs::Number;
 use crate::work::cpu;
 
 const ACTORS_MAX: usize = 3;
@@ -70,6 +72,8 @@ impl Process {
             40..43 => self.cancel(env),
             43..46 => self.kill_actor(env),
             46..52 => self.let_go(env),
+            52..58 => self.put(env),
+            58..66 => self.get(env),
             _ => self.submit_task(env),
         }
         self.driver().steps_left -= 1;
@@ -99,6 +103,26 @@ impl Process {
         {
             let slot = self.driver().refs.swap_remove(at);
             self.owner.on_handle_dropped(slot, &mut self.effects);
+        }
+    }
+
+    /// Keeps a value, which may name others.
+    fn put(&mut self, env: &mut Env) {
+        let count = if env.rng.chance(300) { 1 } else { 0 };
+        let names: Vec<Slot> = (0..count).filter_map(|_| env.rng.pick(&self.driver().refs).copied()).collect();
+        let refs = names.iter().filter_map(|slot| self.escape(env, *slot)).collect();
+        let id = ObjectId::of(self.driver().next_id(), 1);
+        let number = Number { number: env.rng.next(), refs };
+        env.oracle.put(self.pid, id, number.number);
+        let content = if env.rng.chance(600) { self.write(env, number, self.pid.1) } else { Content::Small(number) };
+        let slot = self.owner.on_put(id, content.to_value(), &names);
+        self.puts.insert(slot, id);
+        self.driver().refs.push(slot);
+    }
+
+    fn get(&mut self, env: &mut Env) {
+        if let Some(slot) = env.rng.pick(&self.driver().refs).copied() {
+            self.begin_get(slot);
         }
     }
 
@@ -154,7 +178,7 @@ impl Process {
     fn call_actor(&mut self, env: &mut Env) {
         match env.rng.pick(&self.driver().actors).copied() {
             Some(handle) => {
-                let plan = env.plans.call(&mut env.rng);
+                let plan = env.plans.call(&mut env.rng, env.settings.seed.is_multiple_of(2));
                 self.submit_with_deps(env, plan, Target::Actor(handle.actor));
             }
             None => self.submit_task(env),
@@ -170,7 +194,8 @@ impl Process {
 
     fn cancel(&mut self, env: &mut Env) {
         if let Some(slot) = env.rng.pick(&self.driver().refs).copied() {
-            env.oracle.cancelled((self.pid, self.maker[&slot]));
+            let Some(key) = self.maker.get(&slot) else { return };
+            env.oracle.cancelled((self.pid, *key));
             self.owner.on_cancel(slot, false, false, &mut self.effects);
         }
     }
@@ -188,7 +213,7 @@ impl Process {
     pub(crate) fn finish_program(&mut self, env: &mut Env) {
         let Role::Driver(driver) = &mut self.role else { return };
         let is_busy = driver.steps_left > 0 || !driver.unnamed.is_empty() || self.owner.tasks_pending() > 0;
-        let is_busy = is_busy || !self.readings.is_empty();
+        let is_busy = is_busy || !self.readings.is_empty() || !self.holdings.gets.is_empty();
         if driver.is_done || is_busy || env.has_faults() {
             return;
         }

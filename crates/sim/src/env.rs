@@ -6,6 +6,7 @@ use model::Tick;
 use rustc_hash::FxHashMap;
 
 use crate::Settings;
+use crate::memory::Memory;
 use crate::network::{Fault, Item, Order, Pid, Queue};
 use crate::oracle::Oracle;
 use crate::process::{Frame, FromNode, ToNode};
@@ -29,6 +30,14 @@ pub struct Counts {
     pub drivers_killed: u64,
     /// Processes stopped for a while.
     pub paused: u64,
+    /// Files that vanished or were damaged.
+    pub harmed: u64,
+    /// Values that were found to be lost.
+    pub lost: u64,
+    /// Values that were moved to files.
+    pub moved: u64,
+    /// Borrowers that found nothing where they were told to look.
+    pub stale: u64,
 }
 
 impl Counts {
@@ -36,7 +45,7 @@ impl Counts {
     #[must_use]
     pub fn sum(&self) -> u64 {
         let messages = self.dropped + self.repeated + self.delayed;
-        messages + self.not_started + self.workers_killed + self.drivers_killed + self.paused
+        messages + self.not_started + self.workers_killed + self.drivers_killed + self.paused + self.harmed
     }
 }
 
@@ -52,6 +61,10 @@ impl std::ops::Add for Counts {
             workers_killed: self.workers_killed + other.workers_killed,
             drivers_killed: self.drivers_killed + other.drivers_killed,
             paused: self.paused + other.paused,
+            harmed: self.harmed + other.harmed,
+            lost: self.lost + other.lost,
+            moved: self.moved + other.moved,
+            stale: self.stale + other.stale,
         }
     }
 }
@@ -72,6 +85,10 @@ pub(crate) struct Env {
     pub(crate) counts: Counts,
     pub(crate) oracle: Oracle,
     pub(crate) plans: Plans,
+    /// Of each node.
+    pub(crate) memories: Vec<Memory>,
+    /// Somebody is going to be asked to make room.
+    pub(crate) is_short: bool,
     claims: FxHashMap<u64, Claim>,
     tickets: u64,
     /// Hash of all that happened.
@@ -80,6 +97,7 @@ pub(crate) struct Env {
 
 impl Env {
     pub(crate) fn new(settings: Settings) -> Self {
+        let memories = (0..settings.nodes).map(|_| Memory::new(settings.blocks_max)).collect();
         Self {
             now: Tick(0),
             rng: Rng::new(settings.seed),
@@ -88,6 +106,8 @@ impl Env {
             counts: Counts::default(),
             oracle: Oracle::default(),
             plans: Plans::default(),
+            memories,
+            is_short: false,
             claims: FxHashMap::default(),
             tickets: 0,
             trace: 0,
@@ -136,6 +156,7 @@ impl Env {
     }
 
     pub(crate) fn frame(&mut self, from: Pid, to: Pid, frame: Frame) {
+        self.memories[from.0].link(from.1, to.1);
         self.send(Order::Kept, false, Item::Frame { from, to, frame });
     }
 
@@ -165,10 +186,21 @@ impl Env {
             Fault::KillWorker => self.settings.kill_worker_every_ms,
             Fault::KillDriver => self.settings.kill_driver_every_ms,
             Fault::Pause => self.settings.pause_every_ms,
+            Fault::HarmFile => self.settings.harm_every_ms,
+            Fault::Shortage => self.settings.shortage_every_ms,
         };
         if every_ms > 0 {
             let us = self.rng.between(1, 2_000 * every_ms);
             self.later(us, Item::Fault(fault));
+        }
+    }
+
+    /// If a node's arena is full, somebody is asked to make room there.
+    pub(crate) fn short_of_room(&mut self, node: usize) {
+        if self.memories[node].is_full() && !self.is_short {
+            self.is_short = true;
+            let us = self.rng.between(10, 2_000);
+            self.later(us, Item::Fault(Fault::Shortage));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use model::WorkerExit;
 
+use crate::env::Env;
 use crate::network::{Fault, Item, Pid};
 use crate::process::{Process, Role};
 use crate::world::World;
@@ -13,6 +14,9 @@ impl World {
             Item::FromNode { to, .. } | Item::Frame { to, .. } => to,
             Item::Computed { process, .. }
             | Item::LetGo { process, .. }
+            | Item::MakeRoom { process }
+            | Item::Written { process }
+            | Item::Unpin { process, .. }
             | Item::Step { process }
             | Item::Read { process, .. }
             | Item::OwnerTick { process } => process,
@@ -47,7 +51,24 @@ impl World {
         self.env.later(us, Item::Ended { process: pid, exit });
     }
 
+    /// Everyone is asked to move some of its values to files.
+    fn make_room(&mut self) {
+        let pids: Vec<Pid> = self.procs.keys().copied().collect();
+        for process in pids {
+            if self.env.rng.chance(700) {
+                let us = self.env.rng.between(1, 3_000);
+                self.env.later(us, Item::MakeRoom { process });
+            }
+        }
+        if !std::mem::take(&mut self.env.is_short) && self.env.has_faults() {
+            self.env.plan_fault(Fault::Shortage);
+        }
+    }
+
     pub(crate) fn inject(&mut self, fault: Fault) {
+        if fault == Fault::Shortage {
+            return self.make_room();
+        }
         if !self.env.has_faults() {
             return;
         }
@@ -72,6 +93,12 @@ impl World {
                     self.kill(victim, killed);
                 }
             }
+            Fault::HarmFile => {
+                let Env { memories, rng, .. } = &mut self.env;
+                let node = rng.below(memories.len() as u64) as usize;
+                self.env.counts.harmed += u64::from(memories[node].harm(|most| rng.below(most)));
+            }
+            Fault::Shortage => unreachable!("seen above"),
             Fault::Pause => {
                 let all: Vec<Pid> = self.procs.keys().copied().collect();
                 if let Some(victim) = self.env.rng.pick(&all).copied() {

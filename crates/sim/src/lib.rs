@@ -15,9 +15,10 @@
 //! - **SIM-3** a task starts at most once more than its retries allow, and never after its value was sent.
 //! - **SIM-4** calls of one caller start on an actor in the order of submission.
 //! - **SIM-5** once faults stop, nothing waits for ever.
-//! - **SIM-6** at rest nothing is held: no lease, no object, no actor out of scope.
+//! - **SIM-6** at rest nothing is held: no lease, no object, no actor out of scope, no room in memory, no file, no pin.
 //! - **SIM-8** an object that somebody holds, wherever, is there, unless its owner or somebody on its way was killed (OWN-2).
 //! - **SIM-9** whoever reads a generator gets each value once and in order, then at most one failure, then the end (STREAM-1, STREAM-2).
+//! - **SIM-10** nothing is read from room that was given to another value, nothing is freed twice, and what is said to be lost was lost.
 //! - **SIM-7** the same seed gives the same run.
 //!
 //! The brains' own invariants are checked all along: after each step in a debug build, else now and then.
@@ -28,6 +29,8 @@
 mod driver;
 mod env;
 mod faults;
+mod large;
+mod memory;
 mod network;
 mod node;
 mod oracle;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{ProcId, Tick, WorkerExit};
+use model::{Place, ProcId, Tick, WorkerExit};
 use rustc_hash::FxHashMap;
 
 use crate::process::{Frame, FromNode, ToNode};
@@ -60,6 +60,19 @@ pub(crate) enum Item {
         process: Pid,
         stream: owner::StreamKey,
     },
+    /// A process is asked to move values to files.
+    MakeRoom {
+        process: Pid,
+    },
+    /// The file that a process writes is written.
+    Written {
+        process: Pid,
+    },
+    /// A program lets go of a value that it looked at.
+    Unpin {
+        process: Pid,
+        place: Place,
+    },
     /// A program takes its next step.
     Step {
         process: Pid,
@@ -87,6 +100,10 @@ pub(crate) enum Fault {
     KillWorker,
     KillDriver,
     Pause,
+    /// A file vanishes, or a value in it is damaged.
+    HarmFile,
+    /// Somebody needs room in the arena.
+    Shortage,
 }
 
 /// Whether what is sent later may arrive sooner.

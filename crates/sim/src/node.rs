@@ -109,6 +109,7 @@ impl Node {
     pub(crate) fn process_died(&mut self, env: &mut Env, dead: ProcId, exit: WorkerExit) {
         let Some(job) = self.procs.remove(&dead) else { return };
         let exit = if self.ending.remove(&dead) { WorkerExit::Intended("ended".into()) } else { exit };
+        env.memories[self.index].died(dead, self.procs.keys().copied());
         for other in self.procs.keys() {
             env.tell_process((self.index, *other), FromNode::PeerDied { peer: dead, exit: exit.clone() });
         }

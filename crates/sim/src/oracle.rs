@@ -18,7 +18,7 @@ pub(crate) type Task = (Pid, TaskKey);
 struct History {
     /// The value of a run without faults.
     expected: u64,
-    deps: Vec<Task>,
+    deps: Vec<ObjectId>,
     retries_max: i32,
     actor: Option<ActorId>,
     /// The how-manieth submission of its owner.
@@ -30,6 +30,10 @@ struct History {
     /// Failures that were sent as an answer.
     raised: Vec<Failure>,
     has_sent_value: bool,
+    /// It is made again, or was lost on its way: its turn among calls on its actor is over.
+    is_late: bool,
+    /// Runs that did not begin, because an argument was not where the call said.
+    arguments_lost: u32,
     outcome: Option<Outcome>,
 }
 
@@ -39,22 +43,35 @@ enum Outcome {
     Failure,
     /// Nobody held the value, so it was gone at once.
     Unseen,
+    /// There was a value. It was lost, or nobody needed it for a while.
+    Gone,
 }
 
 /// What is known of a task when it is submitted.
 pub(crate) struct Submission {
+    pub(crate) id: ObjectId,
     pub(crate) plan: PlanId,
     pub(crate) children: Vec<u64>,
-    pub(crate) deps: Vec<Task>,
+    pub(crate) deps: Vec<ObjectId>,
     pub(crate) retries_max: i32,
     pub(crate) actor: Option<ActorId>,
     pub(crate) index: u64,
+}
+
+/// What is known of an object.
+struct Known {
+    number: u64,
+    owner: Pid,
+    /// `None`: it was put.
+    task: Option<Task>,
+    is_lost: bool,
 }
 
 /// Everything that happened, and the first thing that should not have.
 #[derive(Default)]
 pub(crate) struct Oracle {
     tasks: FxHashMap<Task, History>,
+    values: FxHashMap<ObjectId, Known>,
     /// Last start on an actor's worker, per caller.
     last_start: FxHashMap<(Pid, Pid), u64>,
     /// Who had a reference to an object in hands.
@@ -69,8 +86,8 @@ impl Oracle {
     }
 
     pub(crate) fn submitted(&mut self, task: Task, submission: Submission) {
-        let Submission { plan, children, deps, retries_max, actor, index } = submission;
-        let inputs: Vec<u64> = deps.iter().map(|dep| self.tasks[dep].expected).chain(children).collect();
+        let Submission { id, plan, children, deps, retries_max, actor, index } = submission;
+        let inputs: Vec<u64> = deps.iter().map(|dep| self.expected(dep)).chain(children).collect();
         let expected = crate::work::value_of(plan, &inputs);
         let history = History {
             expected,
@@ -83,9 +100,78 @@ impl Oracle {
             is_cancelled: false,
             raised: Vec::new(),
             has_sent_value: false,
+            is_late: false,
+            arguments_lost: 0,
             outcome: None,
         };
         self.tasks.insert(task, history);
+        self.values.insert(id, Known { number: expected, owner: task.0, task: Some(task), is_lost: false });
+    }
+
+    /// The number that the object stands for.
+    pub(crate) fn expected(&self, id: &ObjectId) -> u64 {
+        self.values[id].number
+    }
+
+    pub(crate) fn put(&mut self, owner: Pid, id: ObjectId, number: u64) {
+        self.values.insert(id, Known { number, owner, task: None, is_lost: false });
+    }
+
+    /// A value that was put is no more.
+    pub(crate) fn put_lost(&mut self, id: &ObjectId) {
+        if let Some(known) = self.values.get_mut(id) {
+            known.is_lost = true;
+        }
+    }
+
+    /// The value of a task is no more. It may be made again, or is lost for good.
+    pub(crate) fn unresolved(&mut self, task: Task, lost: Option<&ObjectId>) {
+        let history = self.history(task);
+        (history.has_sent_value, history.is_late) = (false, true);
+        let has_failed = history.outcome == Some(Outcome::Failure);
+        history.outcome = if has_failed { history.outcome } else { Some(Outcome::Gone) };
+        match lost {
+            Some(id) => self.put_lost(id),
+            None if has_failed => self.fail(format!("SIM-1: {task:?} failed, and is not failed any more")),
+            None => {}
+        }
+    }
+
+    /// The value that was sent is lost before its owner could take it up.
+    pub(crate) fn reply_lost(&mut self, task: Task) {
+        let history = self.history(task);
+        (history.has_sent_value, history.is_late) = (false, true);
+        history.outcome.get_or_insert(Outcome::Gone);
+    }
+
+    pub(crate) fn argument_lost(&mut self, task: Task) {
+        self.history(task).arguments_lost += 1;
+    }
+
+    /// Somebody reads the value of an object (SIM-2, SIM-10).
+    pub(crate) fn read_value(&mut self, by: Pid, object: ObjectId, number: &Number) {
+        let Some(known) = self.values.get(&object) else { return };
+        if known.number != number.number {
+            self.fail(format!("SIM-2, SIM-10: {by:?} reads {number:?} as {object}, which is {}", known.number));
+        }
+    }
+
+    /// Somebody reads that an object has no value.
+    pub(crate) fn read_failure(&mut self, by: Pid, object: ObjectId, failure: &Failure) {
+        if *failure == Failure::Freed && !self.is_excused(&object) {
+            self.fail(format!("SIM-8: {by:?} holds {object}, and reads that it was freed"));
+        }
+        let is_explained = self.values.contains_key(&object) && self.may_lack(&object);
+        if !is_explained {
+            self.fail(format!("SIM-1: {by:?} reads {failure:?} as {object}, which nothing explains"));
+        }
+    }
+
+    /// Whether there may be no value of the object.
+    fn may_lack(&self, object: &ObjectId) -> bool {
+        let Known { owner, task, is_lost, .. } = &self.values[object];
+        let has_failed = |task: &Task| matches!(self.tasks[task].outcome, Some(Outcome::Failure | Outcome::Unseen));
+        *is_lost || task.as_ref().is_some_and(has_failed) || self.dead.contains(owner) || self.is_excused(object)
     }
 
     pub(crate) fn cancelled(&mut self, task: Task) {
@@ -97,14 +183,14 @@ impl Oracle {
         let history = self.history(task);
         history.starts += 1;
         let (starts, retries_max, index) = (history.starts, history.retries_max, history.index);
-        let (is_actor, has_sent_value) = (history.actor.is_some(), history.has_sent_value);
+        let (is_actor, is_late, has_sent_value) = (history.actor.is_some(), history.is_late, history.has_sent_value);
         if has_sent_value {
             self.fail(format!("SIM-3: {task:?} runs again after its value was sent"));
         }
         if retries_max >= 0 && starts > retries_max.unsigned_abs() + 1 {
             self.fail(format!("SIM-3: {task:?} starts {starts} times with {retries_max} retries"));
         }
-        if is_actor {
+        if is_actor && !is_late {
             let last = self.last_start.insert((worker, task.0), index);
             if last.is_some_and(|last| last >= index) {
                 self.fail(format!("SIM-4: call {index} of {:?} starts after call {last:?}", task.0));
@@ -130,13 +216,6 @@ impl Oracle {
         self.handled.get(object).is_some_and(|by| by.iter().any(|pid| self.dead.contains(pid)))
     }
 
-    /// Somebody reads an object that it holds.
-    pub(crate) fn read(&mut self, by: Pid, object: ObjectId, value: &Value) {
-        if matches!(value, Value::Failed(failure) if **failure == Failure::Freed) && !self.is_excused(&object) {
-            self.fail(format!("SIM-8: {by:?} holds {object}, and reads that it was freed"));
-        }
-    }
-
     pub(crate) fn answered(&mut self, task: Task, answer: &Result<Number, Failure>) {
         let history = self.history(task);
         match answer {
@@ -146,7 +225,6 @@ impl Oracle {
     }
 
     pub(crate) fn resolved(&mut self, task: Task, value: Option<&Value>) {
-        let may_lack = |dep: &Task| matches!(self.tasks[dep].outcome, Some(Outcome::Failure | Outcome::Unseen));
         let history = &self.tasks[&task];
         let is_spent = history.retries_max >= 0 && history.starts > history.retries_max.unsigned_abs();
         let (outcome, is_explained) = match value {
@@ -154,23 +232,28 @@ impl Oracle {
             Some(Value::Inline(bytes)) => {
                 (Outcome::Value, bytes[..8] == history.expected.to_le_bytes() && history.has_sent_value)
             }
-            Some(Value::Bulk(_)) => (Outcome::Value, false),
+            // Its number is seen by whoever reads it.
+            Some(Value::Bulk(_)) => (Outcome::Value, history.has_sent_value),
             Some(Value::Failed(failure)) => {
                 let is_explained = match &**failure {
                     Failure::Raised(_) => history.raised.contains(failure),
                     Failure::Retryable(_) => history.raised.contains(failure) && (is_spent || history.is_cancelled),
-                    Failure::Argument { .. } => history.deps.iter().any(may_lack),
+                    Failure::Argument { .. } => history.deps.iter().any(|dep| self.may_lack(dep)),
                     Failure::WorkerDied(_) => history.lost > 0 && is_spent,
                     Failure::Cancelled => history.is_cancelled,
                     Failure::ActorDied(actor, _) => history.actor == Some(*actor),
                     Failure::ActorUnavailable { actor, .. } => {
                         history.actor == Some(*actor) && (is_spent || history.retries_max == 0)
                     }
+                    Failure::Lost(_) => {
+                        let was_there = history.outcome == Some(Outcome::Gone) || history.has_sent_value;
+                        let is_over = is_spent || history.is_cancelled;
+                        (was_there && is_over) || (history.actor.is_some() && history.arguments_lost > 0)
+                    }
                     Failure::OwnerDied
                     | Failure::Freed
                     | Failure::NodeDied
                     | Failure::StoreFull(_)
-                    | Failure::Lost(_)
                     | Failure::ArgumentLost(_)
                     | Failure::Replay { .. }
                     | Failure::GroupRemoved
@@ -180,7 +263,7 @@ impl Oracle {
             }
         };
         let first = history.outcome;
-        if first.is_some() {
+        if first.is_some_and(|first| first != Outcome::Gone) {
             self.fail(format!("SIM-1: {task:?} ends twice: {first:?}, then {value:?}"));
         } else if !is_explained {
             let history = &self.tasks[&task];

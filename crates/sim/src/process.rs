@@ -1,7 +1,6 @@
 //! The body of a simulated process: messages become the owner's events, its effects become messages.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use control::{Creation, Registered};
 use model::{ActorId, Failure, JobId, ObjectId, ProcId, TaskId, TaskKey, WorkerExit};
@@ -11,6 +10,7 @@ use smallvec::SmallVec;
 
 use crate::driver::Driver;
 use crate::env::{Claim, Env};
+use crate::large::{Content, Holdings};
 use crate::network::{Item, Pid};
 use crate::oracle::Submission;
 use crate::refs::{Number, Peer, Ref};
@@ -57,7 +57,7 @@ pub(crate) enum Frame {
     /// `kept`: references of the call that the worker keeps beyond it.
     Reply {
         key: TaskKey,
-        answer: Result<Number, Failure>,
+        answer: Result<Content, Failure>,
         kept: Vec<Kept>,
     },
     GivenBack {
@@ -83,11 +83,20 @@ pub(crate) struct Call {
     pub(crate) plan: PlanId,
     pub(crate) ticket: u64,
     pub(crate) is_on_actor: bool,
-    pub(crate) args: Vec<u64>,
+    /// The task that its owner first submitted: one that runs again has another key.
+    pub(crate) first: TaskKey,
+    pub(crate) args: Vec<Arg>,
     /// References inside the arguments.
     pub(crate) refs: Vec<Ref>,
     /// Of what it yields: how much was read already.
     pub(crate) consumed: u32,
+}
+
+/// A value that a call needs; `None`: it is not there any more.
+#[derive(Clone, Debug)]
+pub(crate) struct Arg {
+    pub(crate) id: ObjectId,
+    pub(crate) content: Option<Content>,
 }
 
 /// What a call is given: values of these, and references to those.
@@ -111,8 +120,11 @@ pub(crate) struct Process {
     pub(crate) role: Role,
     /// The task that makes the object in a slot.
     pub(crate) maker: FxHashMap<Slot, TaskKey>,
+    /// The object in a slot, if it was put.
+    pub(crate) puts: FxHashMap<Slot, ObjectId>,
     /// Generators that it reads.
     pub(crate) readings: Vec<Reading>,
+    pub(crate) holdings: Holdings,
     submissions: u64,
     is_tick_planned: bool,
     /// Processes that it was told are gone.
@@ -130,7 +142,9 @@ impl Process {
             effects: Vec::new(),
             role,
             maker: FxHashMap::default(),
+            puts: FxHashMap::default(),
             readings: Vec::new(),
+            holdings: Holdings::default(),
             submissions: 0,
             is_tick_planned: false,
             dead: BTreeSet::new(),
@@ -162,14 +176,19 @@ impl Process {
         match frame {
             Frame::Call(call) => self.on_call(env, call),
             Frame::Reply { key, answer, kept } => {
-                let reply = match answer {
-                    Ok(number) => (number.to_value(), self.take_contained(env, &number.refs)),
-                    Err(failure) => (Value::Failed(Arc::new(failure)), SmallVec::new()),
-                };
                 // Before our own hold on them ends.
                 self.on_kept(&kept);
-                let reply = SmallVec::from_iter([reply]);
-                self.owner.on_replied(env.now, key, from, reply, &mut self.effects);
+                if let Err(Failure::ArgumentLost(why)) = &answer {
+                    self.on_argument_lost(env, key, from, why);
+                } else {
+                    let value = self.take_value(env, from, answer);
+                    let is_lost = matches!(&value.0, Value::Failed(failure) if matches!(**failure, Failure::Lost(_)));
+                    if let Some(task) = self.owner.task(key).filter(|_| is_lost) {
+                        env.oracle.reply_lost((self.pid, self.maker[&task.returns[0]]));
+                    }
+                    let reply = SmallVec::from_iter([value]);
+                    self.owner.on_replied(env.now, key, from, reply, &mut self.effects);
+                }
             }
             Frame::GivenBack { key } => self.owner.on_given_back(env.now, key, from, &mut self.effects),
             Frame::Item { key, answer } => {
@@ -192,6 +211,8 @@ impl Process {
         self.dead.insert(peer);
         self.owner.on_worker_died(peer, exit, |ticket| env.has_started(ticket), &mut self.effects);
         self.owner.on_process_gone(peer, &mut self.effects);
+        self.free_given(env, peer);
+        env.memories[self.pid.0].mourned(peer, self.pid.1);
     }
 
     pub(crate) fn on_tick(&mut self, env: &mut Env) {
@@ -205,7 +226,9 @@ impl Process {
         let Inputs { deps, names } = inputs;
         let template = env.plans.get(plan).template.clone();
         let retries_max = template.retries_max;
-        let dep_tasks = deps.iter().map(|dep| (self.pid, self.maker[dep])).collect();
+        let id_of = |slot: &Slot| self.owner.object(*slot).expect("held").id;
+        let (dep_ids, name_ids): (Vec<_>, Vec<_>) =
+            (deps.iter().map(id_of).collect(), names.iter().map(id_of).collect());
         let payload = plan.to_le_bytes().to_vec();
         let spec = Spec { id, template, target: call, payload, deps: deps.into(), contains: names.into() };
         let Submitted { key, returns, stream } = self.owner.on_submitted(env.now, spec, &mut self.effects);
@@ -219,14 +242,20 @@ impl Process {
         self.submissions += 1;
         let submission = Submission {
             plan,
+            id: ObjectId::of(id, 1),
             children: env
                 .plans
                 .get(plan)
                 .children
                 .iter()
-                .map(|child| value_without_faults(&env.plans, *child))
+                .map(|child| {
+                    let is_given = env.plans.get(*child).takes_refs;
+                    let given: Vec<u64> =
+                        name_ids.iter().filter(|_| is_given).map(|id| env.oracle.expected(id)).collect();
+                    value_without_faults(&env.plans, *child, &given)
+                })
                 .collect(),
-            deps: dep_tasks,
+            deps: dep_ids,
             retries_max,
             actor: if let Target::Actor(actor) = call { Some(actor) } else { None },
             index: self.submissions,
@@ -247,6 +276,7 @@ impl Process {
             env.later(OWNER_TICK_MS * 1_000, Item::OwnerTick { process: self.pid });
         }
         self.look_at_children(env);
+        self.look_at_gets(env);
         self.finish_program(env);
         if !self.effects.is_empty() {
             self.apply(env);
@@ -269,6 +299,7 @@ impl Process {
                 env.tell_node(self.pid, ToNode::RequestLease { number, need });
             }
             Effect::ReturnLease { number } => env.tell_node(self.pid, ToNode::ReturnLease { number }),
+            Effect::Resolved(slot) if !self.maker.contains_key(&slot) => self.put_resolved(env, slot),
             Effect::Resolved(slot) => {
                 // One that nobody held may be gone, and its place be that of something that a generator yields.
                 let object = self.owner.object(slot).filter(|object| object.id.index() == 1);
@@ -277,8 +308,22 @@ impl Process {
                     env.oracle.resolved((self.pid, *key), value);
                 }
             }
-            Effect::Unresolved(_) | Effect::Discarded(_) => unreachable!("every value is small here"),
-            Effect::Freed { slot, bulk: _ } => drop(self.maker.remove(&slot)),
+            Effect::Unresolved(slot) => match self.maker.get(&slot) {
+                Some(key) => {
+                    let object = self.owner.object(slot);
+                    let lost = object.filter(|object| matches!(object.value, Some(Value::Failed(_))));
+                    env.oracle.unresolved((self.pid, *key), lost.map(|object| &object.id));
+                }
+                None => self.put_resolved(env, slot),
+            },
+            Effect::Discarded(bulk) => self.free_bulk(env, bulk),
+            Effect::Freed { slot, bulk } => {
+                self.maker.remove(&slot);
+                self.puts.remove(&slot);
+                if let Some(bulk) = bulk {
+                    self.free_bulk(env, bulk);
+                }
+            }
             Effect::Consumed { task, worker, count } => {
                 // One that has not been sent yet is told with the call.
                 let stage = self.owner.task(task).map(|task| task.stage);
@@ -305,22 +350,28 @@ impl Process {
         }
     }
 
+    /// Something that no task makes changes: what was put is lost, or an owner has answered.
+    fn put_resolved(&self, env: &mut Env, slot: Slot) {
+        if let Some(id) = self.puts.get(&slot) {
+            env.oracle.put_lost(id);
+        }
+    }
+
     fn push(&mut self, env: &mut Env, key: TaskKey, worker: ProcId) {
         let Some(task) = self.owner.task(key) else { return };
-        let value = |dep: &Slot| match self.owner.object(*dep).and_then(|object| object.value.as_ref()) {
-            Some(Value::Inline(bytes)) => Number::from_bytes(bytes),
-            Some(Value::Bulk(_) | Value::Failed(_)) | None => Number { number: u64::MAX, refs: Vec::new() },
+        let arg = |dep: &Slot| {
+            let object = self.owner.object(*dep).expect("held by the task");
+            Arg { id: object.id, content: object.value.as_ref().and_then(|value| Content::of(value).ok()) }
         };
-        let values: Vec<Number> = task.spec.deps.iter().map(value).collect();
-        let args = values.iter().map(|value| value.number).collect();
+        let args = task.spec.deps.iter().map(arg).collect();
+        let first = self.maker[&task.returns[0]];
         let names = task.spec.contains.clone();
         let plan = PlanId::from_le_bytes(task.spec.payload[..].try_into().expect("a plan's number"));
         let ticket = env.new_claim();
         let is_on_actor = task.spec.target != Target::Pool;
         let id = task.spec.id;
-        let mut refs: Vec<Ref> = names.into_iter().filter_map(|slot| self.escape(env, slot)).collect();
-        refs.extend(values.into_iter().flat_map(|value| value.refs));
-        let call = Call { caller: self.pid.1, key, id, plan, ticket, is_on_actor, args, refs, consumed: 0 };
+        let refs: Vec<Ref> = names.into_iter().filter_map(|slot| self.escape(env, slot)).collect();
+        let call = Call { caller: self.pid.1, key, first, id, plan, ticket, is_on_actor, args, refs, consumed: 0 };
         self.owner.on_pushed(key, ticket);
         env.frame(self.pid, (self.pid.0, worker), Frame::Call(call));
         if let Some(count) = self.owner.consumed(key) {
@@ -344,7 +395,8 @@ pub(crate) fn life_of(id: TaskId) -> ObjectId {
     ObjectId::of(id, 0)
 }
 
-fn value_without_faults(plans: &Plans, plan: PlanId) -> u64 {
-    let children: Vec<u64> = plans.get(plan).children.iter().map(|child| value_without_faults(plans, *child)).collect();
-    value_of(plan, &children)
+fn value_without_faults(plans: &Plans, plan: PlanId, given: &[u64]) -> u64 {
+    let children = plans.get(plan).children.iter().map(|child| value_without_faults(plans, *child, &[]));
+    let inputs: Vec<u64> = given.iter().copied().chain(children).collect();
+    value_of(plan, &inputs)
 }

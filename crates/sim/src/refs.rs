@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use model::{Failure, ObjectId, ProcId};
+use model::{Bulk, Failure, ObjectId, Place, ProcId};
 use owner::{Kept, Slot, Value};
 use smallvec::SmallVec;
 
 use crate::env::Env;
+use crate::large::Content;
 use crate::process::{Process, ToNode};
 
 /// A reference under way.
@@ -20,9 +21,25 @@ pub(crate) struct Ref {
 /// What one process says to another by way of the node.
 #[derive(Clone, Debug)]
 pub(crate) enum Peer {
-    Want { object: ObjectId },
-    Have { object: ObjectId, answer: Result<Number, Failure> },
-    Borrowed { object: ObjectId, borrower: ProcId, count: i32 },
+    Want {
+        object: ObjectId,
+    },
+    Have {
+        object: ObjectId,
+        answer: Result<Content, Failure>,
+    },
+    /// It does not lie where its owner said.
+    Missing {
+        object: ObjectId,
+        bulk: Bulk,
+    },
+    /// Room that was given to us is free.
+    FreePlace(Place),
+    Borrowed {
+        object: ObjectId,
+        borrower: ProcId,
+        count: i32,
+    },
 }
 
 /// What a task computes: a number, and references that it names.
@@ -123,13 +140,10 @@ impl Process {
 
     /// A value of ours that somebody wanted.
     pub(crate) fn answer_want(&mut self, env: &mut Env, to: ProcId, object: ObjectId, value: &Value) {
-        let answer = match value {
-            Value::Inline(bytes) => Ok(Number::from_bytes(bytes)),
-            Value::Failed(failure) => Err((**failure).clone()),
-            Value::Bulk(_) => unreachable!("every value is small here"),
-        };
-        if let Ok(number) = &answer {
-            self.register_shares(env, &number.refs, to);
+        let answer = Content::of(value);
+        if let Ok(content) = &answer {
+            let refs = self.refs_in(env, content);
+            self.register_shares(env, &refs, to);
         }
         self.relay(env, to, Peer::Have { object, answer });
     }
@@ -143,11 +157,16 @@ impl Process {
             Peer::Want { object } => self.owner.on_wanted(&object, from, &mut self.effects),
             Peer::Have { object, answer } => {
                 let (value, contains) = match answer {
-                    Ok(number) => (number.to_value(), self.take_contained(env, &number.refs)),
+                    Ok(content) => {
+                        let refs = self.refs_in(env, &content);
+                        (content.to_value(), self.take_contained(env, &refs))
+                    }
                     Err(failure) => (Value::Failed(Arc::new(failure)), SmallVec::new()),
                 };
                 self.owner.on_have(&object, value, contains, &mut self.effects);
             }
+            Peer::Missing { object, bulk } => self.on_missing(env, from, &object, bulk),
+            Peer::FreePlace(place) => self.free_given_place(env, place),
             Peer::Borrowed { object, borrower, count } => {
                 if !self.dead.contains(&borrower) {
                     self.owner.on_shares(&object, borrower, count, &mut self.effects);
@@ -159,7 +178,7 @@ impl Process {
     /// The node knows no such process any more.
     pub(crate) fn on_undeliverable(&mut self, to: ProcId, message: &Peer) {
         self.dead.insert(to);
-        if let Peer::Want { .. } = message {
+        if let Peer::Want { .. } | Peer::Missing { .. } = message {
             self.owner.on_process_gone(to, &mut self.effects);
         }
     }

@@ -34,6 +34,12 @@ pub struct Settings {
     pub kill_driver_every_ms: u64,
     /// A process is stopped for a while about this often; zero: never.
     pub pause_every_ms: u64,
+    /// A file vanishes or is damaged about this often; zero: never.
+    pub harm_every_ms: u64,
+    /// Processes are asked to move values to files about this often, besides when there is no room; zero: never.
+    pub shortage_every_ms: u64,
+    /// Large values that the arena of a node has room for.
+    pub blocks_max: u64,
     /// Everything that happens is printed.
     pub is_printed: bool,
 }
@@ -46,6 +52,8 @@ impl Settings {
         let mut some = |most: u64| if rng.chance(600) { rng.between(1, most) } else { 0 };
         let (drop, repeat, delay, start_fails) = (some(60), some(100), some(40), some(300));
         let (kill_worker, kill_driver, pause) = (some(60), some(200), some(80));
+        let (harm, shortage) = (some(60), some(40));
+        let blocks_max = rng.between(1, 16);
         Self {
             seed,
             nodes,
@@ -62,6 +70,9 @@ impl Settings {
             kill_worker_every_ms: 5 + kill_worker,
             kill_driver_every_ms: if kill_driver == 0 { 0 } else { 100 + kill_driver },
             pause_every_ms: if pause == 0 { 0 } else { 10 + pause },
+            harm_every_ms: if harm == 0 { 0 } else { 2 + harm },
+            shortage_every_ms: shortage,
+            blocks_max,
             is_printed: false,
         }
     }

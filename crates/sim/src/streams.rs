@@ -117,6 +117,9 @@ impl Process {
             worker.duty = Duty::Computes(run);
             return self.compute(env, us);
         }
+        if run.is_interrupted || self.dead.contains(&run.call.caller) {
+            return self.give_up(env, run);
+        }
         worker.duty = Duty::Full(run);
         env.tell_node(pid, ToNode::Blocked(true));
         if worker.actor.is_none() {

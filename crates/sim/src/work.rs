@@ -18,6 +18,10 @@ pub(crate) struct Plan {
     pub(crate) ending: Ending,
     /// Values that it yields before it ends.
     pub(crate) items: u32,
+    /// Its value is too large for a message.
+    pub(crate) is_large: bool,
+    /// Whoever submits it gives it the values that it was itself given references to.
+    pub(crate) takes_refs: bool,
     pub(crate) template: Arc<Template>,
     /// What it does with the references it is given.
     pub(crate) with_refs: RefUse,
@@ -65,7 +69,7 @@ impl Plans {
             _ => Ending::Value,
         };
         let children = if depth > 0 && rng.chance(250) { rng.between(1, 3) } else { 0 };
-        let children = (0..children).map(|_| self.task(rng, depth - 1)).collect();
+        let children: Vec<PlanId> = (0..children).map(|_| self.task(rng, depth - 1)).collect();
         // What waits for a child must hold nothing but cores, or it may lock up by right.
         let kinds = if depth < 2 { 3 } else { 4 };
         let need = Need::same(match rng.below(kinds) {
@@ -74,18 +78,28 @@ impl Plans {
             2 => cpu(0),
             _ => with_licence(cpu(10_000)),
         });
+        // Only a program's own calls know beforehand what they are given references to; and see above.
+        if depth == 2 && need.to_hold.amount("licence") == Quantity::ZERO {
+            children.iter().for_each(|child| self.0[*child as usize].takes_refs = rng.chance(300));
+        }
         self.add(rng, need, children, ending)
     }
 
-    pub(crate) fn call(&mut self, rng: &mut Rng) -> PlanId {
+    /// A call that waits may wait for a value that its own actor has to make again, and would by right wait for ever. So either no call
+    /// of the run waits, or none can be made again: `may_wait`.
+    pub(crate) fn call(&mut self, rng: &mut Rng, may_wait: bool) -> PlanId {
         let ending = match rng.below(100) {
             0..4 => Ending::Raises,
             4..7 => Ending::CrashesFirst(1),
             7..8 => Ending::Leaves,
             _ => Ending::Value,
         };
-        let children = if rng.chance(100) { vec![self.task(rng, 0)] } else { Vec::new() };
-        self.add(rng, Need::default(), children, ending)
+        let children = if rng.chance(100) && may_wait { vec![self.task(rng, 0)] } else { Vec::new() };
+        let id = self.add(rng, Need::default(), children, ending);
+        let plan = &mut self.0[id as usize];
+        plan.is_large &= !may_wait || plan.template.retries_max == 0;
+        plan.with_refs.reads &= may_wait;
+        id
     }
 
     fn add(&mut self, rng: &mut Rng, need: Need, children: Vec<PlanId>, ending: Ending) -> PlanId {
@@ -104,13 +118,24 @@ impl Plans {
             calls_max: 0,
             group: 0,
         };
+        // The end of a generator is small.
+        let is_large = items == 0 && rng.chance(350);
         let us = if rng.chance(50) { rng.between(1_000, 100_000) } else { rng.between(1, 1_000) };
         // What waits must hold nothing but cores: see above.
         let may_wait = template.need.to_hold.amount("licence") == Quantity::ZERO;
         let (reads, forwards) = (rng.chance(300) && may_wait, rng.chance(700) && may_wait);
         let keeps_us = if rng.chance(300) { rng.between(1, 100_000) } else { 0 };
         let with_refs = RefUse { reads, forwards, keeps_us, returns: rng.chance(300) };
-        self.0.push(Plan { us, children, ending, items, template: Arc::new(template), with_refs });
+        self.0.push(Plan {
+            us,
+            children,
+            ending,
+            items,
+            is_large,
+            takes_refs: false,
+            template: Arc::new(template),
+            with_refs,
+        });
         PlanId::try_from(self.0.len() - 1).expect("few plans")
     }
 }

@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
-use model::{ActorId, Failure, ProcId, TaskKey, WorkerExit};
-use owner::{Slot, Target, Value};
+use model::{ActorId, Failure, ObjectId, Place, ProcId, TaskKey, WorkerExit};
+use owner::{Slot, Target};
 
 use crate::env::{Claim, Env};
+use crate::large::{Content, Found};
 use crate::network::{Item, Pid};
 use crate::oracle::Task;
-use crate::process::{Call, Frame, Inputs, Process, Role, ToNode};
-use crate::refs::Number;
+use crate::process::{Arg, Call, Frame, Inputs, Process, Role, ToNode};
+use crate::refs::{Number, Ref};
 use crate::work::{Ending, value_of};
 
 #[derive(Default)]
@@ -40,10 +41,16 @@ pub(crate) struct Run {
     /// Items that it has yielded, and that were read.
     pub(crate) yielded: u32,
     pub(crate) consumed: u32,
+    pub(crate) is_interrupted: bool,
     /// Values of its children, or that one of them has none.
     children: Result<Vec<u64>, Failure>,
-    /// The references that came with it.
+    /// Its arguments.
+    args: Vec<u64>,
+    /// The references that came with it, as they came and as they are held.
+    came: Vec<Ref>,
     refs: Vec<Slot>,
+    /// What it looks at until it ends.
+    pins: Vec<Place>,
 }
 
 impl Worker {
@@ -61,7 +68,7 @@ impl Worker {
 }
 
 fn task_of(node: usize, call: &Call) -> Task {
-    ((node, call.caller), call.key)
+    ((node, call.caller), call.first)
 }
 
 impl Process {
@@ -98,7 +105,7 @@ impl Process {
 
     /// Ends a call that nobody wants any more.
     pub(crate) fn give_up(&mut self, env: &mut Env, run: Run) {
-        self.answer(env, &run.call, run.refs, Err(Failure::Cancelled));
+        self.answer(env, run, Err(Failure::Cancelled));
     }
 
     pub(crate) fn on_interrupt(&mut self, env: &mut Env, caller: ProcId, key: TaskKey) {
@@ -114,8 +121,11 @@ impl Process {
                 env.tell_node(pid, ToNode::Blocked(false));
                 self.give_up(env, run);
             }
-            // What waits is interrupted too in the real world; here it runs on, which is allowed.
             _ => {}
+        }
+        // What waits is interrupted too in the real world; here it runs on, which is allowed, until it would wait for its reader.
+        if let Some(Worker { duty: Duty::Waits(run, _), .. }) = self.worker() {
+            run.is_interrupted |= run.call.caller == caller && run.call.key == key;
         }
     }
 
@@ -138,12 +148,44 @@ impl Process {
             if !env.claim(call.ticket, Claim::Started) {
                 continue;
             }
+            let Some((args, pins)) = self.read_arguments(env, &call) else {
+                // Its owner finds out which one.
+                let answer = Err(Failure::ArgumentLost("".into()));
+                env.oracle.argument_lost(task_of(pid.0, &call));
+                env.frame(pid, (pid.0, call.caller), Frame::Reply { key: call.key, answer, kept: Vec::new() });
+                return self.start_next(env);
+            };
             let attempt = env.oracle.started(task_of(pid.0, &call), pid);
-            let refs = call.refs.iter().map(|reference| self.borrow_for_call(env, reference)).collect();
+            let inside = args.iter().flat_map(|arg| &arg.refs);
+            let came: Vec<Ref> = call.refs.iter().chain(inside).copied().collect();
+            let refs = came.iter().map(|reference| self.borrow_for_call(env, reference)).collect();
+            let args = args.iter().map(|arg| arg.number).collect();
             let consumed = call.consumed;
             let children = Ok(Vec::new());
-            return self.start(env, Run { call, attempt, yielded: 0, consumed, children, refs });
+            let run =
+                Run { call, attempt, yielded: 0, consumed, is_interrupted: false, children, args, came, refs, pins };
+            return self.start(env, run);
         }
+    }
+
+    /// The values that the call needs, and what is pinned for it; `None` if one of them is not there.
+    fn read_arguments(&mut self, env: &mut Env, call: &Call) -> Option<(Vec<Number>, Vec<Place>)> {
+        let (mut values, mut pins) = (Vec::new(), Vec::new());
+        for Arg { id, content } in &call.args {
+            let found = match content {
+                None => None,
+                Some(Content::Small(number)) => Some((number.clone(), None)),
+                Some(Content::Large(bulk)) => self.look_at(env, *bulk),
+            };
+            let Some((number, pin)) = found else {
+                pins.into_iter().for_each(|pin| self.unpin(env, Some(pin)));
+                return None;
+            };
+            env.oracle.read_value(self.pid, *id, &number);
+            values.push(number);
+            pins.extend(pin);
+        }
+        Some((values, pins))
     }
 
     fn start(&mut self, env: &mut Env, run: Run) {
@@ -156,10 +198,12 @@ impl Process {
         }
         let id = run.call.id;
         let names: &[Slot] = if with_refs.forwards { &run.refs } else { &[] };
-        let inputs = Inputs { deps: &[], names };
-        let children =
-            (0..).zip(plans).map(|(index, plan)| self.submit(env, id.child(index), plan, Target::Pool, inputs));
-        let children = children.collect();
+        let given = &run.refs[..run.call.refs.len()];
+        let submit = |(index, plan)| {
+            let deps: &[Slot] = if env.plans.get(plan).takes_refs { given } else { &[] };
+            self.submit(env, id.child(index), plan, Target::Pool, Inputs { deps, names })
+        };
+        let children = (0..).zip(plans).map(submit).collect();
         if is_reading {
             run.refs.iter().for_each(|slot| self.owner.on_needed(*slot, &mut self.effects));
         }
@@ -183,16 +227,31 @@ impl Process {
         if children.iter().chain(reads).any(|slot| value(slot).is_none()) {
             return;
         }
-        for (slot, reference) in reads.iter().zip(&run.call.refs) {
-            env.oracle.read(self.pid, reference.id, value(slot).expect("seen above"));
+        let (children, reads) = (children.clone(), reads.to_vec());
+        let ids: Vec<ObjectId> = run.came.iter().map(|reference| reference.id).collect();
+        let (mut values, mut pins) = (Ok(Vec::new()), Vec::new());
+        for (at, slot) in reads.iter().chain(&children).enumerate() {
+            let read = ids.get(at).filter(|_| at < reads.len());
+            match self.find(env, *slot) {
+                Found::NotYet => return pins.into_iter().for_each(|pin| self.unpin(env, Some(pin))),
+                Found::Value(number, pin) => {
+                    pins.extend(pin);
+                    match (read, &mut values) {
+                        (Some(id), _) => env.oracle.read_value(self.pid, *id, &number),
+                        (None, Ok(values)) => values.push(number.number),
+                        (None, Err(_)) => {}
+                    }
+                }
+                Found::Failed(failure) => match read {
+                    Some(id) => env.oracle.read_failure(self.pid, *id, &failure),
+                    None => values = Err(Failure::Raised([2].into())),
+                },
+            }
         }
-        let values = children.iter().map(|child| match value(child) {
-            Some(Value::Inline(bytes)) => Ok(Number::from_bytes(bytes).number),
-            _ => Err(Failure::Raised([2].into())),
-        });
-        let values = values.collect();
-        let Duty::Waits(run, children) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
+        let Role::Worker(worker) = &mut self.role else { unreachable!("seen above") };
+        let Duty::Waits(mut run, children) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
         let us = env.plans.get(run.call.plan).us;
+        run.pins.extend(pins);
         worker.duty = Duty::Computes(Run { children: values, ..run });
         for child in children {
             self.owner.on_handle_dropped(child, &mut self.effects);
@@ -234,38 +293,44 @@ impl Process {
     }
 
     fn finish_run(&mut self, env: &mut Env, run: Run) {
-        let Run { call, attempt, children, refs, .. } = run;
-        let answer = match (env.plans.get(call.plan).ending, children) {
-            (Ending::CrashesFirst(count), _) if attempt <= count => return self.crash(env, call, attempt, refs),
+        let (plan, attempt) = (env.plans.get(run.call.plan), run.attempt);
+        let answer = match (plan.ending, &run.children) {
+            (Ending::CrashesFirst(count), _) if attempt <= count => return self.crash(env, run),
             (Ending::Leaves, _) => {
                 env.tell_node(self.pid, ToNode::Leaving);
-                return self.crash(env, call, attempt, refs);
+                return self.crash(env, run);
             }
             (Ending::Raises, _) => Err(Failure::Raised([1].into())),
             (Ending::RaisesFirst(count), _) if attempt <= count => Err(Failure::Retryable([attempt as u8].into())),
-            (_, Err(failure)) => Err(failure),
+            (_, Err(failure)) => Err(failure.clone()),
             (_, Ok(children)) => {
-                let inputs: Vec<u64> = call.args.iter().copied().chain(children).collect();
-                let returned = if env.plans.get(call.plan).with_refs.returns { call.refs.clone() } else { Vec::new() };
-                Ok(Number { number: value_of(call.plan, &inputs), refs: returned })
+                let inputs: Vec<u64> = run.args.iter().chain(children).copied().collect();
+                let returned = if plan.with_refs.returns { run.came.clone() } else { Vec::new() };
+                Ok(Number { number: value_of(run.call.plan, &inputs), refs: returned })
             }
         };
-        self.answer(env, &call, refs, answer);
+        self.answer(env, run, answer);
     }
 
     /// The process ends in the middle of the call.
-    fn crash(&mut self, env: &mut Env, call: Call, attempt: u32, refs: Vec<Slot>) {
-        let run = Run { call, attempt, yielded: 0, consumed: 0, children: Ok(Vec::new()), refs };
+    fn crash(&mut self, env: &mut Env, run: Run) {
         self.worker().expect("only workers run").duty = Duty::Computes(run);
         self.end(env, WorkerExit::Code(1));
     }
 
     /// As the real body: shares for what the value names, then what is kept, then the reply.
-    fn answer(&mut self, env: &mut Env, call: &Call, refs: Vec<Slot>, answer: Result<Number, Failure>) {
-        env.oracle.answered(task_of(self.pid.0, call), &answer);
+    fn answer(&mut self, env: &mut Env, run: Run, answer: Result<Number, Failure>) {
+        let Run { call, refs, pins, .. } = run;
+        env.oracle.answered(task_of(self.pid.0, &call), &answer);
+        let is_large = env.plans.get(call.plan).is_large && !self.dead.contains(&call.caller);
         if let Ok(number) = &answer {
             self.register_shares(env, &number.refs, call.caller);
         }
+        let answer = answer.map(|number| match number {
+            number if is_large => self.write(env, number, call.caller),
+            number => Content::Small(number),
+        });
+        pins.into_iter().for_each(|pin| self.unpin(env, Some(pin)));
         let keeps_us = env.plans.get(call.plan).with_refs.keeps_us;
         for slot in &refs {
             if keeps_us > 0 {
@@ -285,6 +350,13 @@ impl Process {
     }
 
     pub(crate) fn on_let_go(&mut self, env: &mut Env, slot: Slot) {
+        // Where it lay when it was last heard of may be long ago.
+        if let Some(id) = self.owner.object(slot).map(|object| object.id)
+            && let Found::Value(number, pin) = self.find(env, slot)
+        {
+            env.oracle.read_value(self.pid, id, &number);
+            self.unpin(env, pin);
+        }
         self.owner.on_handle_dropped(slot, &mut self.effects);
         self.apply(env);
     }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use model::{JobId, Tick};
+use owner::Value;
 
 use crate::Settings;
 use crate::driver::Driver;
 use crate::env::{Counts, Env};
+use crate::memory::Memory;
 use crate::network::{Fault, Item, Pid};
 use crate::node::Node;
 use crate::process::{Process, Role};
@@ -105,7 +107,7 @@ impl World {
             }
             nodes.push(node);
         }
-        for fault in [Fault::KillWorker, Fault::KillDriver, Fault::Pause] {
+        for fault in [Fault::KillWorker, Fault::KillDriver, Fault::Pause, Fault::HarmFile, Fault::Shortage] {
             env.plan_fault(fault);
         }
         let healed_at = Tick(0).plus_ms(env.settings.faults_ms);
@@ -184,6 +186,21 @@ impl World {
                     process.on_let_go(env, slot);
                 }
             }
+            Item::MakeRoom { process } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_make_room(env);
+                }
+            }
+            Item::Written { process } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_written(env);
+                }
+            }
+            Item::Unpin { process, place } => {
+                if let Some(process) = self.procs.get(&process) {
+                    process.unpin(env, Some(place));
+                }
+            }
             Item::Read { process, stream } => {
                 if let Some(process) = self.procs.get_mut(&process) {
                     process.on_read(env, stream);
@@ -241,7 +258,8 @@ impl World {
                     continue;
                 };
                 let is_gone = owner.owner.slot_of(&object.id).is_none();
-                if is_gone && object.value.is_none() && !self.env.oracle.is_excused(&object.id) {
+                let has_copy = matches!(object.value, Some(Value::Inline(_) | Value::Failed(_)));
+                if is_gone && !has_copy && !self.env.oracle.is_excused(&object.id) {
                     let (holder, owner) = (process.pid.1, owner.pid.1);
                     return Err(format!("SIM-8: {holder} holds {}, which {owner} has freed: {object:?}", object.id));
                 }
@@ -262,6 +280,12 @@ impl World {
                 let kept: Vec<_> = process.owner.objects().collect();
                 return Err(format!("SIM-6: {:?} keeps {tasks} tasks and {objects} objects: {kept:?}", process.pid));
             }
+        }
+        if let Some(process) = self.procs.values().find(|process| process.holds_memory()) {
+            return Err(format!("SIM-6: {:?} holds memory", process.pid));
+        }
+        if let Some(left) = self.env.memories.iter().map(Memory::left).find(|left| !left.is_empty()) {
+            return Err(format!("SIM-6: at rest there is still {left}"));
         }
         self.check_brains();
         for node in &self.nodes {

@@ -4,17 +4,27 @@ use sim::{Counts, Settings, run};
 
 #[test]
 fn two_hundred_seeds_hold_every_promise() {
-    let mut faults = Counts::default();
-    for seed in 0..200 {
-        match run(Settings::of_seed(seed, 1)) {
-            Ok(report) => faults = faults + report.faults,
-            Err(broken) => panic!("{broken}"),
-        }
-    }
-    let Counts { dropped, repeated, delayed, not_started, workers_killed, drivers_killed, paused } = faults;
+    let faults = run_all(0..200);
+    let Counts { dropped, repeated, delayed, not_started, workers_killed, drivers_killed, paused, .. } = faults;
     for landed in [dropped, repeated, delayed, not_started, workers_killed, drivers_killed, paused] {
         assert!(landed >= 20, "a kind of fault hardly lands: {faults:?}");
     }
+    let Counts { harmed, lost, moved, stale, .. } = faults;
+    for landed in [harmed, lost, moved, stale] {
+        assert!(landed >= 20, "large values have an easy life: {faults:?}");
+    }
+}
+
+#[test]
+fn eight_hundred_more_seeds_hold_every_promise() {
+    run_all(200..1_000);
+}
+
+fn run_all(seeds: std::ops::Range<u64>) -> Counts {
+    seeds.fold(Counts::default(), |faults, seed| match run(Settings::of_seed(seed, 1)) {
+        Ok(report) => faults + report.faults,
+        Err(broken) => panic!("{broken}"),
+    })
 }
 
 #[test]
@@ -43,6 +53,7 @@ fn a_run_without_faults_proves_nothing() {
         kill_worker_every_ms: 0,
         kill_driver_every_ms: 0,
         pause_every_ms: 0,
+        harm_every_ms: 0,
         ..Settings::of_seed(5, 1)
     };
     let broken = run(calm).expect_err("no fault landed");
