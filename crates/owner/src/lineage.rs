@@ -201,12 +201,13 @@ impl Owner {
     pub fn on_argument_lost(&mut self, now: Tick, key: TaskKey, from: ProcId, why: &str, out: &mut Vec<Effect>) {
         let is_under = |task: &Task| matches!(task.stage, Stage::Under { worker, .. } if worker == from);
         let Some(task) = self.task_mut(key).filter(|task| is_under(task)) else { return };
-        let target = task.spec.target;
+        let (target, is_cancelled) = (task.spec.target, task.cancelled);
         let is_there = |object: &Object| matches!(object.value, Some(Value::Inline(_) | Value::Bulk(_)));
         let lacks = |slot: &Slot| self.objects.get(*slot).is_some_and(|object| !is_there(object));
         let is_lost = self.task(key).is_some_and(|task| task.is_outdated || task.spec.deps.iter().any(lacks));
         self.left_worker(now, key, from, target, out);
         match target {
+            _ if is_cancelled => self.finish_failed(key, Failure::Cancelled, out),
             Target::Pool if is_lost => self.enter_again(key, out),
             // Those that were sent behind it may have run: it has lost its turn.
             Target::Pool | Target::Actor(_) => self.finish_failed(key, Failure::Lost(why.into()), out),

@@ -10,6 +10,7 @@ mod lineage;
 mod moving;
 mod objects;
 mod random;
+mod random_lineage;
 mod random_streams;
 mod records;
 mod refused;

@@ -292,3 +292,15 @@ fn lin_1_a_call_that_is_made_again_goes_before_those_that_wait_for_it() {
     assert_eq!(process.news(1, ActorNews::Alive(W2)), [push(again, W2)]);
     assert_eq!(process.replied(again, W2, large(2)), [resolved(&a), push(&user, W2)]);
 }
+
+// Found by the property of random lineage: what was cancelled while it missed an argument was sent once more.
+#[test]
+fn own_1_a_cancelled_call_that_misses_its_argument_is_not_sent_again() {
+    let mut process = Process::leased();
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(task().needs(a).retries(3));
+    lost(&mut process, a, 1);
+    process.cancelled(&user);
+    process.when(|owner, now, out| owner.on_argument_lost(now, user.key, W1, "", out));
+    assert_eq!(process.value_of(&user), Some(super::story::failed(Failure::Cancelled)));
+}
