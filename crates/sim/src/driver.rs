@@ -73,6 +73,8 @@ impl Process {
             43..46 => self.kill_actor(env),
             46..52 => self.let_go(env),
             52..58 => self.put(env),
+            66..70 => self.change_its_group(env),
+            70..76 => self.run_in_group(env),
             58..66 => self.get(env),
             _ => self.submit_task(env),
         }
@@ -118,6 +120,19 @@ impl Process {
         let slot = self.owner.on_put(id, content.to_value(), &names);
         self.puts.insert(slot, id);
         self.driver().refs.push(slot);
+    }
+
+    fn change_its_group(&mut self, env: &mut Env) {
+        let id = self.driver().next_id();
+        self.change_group(env, id);
+    }
+
+    fn run_in_group(&mut self, env: &mut Env) {
+        let id = self.driver().next_id();
+        match self.submit_seated(env, id) {
+            Some(slot) => self.driver().refs.push(slot),
+            None => self.submit_task(env),
+        }
     }
 
     fn get(&mut self, env: &mut Env) {
@@ -218,7 +233,9 @@ impl Process {
             return;
         }
         driver.is_done = true;
-        for slot in driver.refs.drain(..).chain(driver.actors.drain(..).map(|handle| handle.slot)) {
+        let slots: Vec<Slot> = driver.refs.drain(..).chain(driver.actors.drain(..).map(|handle| handle.slot)).collect();
+        self.remove_group(env);
+        for slot in slots {
             self.owner.on_handle_dropped(slot, &mut self.effects);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use model::Tick;
+use model::{Tick, Where};
 use rustc_hash::FxHashMap;
 
 use crate::Settings;
@@ -38,6 +38,8 @@ pub struct Counts {
     pub moved: u64,
     /// Borrowers that found nothing where they were told to look.
     pub stale: u64,
+    /// Placement groups made.
+    pub groups: u64,
 }
 
 impl Counts {
@@ -65,6 +67,7 @@ impl std::ops::Add for Counts {
             lost: self.lost + other.lost,
             moved: self.moved + other.moved,
             stale: self.stale + other.stale,
+            groups: self.groups + other.groups,
         }
     }
 }
@@ -142,9 +145,12 @@ impl Env {
 
     pub(crate) fn tell_node(&mut self, from: Pid, message: ToNode) {
         let (order, may_repeat) = match message {
+            // A lease in a group that nobody has heard of yet would be refused.
+            ToNode::RequestLease { ref need, .. } if matches!(need.at, Where::Bundle(_)) => (Order::Kept, true),
             ToNode::RequestLease { .. } | ToNode::ReturnLease { .. } => (Order::Loose, true),
             ToNode::CreateActor(_) | ToNode::KillActor { .. } | ToNode::OutOfScope(_) => (Order::Kept, true),
-            ToNode::Relay { .. } => (Order::Kept, false),
+            ToNode::CreateGroup { .. } | ToNode::RemoveGroup(_) => (Order::Kept, true),
+            ToNode::Relay { .. } | ToNode::WatchGroup(_) => (Order::Kept, false),
             ToNode::Blocked(_) | ToNode::Built(_) | ToNode::BuildFailed(_) | ToNode::Leaving => (Order::Kept, false),
         };
         self.send(order, may_repeat, Item::ToNode { from, message });

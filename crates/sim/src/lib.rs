@@ -1,6 +1,6 @@
 //! A whole cluster in one thread from one seed.
 //!
-//! The brains are the real ones: `scheduler::Scheduler` and `control::Actors` in each node,
+//! The brains are the real ones: `scheduler::Scheduler`, `control::Actors` and `control::Groups` in each node,
 //! `owner::Owner` in each process. What is simulated is their surroundings: the clock, the network, the
 //! processes and what users' programs do. The simulator decides nothing that a brain decides.
 //!
@@ -19,6 +19,7 @@
 //! - **SIM-8** an object that somebody holds, wherever, is there, unless its owner or somebody on its way was killed (OWN-2).
 //! - **SIM-9** whoever reads a generator gets each value once and in order, then at most one failure, then the end (STREAM-1, STREAM-2).
 //! - **SIM-10** nothing is read from room that was given to another value, nothing is freed twice, and what is said to be lost was lost.
+//! - **SIM-11** a placement group has all its bundles or none, what runs in it fits into it, and all is given back when it is removed.
 //! - **SIM-7** the same seed gives the same run.
 //!
 //! The brains' own invariants are checked all along: after each step in a debug build, else now and then.
@@ -29,6 +30,7 @@
 mod driver;
 mod env;
 mod faults;
+mod grouped;
 mod large;
 mod memory;
 mod network;

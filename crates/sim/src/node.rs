@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{ActorState, ActorView, Actors};
-use model::{ActorId, JobId, LeaseId, ProcId, Tick, WorkerExit};
+use control::{ActorState, ActorView, Actors, GroupEvent, Groups};
+use model::{ActorId, GroupId, JobId, LeaseId, ProcId, Tick, WorkerExit};
 use owner::ActorNews;
 use rustc_hash::FxHashMap;
 use scheduler::{LeaseKind, Options, Scheduler};
 
 use crate::env::Env;
+use crate::grouped::with_seats;
 use crate::network::{Item, Pid};
 use crate::process::{FromNode, ToNode};
 use crate::work::with_licence;
@@ -21,6 +22,8 @@ pub(crate) struct Node {
     index: usize,
     pub(crate) scheduler: Scheduler,
     pub(crate) actors: Actors,
+    pub(crate) groups: Groups,
+    pub(crate) group_watchers: FxHashMap<GroupId, Vec<ProcId>>,
     /// Processes that are not known to be dead, and the job of each driver.
     procs: BTreeMap<ProcId, Option<JobId>>,
     /// Told to end.
@@ -36,7 +39,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(index: usize, cpus: i64) -> Self {
         let options = Options {
-            total: with_licence(model::Resources::cpus(cpus)),
+            total: with_seats(with_licence(model::Resources::cpus(cpus))),
             gpu_names: Vec::new(),
             prestart: 1,
             idle_ms_max: 1_000,
@@ -47,6 +50,8 @@ impl Node {
             index,
             scheduler: Scheduler::new(options),
             actors: Actors::new(),
+            groups: Groups::default(),
+            group_watchers: FxHashMap::default(),
             procs: BTreeMap::new(),
             ending: BTreeSet::new(),
             epochs: Vec::new(),
@@ -97,6 +102,9 @@ impl Node {
                 self.tell(env, to, FromNode::Relay { from: who, message });
             }
             ToNode::Relay { to, message } => self.tell(env, who, FromNode::Undeliverable { to, message }),
+            ToNode::CreateGroup { group, options } => self.create_group(env, who, group, *options),
+            ToNode::RemoveGroup(group) => self.group_changed(env, GroupEvent::RemoveRequested(group)),
+            ToNode::WatchGroup(group) => self.watch_group(env, who, group),
             ToNode::Built(actor) => self.act(env, control::Event::Built { actor, worker: who }),
             ToNode::BuildFailed(actor) => {
                 self.act(env, control::Event::BuildFailed { actor, worker: who, error: [1].into() });
@@ -117,6 +125,7 @@ impl Node {
         self.schedule(env, scheduler::Event::OwnerDied(dead));
         if let Some(job) = job {
             self.act(env, control::Event::JobEnded(job));
+            self.group_changed(env, GroupEvent::JobEnded(job));
         }
         self.act(env, control::Event::ProcessDied { process: dead, exit });
         self.watchers.values_mut().for_each(|watchers| watchers.retain(|watcher| *watcher != dead));
@@ -163,10 +172,12 @@ impl Node {
             }
             scheduler::Effect::EndWorker(worker) => self.end_worker(env, worker, false),
             scheduler::Effect::Infeasible(lease) => env.oracle.fail(format!("{lease:?} is infeasible")),
-            other @ (scheduler::Effect::GroupPlaced(_)
-            | scheduler::Effect::GroupInfeasible(_)
-            | scheduler::Effect::Refused(_)
-            | scheduler::Effect::KillWorker(_)) => env.oracle.fail(format!("nobody made a group, yet {other:?}")),
+            scheduler::Effect::GroupPlaced(group) => self.group_changed(env, GroupEvent::Placed(group)),
+            scheduler::Effect::GroupInfeasible(group) => env.oracle.fail(format!("{group:?} is infeasible")),
+            scheduler::Effect::Refused(lease) => {
+                self.tell(env, lease.owner, FromNode::LeaseRefused { number: lease.number });
+            }
+            scheduler::Effect::KillWorker(worker) => self.end_worker(env, worker, false),
         }
     }
 
@@ -245,7 +256,12 @@ impl Node {
         }
     }
 
-    fn tell(&self, env: &mut Env, to: ProcId, message: FromNode) {
+    /// The job of a driver that is not known to be dead.
+    pub(crate) fn job_of(&self, process: ProcId) -> Option<Option<JobId>> {
+        self.procs.get(&process).copied()
+    }
+
+    pub(crate) fn tell(&self, env: &mut Env, to: ProcId, message: FromNode) {
         if self.procs.contains_key(&to) {
             env.tell_process((self.index, to), message);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{ActorId, Failure, ObjectId, TaskKey};
+use model::{ActorId, Failure, GroupId, ObjectId, TaskKey};
 use owner::Value;
 use rustc_hash::FxHashMap;
 
@@ -16,11 +16,13 @@ pub(crate) type Task = (Pid, TaskKey);
 /// What happened to one task.
 #[derive(Debug)]
 struct History {
+    id: ObjectId,
     /// The value of a run without faults.
     expected: u64,
     deps: Vec<ObjectId>,
     retries_max: i32,
     actor: Option<ActorId>,
+    group: Option<GroupId>,
     /// The how-manieth submission of its owner.
     index: u64,
     starts: u32,
@@ -55,6 +57,7 @@ pub(crate) struct Submission {
     pub(crate) deps: Vec<ObjectId>,
     pub(crate) retries_max: i32,
     pub(crate) actor: Option<ActorId>,
+    pub(crate) group: Option<GroupId>,
     pub(crate) index: u64,
 }
 
@@ -77,6 +80,8 @@ pub(crate) struct Oracle {
     /// Who had a reference to an object in hands.
     handled: FxHashMap<ObjectId, BTreeSet<Pid>>,
     dead: BTreeSet<Pid>,
+    /// Groups that were removed.
+    removed: BTreeSet<GroupId>,
     pub(crate) broken: Option<String>,
 }
 
@@ -86,14 +91,16 @@ impl Oracle {
     }
 
     pub(crate) fn submitted(&mut self, task: Task, submission: Submission) {
-        let Submission { id, plan, children, deps, retries_max, actor, index } = submission;
+        let Submission { id, plan, children, deps, retries_max, actor, group, index } = submission;
         let inputs: Vec<u64> = deps.iter().map(|dep| self.expected(dep)).chain(children).collect();
         let expected = crate::work::value_of(plan, &inputs);
         let history = History {
+            id,
             expected,
             deps,
             retries_max,
             actor,
+            group,
             index,
             starts: 0,
             lost: 0,
@@ -125,15 +132,16 @@ impl Oracle {
     }
 
     /// The value of a task is no more. It may be made again, or is lost for good.
-    pub(crate) fn unresolved(&mut self, task: Task, lost: Option<&ObjectId>) {
+    pub(crate) fn unresolved(&mut self, task: Task, is_lost: bool) {
         let history = self.history(task);
         (history.has_sent_value, history.is_late) = (false, true);
         let has_failed = history.outcome == Some(Outcome::Failure);
         history.outcome = if has_failed { history.outcome } else { Some(Outcome::Gone) };
-        match lost {
-            Some(id) => self.put_lost(id),
-            None if has_failed => self.fail(format!("SIM-1: {task:?} failed, and is not failed any more")),
-            None => {}
+        let id = history.id;
+        if is_lost {
+            self.put_lost(&id);
+        } else if has_failed {
+            self.fail(format!("SIM-1: {task:?} failed, and is not failed any more"));
         }
     }
 
@@ -207,6 +215,10 @@ impl Oracle {
         self.handled.entry(object).or_default().insert(by);
     }
 
+    pub(crate) fn group_removed(&mut self, group: GroupId) {
+        self.removed.insert(group);
+    }
+
     pub(crate) fn died(&mut self, pid: Pid) {
         self.dead.insert(pid);
     }
@@ -245,6 +257,7 @@ impl Oracle {
                     Failure::ActorUnavailable { actor, .. } => {
                         history.actor == Some(*actor) && (is_spent || history.retries_max == 0)
                     }
+                    Failure::GroupRemoved => history.group.is_some_and(|group| self.removed.contains(&group)),
                     Failure::Lost(_) => {
                         let was_there = history.outcome == Some(Outcome::Gone) || history.has_sent_value;
                         let is_over = is_spent || history.is_cancelled;
@@ -256,7 +269,6 @@ impl Oracle {
                     | Failure::StoreFull(_)
                     | Failure::ArgumentLost(_)
                     | Failure::Replay { .. }
-                    | Failure::GroupRemoved
                     | Failure::Unschedulable(_) => false,
                 };
                 (Outcome::Failure, is_explained)

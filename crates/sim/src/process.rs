@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use control::{Creation, Registered};
-use model::{ActorId, Failure, JobId, ObjectId, ProcId, TaskId, TaskKey, WorkerExit};
+use model::{ActorId, Failure, GroupId, GroupOptions, JobId, ObjectId, ProcId, TaskId, TaskKey, Where, WorkerExit};
 use owner::{ActorNews, Effect, Kept, Owner, Slot, Spec, Stage, Submitted, Target, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::driver::Driver;
 use crate::env::{Claim, Env};
+use crate::grouped::Made;
 use crate::large::{Content, Holdings};
 use crate::network::{Item, Pid};
 use crate::oracle::Submission;
@@ -30,6 +31,9 @@ pub(crate) enum ToNode {
     KillActor { actor: ActorId, no_restart: bool },
     OutOfScope(ActorId),
     Relay { to: ProcId, message: Peer },
+    CreateGroup { group: GroupId, options: Box<GroupOptions> },
+    RemoveGroup(GroupId),
+    WatchGroup(GroupId),
     Built(ActorId),
     BuildFailed(ActorId),
     Leaving,
@@ -40,6 +44,8 @@ pub(crate) enum ToNode {
 pub(crate) enum FromNode {
     Granted { number: u64, worker: ProcId },
     Revoke { number: u64 },
+    LeaseRefused { number: u64 },
+    Group { group: GroupId, is_there: bool },
     PeerDied { peer: ProcId, exit: WorkerExit },
     ActorAnswer { request: ActorId, answer: Registered },
     Actor { actor: ActorId, news: ActorNews, incarnation: u32 },
@@ -125,6 +131,9 @@ pub(crate) struct Process {
     /// Generators that it reads.
     pub(crate) readings: Vec<Reading>,
     pub(crate) holdings: Holdings,
+    /// The group that its program has, and objects that wait for the end of earlier ones.
+    pub(crate) group: Option<Made>,
+    pub(crate) awaited: Vec<(GroupId, Slot)>,
     submissions: u64,
     is_tick_planned: bool,
     /// Processes that it was told are gone.
@@ -145,6 +154,8 @@ impl Process {
             puts: FxHashMap::default(),
             readings: Vec::new(),
             holdings: Holdings::default(),
+            group: None,
+            awaited: Vec::new(),
             submissions: 0,
             is_tick_planned: false,
             dead: BTreeSet::new(),
@@ -158,6 +169,10 @@ impl Process {
                 self.owner.on_lease_granted(env.now, number, worker, &mut self.effects);
             }
             FromNode::Revoke { number } => self.owner.on_lease_revoked(env.now, number, &mut self.effects),
+            FromNode::LeaseRefused { number } => {
+                self.owner.on_lease_refused(number, &Failure::GroupRemoved, &mut self.effects);
+            }
+            FromNode::Group { group, is_there } => self.on_group(group, is_there),
             FromNode::PeerDied { peer, exit } => self.on_peer_died(env, peer, &exit),
             FromNode::ActorAnswer { request, answer } => self.on_actor_answer(request, &answer),
             FromNode::Actor { actor, news, incarnation } => {
@@ -226,6 +241,7 @@ impl Process {
         let Inputs { deps, names } = inputs;
         let template = env.plans.get(plan).template.clone();
         let retries_max = template.retries_max;
+        let group = if let Where::Bundle(seat) = template.need.at { Some(seat.group) } else { None };
         let id_of = |slot: &Slot| self.owner.object(*slot).expect("held").id;
         let (dep_ids, name_ids): (Vec<_>, Vec<_>) =
             (deps.iter().map(id_of).collect(), names.iter().map(id_of).collect());
@@ -257,6 +273,7 @@ impl Process {
                 .collect(),
             deps: dep_ids,
             retries_max,
+            group,
             actor: if let Target::Actor(actor) = call { Some(actor) } else { None },
             index: self.submissions,
         };
@@ -310,9 +327,10 @@ impl Process {
             }
             Effect::Unresolved(slot) => match self.maker.get(&slot) {
                 Some(key) => {
-                    let object = self.owner.object(slot);
-                    let lost = object.filter(|object| matches!(object.value, Some(Value::Failed(_))));
-                    env.oracle.unresolved((self.pid, *key), lost.map(|object| &object.id));
+                    // One that is gone by now may have been lost before.
+                    let object = self.owner.object(slot).filter(|object| object.id.index() == 1);
+                    let is_lost = object.is_none_or(|object| matches!(object.value, Some(Value::Failed(_))));
+                    env.oracle.unresolved((self.pid, *key), is_lost);
                 }
                 None => self.put_resolved(env, slot),
             },

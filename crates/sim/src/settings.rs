@@ -58,7 +58,7 @@ impl Settings {
             seed,
             nodes,
             drivers: 1 + (seed % 3) as usize,
-            steps: 40,
+            steps: 60,
             cpus: 2 + (seed % 2) as i64,
             faults_ms: 300,
             heal_ms_max: 300_000,

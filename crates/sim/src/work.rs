@@ -102,6 +102,14 @@ impl Plans {
         id
     }
 
+    /// A task in a placement group. It waits for nothing: what it waited for might need its seats.
+    pub(crate) fn seated(&mut self, rng: &mut Rng, need: Need) -> PlanId {
+        let ending = if rng.chance(50) { Ending::CrashesFirst(1) } else { Ending::Value };
+        let id = self.add(rng, need, Vec::new(), ending);
+        self.0[id as usize].with_refs.reads = false;
+        id
+    }
+
     fn add(&mut self, rng: &mut Rng, need: Need, children: Vec<PlanId>, ending: Ending) -> PlanId {
         let retries_max = *rng.pick(&[0, 1, 3, 3, -1]).expect("not empty");
         let items = if rng.chance(150) { rng.between(1, 6) as u32 } else { 0 };

@@ -11,7 +11,7 @@ use crate::network::{Item, Pid};
 use crate::oracle::Task;
 use crate::process::{Arg, Call, Frame, Inputs, Process, Role, ToNode};
 use crate::refs::{Number, Ref};
-use crate::work::{Ending, value_of};
+use crate::work::{Ending, PlanId, value_of};
 
 #[derive(Default)]
 pub(crate) struct Worker {
@@ -58,6 +58,14 @@ impl Worker {
     pub(crate) fn running(&self, node: usize) -> Option<Task> {
         match &self.duty {
             Duty::Waits(run, _) | Duty::Computes(run) | Duty::Full(run) => Some(task_of(node, &run.call)),
+            Duty::Nothing | Duty::Builds(_) => None,
+        }
+    }
+
+    /// The plan that it runs.
+    pub(crate) fn running_plan(&self) -> Option<PlanId> {
+        match &self.duty {
+            Duty::Waits(run, _) | Duty::Computes(run) | Duty::Full(run) => Some(run.call.plan),
             Duty::Nothing | Duty::Builds(_) => None,
         }
     }

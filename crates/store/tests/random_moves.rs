@@ -260,7 +260,8 @@ proptest! {
         let (writer, _) = attach_with(&mut host, 0, 16 * MIB);
         let (second, third) = (attach(&host, 1), attach(&host, 2));
         let clients = [&writer, &second, &third];
-        let (mut places, mut views): (Vec<(Place, u8, bool)>, Vec<(usize, usize, View)>) = Default::default();
+        let mut places: Vec<(Place, u8, bool)> = Vec::new();
+        let mut views: Vec<(usize, usize, View)> = Vec::new();
         for play in plays {
             match play {
                 Look::Put if places.len() < 40 => {

@@ -1,0 +1,212 @@
+//! Placement groups: programs make them, run tasks in them and remove them; the node's tables are the real ones.
+//!
+//! What bundles hold is mostly seats, of which a node has few: so groups wait for each other. A program has one group at a time, so that none
+//! holds what another waits for while it waits itself.
+//!
+//! - **SIM-11** a group has all its bundles or none, what runs in it fits into it, and all is given back when it is removed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use control::{GroupCreation, GroupEffect, GroupEvent, GroupState, Maker};
+use model::{Failure, GroupId, GroupOptions, Lifetime, Need, ObjectId, ProcId, Quantity, Resources, Seat, Where};
+use model::{Strategy, TaskId};
+use owner::{Slot, Target, Value};
+
+use crate::env::Env;
+use crate::node::Node;
+use crate::process::{FromNode, Process, Role, ToNode};
+use crate::work::cpu;
+
+/// Seats that a node has.
+pub(crate) const SEATS: i64 = 4;
+
+/// A group that a program has made.
+pub(crate) struct Made {
+    id: GroupId,
+    seats: Vec<i64>,
+    /// The object that stands for its being there.
+    ready: Slot,
+}
+
+fn seats(count: i64, parts: i64) -> Resources {
+    let mut resources = cpu(parts);
+    resources.set("seat", Quantity::whole(count));
+    resources
+}
+
+fn seats_of(resources: &Resources) -> i64 {
+    resources.amount("seat").0
+}
+
+pub(crate) fn with_seats(mut resources: Resources) -> Resources {
+    resources.set("seat", Quantity::whole(SEATS));
+    resources
+}
+
+impl Process {
+    /// Makes a group, or removes the one there is.
+    pub(crate) fn change_group(&mut self, env: &mut Env, id: TaskId) {
+        if self.group.is_some() {
+            return self.remove_group(env);
+        }
+        let count = env.rng.between(1, 3);
+        // At most as many seats as there are.
+        let each = if count == 1 { 4 } else { 2 };
+        let seats_each: Vec<i64> = (0..count).map(|_| env.rng.between(1, each.min(4 / count)) as i64).collect();
+        let group = GroupId::of(id);
+        let options = GroupOptions {
+            name: "".into(),
+            namespace: "".into(),
+            lifetime: Lifetime::Owned,
+            strategy: Strategy::Pack,
+            bundles: seats_each.iter().map(|count| seats(*count, 100)).collect(),
+        };
+        env.tell_node(self.pid, ToNode::CreateGroup { group, options: Box::new(options) });
+        let ready = self.owner.on_promised(ObjectId::of(id, 1));
+        env.tell_node(self.pid, ToNode::WatchGroup(group));
+        self.group = Some(Made { id: group, seats: seats_each, ready });
+        env.counts.groups += 1;
+    }
+
+    /// Lets go of the group, if there is one.
+    pub(crate) fn remove_group(&mut self, env: &mut Env) {
+        if let Some(Made { id, ready, .. }) = self.group.take() {
+            env.oracle.group_removed(id);
+            env.tell_node(self.pid, ToNode::RemoveGroup(id));
+            if self.owner.object(ready).is_some_and(|object| object.value.is_none()) {
+                self.awaited.push((id, ready));
+            }
+            self.owner.on_handle_dropped(ready, &mut self.effects);
+        }
+    }
+
+    /// What a task in the program's group needs.
+    pub(crate) fn seat(&self, env: &mut Env) -> Option<Need> {
+        let group = self.group.as_ref()?;
+        let at = env.rng.below(group.seats.len() as u64) as usize;
+        let count = env.rng.between(1, group.seats[at] as u64) as i64;
+        let bundle = env.rng.chance(600).then_some(at as u16);
+        let at = Where::Bundle(Seat { group: group.id, bundle, captures: false });
+        Some(Need { at, ..Need::same(seats(count, 0)) })
+    }
+
+    pub(crate) fn submit_seated(&mut self, env: &mut Env, id: TaskId) -> Option<Slot> {
+        let need = self.seat(env)?;
+        let plan = env.plans.seated(&mut env.rng, need);
+        Some(self.submit(env, id, plan, Target::Pool, crate::process::Inputs::default()))
+    }
+
+    /// The node says that a group has its bundles, or is no more.
+    pub(crate) fn on_group(&mut self, group: GroupId, is_there: bool) {
+        let made = self.group.as_ref().filter(|made| made.id == group).map(|made| made.ready);
+        let removed = self.awaited.iter().position(|(id, _)| *id == group);
+        let Some(slot) = made.or_else(|| removed.map(|at| self.awaited.swap_remove(at).1)) else { return };
+        let value = if is_there {
+            Value::Inline(owner::Packed::from(&[][..]))
+        } else {
+            Value::Failed(Arc::new(Failure::GroupRemoved))
+        };
+        self.owner.on_promise_kept(slot, value, &mut self.effects);
+    }
+
+    /// The seats that it takes while it runs, and where.
+    fn seated(&self, env: &Env) -> Option<(Seat, i64)> {
+        let Role::Worker(worker) = &self.role else { return None };
+        let need = &env.plans.get(worker.running_plan()?).template.need;
+        match need.at {
+            Where::Bundle(seat) => Some((seat, seats_of(&need.to_hold))),
+            Where::Anywhere | Where::Node(_) => None,
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn create_group(&mut self, env: &mut Env, by: ProcId, group: GroupId, options: GroupOptions) {
+        // What a dead process asked for is not heard.
+        if let Some(Some(job)) = self.job_of(by) {
+            let creation = GroupCreation { group, maker: Maker::Job(job), options };
+            self.group_changed(env, GroupEvent::CreateRequested(creation));
+        }
+    }
+
+    pub(crate) fn group_changed(&mut self, env: &mut Env, event: GroupEvent) {
+        let mut effects = Vec::new();
+        self.groups.step(env.now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                GroupEffect::Answer { is_name_taken, .. } if is_name_taken => {
+                    env.oracle.fail("a group without a name is told that it is taken".into());
+                }
+                GroupEffect::Answer { .. } => {}
+                GroupEffect::Reserve(group) => {
+                    let bundles = self.groups.get(group).expect("it is made").creation.options.bundles.clone();
+                    self.schedule(env, scheduler::Event::GroupRequested { group, bundles, is_apart: false });
+                }
+                GroupEffect::Unreserve(group) => self.schedule(env, scheduler::Event::GroupRemoved(group)),
+                GroupEffect::Publish(group, state) => {
+                    for watcher in self.group_watchers.remove(&group).unwrap_or_default() {
+                        self.tell_group(env, watcher, group, state);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn watch_group(&mut self, env: &mut Env, by: ProcId, group: GroupId) {
+        match self.groups.state(group) {
+            GroupState::Pending => self.group_watchers.entry(group).or_default().push(by),
+            state => self.tell_group(env, by, group, state),
+        }
+    }
+
+    fn tell_group(&self, env: &mut Env, to: ProcId, group: GroupId, state: GroupState) {
+        self.tell(env, to, FromNode::Group { group, is_there: state == GroupState::Created });
+    }
+
+    /// SIM-11: groups that are there have their seats, all of them, and what runs in one fits into it.
+    pub(crate) fn check_groups<'a>(
+        &self,
+        env: &Env,
+        processes: impl Iterator<Item = &'a Process>,
+    ) -> Result<(), String> {
+        let mut free: BTreeMap<GroupId, Vec<i64>> = BTreeMap::new();
+        for record in self.groups.iter().filter(|record| record.state == GroupState::Created) {
+            let bundles = &record.creation.options.bundles;
+            free.insert(record.creation.group, bundles.iter().map(seats_of).collect());
+        }
+        let aside: i64 = free.values().flatten().sum();
+        let left = seats_of(&self.scheduler.available());
+        if aside + left > seats_of(&self.scheduler.total()) {
+            return Err(format!("SIM-11: {aside} seats are set aside, and {left} are free"));
+        }
+        let mut anywhere: BTreeMap<GroupId, i64> = BTreeMap::new();
+        for (seat, count) in processes.filter_map(|process| process.seated(env)) {
+            match (free.get_mut(&seat.group), seat.bundle) {
+                (Some(bundles), Some(bundle)) => bundles[usize::from(bundle)] -= count,
+                (Some(_), None) => *anywhere.entry(seat.group).or_default() += count,
+                (None, _) if self.groups.state(seat.group) == GroupState::Removed => {}
+                (None, _) => return Err(format!("SIM-11: a task runs in {}, which is not there", seat.group)),
+            }
+        }
+        for (group, bundles) in free {
+            let rest: i64 = bundles.iter().sum();
+            if bundles.iter().any(|left| *left < 0) || rest < anywhere.remove(&group).unwrap_or(0) {
+                return Err(format!("SIM-11: more runs in {group} than it has room for: {bundles:?} left"));
+            }
+        }
+        Ok(())
+    }
+
+    /// SIM-6: no group is left, and every seat is free.
+    pub(crate) fn check_groups_at_rest(&self) -> Result<(), String> {
+        if let Some(left) = self.groups.iter().find(|record| record.state != GroupState::Removed) {
+            return Err(format!("SIM-6: a group is left: {left:?}"));
+        }
+        let (available, total) = (self.scheduler.available(), self.scheduler.total());
+        if seats_of(&available) != seats_of(&total) || (self.scheduler.is_at_rest() && available != total) {
+            return Err(format!("SIM-6: of {total} only {available} are free"));
+        }
+        Ok(())
+    }
+}
