@@ -79,6 +79,8 @@ impl Owner {
         let Some(object) = self.objects.get_mut(slot) else { return };
         object.value = None;
         let contains = std::mem::take(&mut object.contains);
+        self.hold_for_calls(slot, &contains);
+        let Some(object) = self.objects.get_mut(slot) else { return };
         let users: Vec<(TaskKey, Stage)> = if object.uses == 0 {
             Vec::new()
         } else {
@@ -88,7 +90,7 @@ impl Owner {
         if let Some(bytes) = bytes {
             for (key, _) in users.iter().filter(|(_, stage)| matches!(stage, Stage::Under { .. } | Stage::Limbo { .. }))
             {
-                self.task_mut(*key).expect("found above").spec.contains.push(bytes);
+                self.task_mut(*key).expect("found above").holds.push(bytes);
                 self.hold(bytes);
             }
         }

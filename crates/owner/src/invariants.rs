@@ -63,8 +63,9 @@ impl Owner {
     /// OWN-2: what is used is counted, and what nobody holds is gone.
     fn check_holds(&self) {
         let mut uses: FxHashMap<Slot, u32> = FxHashMap::default();
-        let in_tasks =
-            self.tasks().flat_map(|(_, task)| task.spec.deps.iter().chain(&task.spec.contains).chain(&task.life));
+        let in_tasks = self.tasks().flat_map(|(_, task)| {
+            task.spec.deps.iter().chain(&task.spec.contains).chain(&task.life).chain(&task.holds)
+        });
         let in_objects = self.objects().flat_map(|(_, object)| &object.contains).chain(&self.promised);
         for slot in in_tasks.chain(in_objects) {
             *uses.entry(*slot).or_default() += 1;

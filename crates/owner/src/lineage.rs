@@ -122,6 +122,7 @@ impl Owner {
             let Some(object) = object.filter(|object| object.value == Some(Value::bulk(*bulk))) else { continue };
             object.value = None;
             let contains = std::mem::take(&mut object.contains);
+            self.hold_for_calls(*slot, &contains);
             out.push(Effect::Unresolved(*slot));
             self.discard(Some(&Value::bulk(*bulk)), contains, out);
             self.await_again(*slot);
@@ -211,6 +212,19 @@ impl Owner {
             Target::Pool if is_lost => self.enter_again(key, out),
             // Those that were sent behind it may have run: it has lost its turn.
             Target::Pool | Target::Actor(_) => self.finish_failed(key, Failure::Lost(why.into()), out),
+        }
+    }
+
+    /// A value goes whose references calls on their way may have read out of it already: those hold them from now on.
+    pub(crate) fn hold_for_calls(&mut self, argument: Slot, named: &[Slot]) {
+        if named.is_empty() {
+            return;
+        }
+        let is_away = |task: &Task| matches!(task.stage, Stage::Under { .. } | Stage::Limbo { .. } | Stage::Orphan);
+        let calls = self.tasks().filter(|(_, task)| is_away(task) && task.spec.deps.contains(&argument));
+        for key in calls.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.task_mut(key).expect("found above").holds.extend_from_slice(named);
+            named.iter().for_each(|slot| self.hold(*slot));
         }
     }
 

@@ -31,8 +31,10 @@ pub struct TaskFacts<'a> {
     pub spec: &'a Spec,
     /// The objects that it makes; those beyond the table are gone.
     pub returns: &'a [Slot],
-    /// What else it holds: the object that stands for the actor that it calls.
+    /// The object that stands for the actor that it calls.
     pub life: Option<Slot>,
+    /// What else it holds.
+    pub holds: &'a [Slot],
     /// The process that it was sent to.
     pub worker: Option<ProcId>,
     /// Runs that are left after a failure.
@@ -149,6 +151,7 @@ impl Owner {
                     spec: &task.spec,
                     returns: &task.returns,
                     life: task.life,
+                    holds: &task.holds,
                     worker,
                     retries_left: task.retries_left,
                     oom_retries_left: task.oom_retries_left,
@@ -161,6 +164,7 @@ impl Owner {
                     spec: &made.spec,
                     returns: &made.returns,
                     life: None,
+                    holds: &[],
                     worker: None,
                     retries_left: made.retries_left,
                     oom_retries_left: made.oom_retries_left,

@@ -94,6 +94,8 @@ pub struct Task {
     pub cancelled: bool,
     /// The object that stands for the actor it calls, held until it ends.
     pub(crate) life: Option<Slot>,
+    /// What else is held until it ends: it may have read of these in an argument that is gone since.
+    pub(crate) holds: SmallVec<[Slot; 0]>,
     /// What it yields.
     pub stream: Option<StreamKey>,
     /// Where it is recorded; see `records.rs`.
@@ -130,6 +132,7 @@ impl Task {
             is_outdated: false,
             cancelled: false,
             life: None,
+            holds: SmallVec::new(),
             stream: None,
             cell: 0,
         }
@@ -172,6 +175,7 @@ impl Owner {
             is_outdated: false,
             cancelled: false,
             life: None,
+            holds: SmallVec::new(),
             stream: None,
             cell: 0,
         };
@@ -441,8 +445,8 @@ impl Owner {
             }
             reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
         }
-        let (life, cell) = (task.life.take(), task.cell);
-        for slot in self.keep_lineage(task, out).into_iter().chain(life).chain(traced) {
+        let (life, cell, holds) = (task.life.take(), task.cell, std::mem::take(&mut task.holds));
+        for slot in self.keep_lineage(task, out).into_iter().chain(life).chain(traced).chain(holds) {
             self.release(slot, out);
         }
         // After the records of what it has made.

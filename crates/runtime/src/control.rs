@@ -306,7 +306,7 @@ impl Runtime {
             Peer::Want { object } if self.is_keeper && state.owner.slot_of(&object).is_none() => {
                 // Its owner died and had no room to record it; or it is long gone.
                 let content = Content::Failed(Failure::OwnerDied);
-                self.relay(sender, Peer::Have { object, content, known: state.heirs.known });
+                self.relay(sender, Peer::Have { object, content, refs: Vec::new(), known: state.heirs.known });
             }
             Peer::Want { object } => state.owner.on_wanted(&object, sender, &mut state.effects),
             Peer::Missing { object, bulk } => {
@@ -318,7 +318,7 @@ impl Runtime {
                 }
                 state.owner.on_wanted(&object, sender, &mut state.effects);
             }
-            Peer::Have { object, content, known } => {
+            Peer::Have { object, content, refs, known } => {
                 let sent = Sent::now(sender, known);
                 let (value, contains) = match content {
                     Content::Inline(bytes) => {
@@ -326,7 +326,7 @@ impl Runtime {
                         (Value::Inline(owner::Packed::from(bytes)), contains)
                     }
                     Content::Bulk(bulk) => {
-                        let contains = self.take_contained(state, sent, self.refs_in(bulk));
+                        let contains = self.take_contained(state, sent, refs);
                         (Value::bulk(bulk), contains)
                     }
                     Content::Failed(failure) => {

@@ -124,13 +124,15 @@ impl Runtime {
     }
 
     fn answer_want(&self, state: &mut State, to: ProcId, object: model::ObjectId, value: &Value) {
+        let mut refs = Vec::new();
         let content = match value {
             Value::Inline(bytes) => {
                 self.register_shares(state, &value::refs_of(bytes), to, 1);
                 Content::Inline(bytes.to_vec())
             }
             Value::Bulk(bulk) => {
-                self.register_shares(state, &self.refs_in(**bulk), to, 1);
+                refs = self.refs_in(**bulk);
+                self.register_shares(state, &refs, to, 1);
                 Content::Bulk(**bulk)
             }
             Value::Failed(failure) => {
@@ -138,7 +140,7 @@ impl Runtime {
                 Content::Failed((**failure).clone())
             }
         };
-        self.relay(to, Peer::Have { object, content, known: state.heirs.known });
+        self.relay(to, Peer::Have { object, content, refs, known: state.heirs.known });
     }
 
     /// A value goes to `to` for good: `to` gets `count` (one) shares of every reference in it.

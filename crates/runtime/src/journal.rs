@@ -79,7 +79,7 @@ impl Runtime {
             is_ordered: state.owner.is_ordered(spec),
             payload: spec.payload.clone(),
             deps: spec.deps.iter().filter_map(name).collect(),
-            contains: spec.contains.iter().chain(&life).filter_map(name).collect(),
+            contains: spec.contains.iter().chain(&life).chain(facts.holds).filter_map(name).collect(),
             returns: facts.returns.iter().map(|slot| name(slot).map(|(id, _)| id)).collect(),
             number: facts.number,
         };

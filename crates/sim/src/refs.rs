@@ -27,6 +27,8 @@ pub(crate) enum Peer {
     Have {
         object: ObjectId,
         answer: Result<Content, Failure>,
+        /// What it names. It may not lie there any more when this is read.
+        refs: Vec<Ref>,
     },
     /// It does not lie where its owner said.
     Missing {
@@ -141,11 +143,9 @@ impl Process {
     /// A value of ours that somebody wanted.
     pub(crate) fn answer_want(&mut self, env: &mut Env, to: ProcId, object: ObjectId, value: &Value) {
         let answer = Content::of(value);
-        if let Ok(content) = &answer {
-            let refs = self.refs_in(env, content);
-            self.register_shares(env, &refs, to);
-        }
-        self.relay(env, to, Peer::Have { object, answer });
+        let refs = answer.as_ref().map_or_else(|_| Vec::new(), |content| self.refs_in(env, content));
+        self.register_shares(env, &refs, to);
+        self.relay(env, to, Peer::Have { object, answer, refs });
     }
 
     pub(crate) fn relay(&self, env: &mut Env, to: ProcId, message: Peer) {
@@ -155,12 +155,9 @@ impl Process {
     pub(crate) fn on_peer(&mut self, env: &mut Env, from: ProcId, message: Peer) {
         match message {
             Peer::Want { object } => self.owner.on_wanted(&object, from, &mut self.effects),
-            Peer::Have { object, answer } => {
+            Peer::Have { object, answer, refs } => {
                 let (value, contains) = match answer {
-                    Ok(content) => {
-                        let refs = self.refs_in(env, &content);
-                        (content.to_value(), self.take_contained(env, &refs))
-                    }
+                    Ok(content) => (content.to_value(), self.take_contained(env, &refs)),
                     Err(failure) => (Value::Failed(Arc::new(failure)), SmallVec::new()),
                 };
                 self.owner.on_have(&object, value, contains, &mut self.effects);

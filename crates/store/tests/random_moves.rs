@@ -59,6 +59,14 @@ struct World {
     written: u8,
 }
 
+fn local(paths: &[PathBuf]) -> Vec<store::Folder> {
+    paths.iter().map(|path| store::Folder::local(path.clone())).collect()
+}
+
+fn files_in(paths: &[PathBuf], full_at: f64, by: ProcId) -> Files {
+    Files::new(Folders { list: local(paths), full_at }, by, |_| 0)
+}
+
 impl World {
     fn new() -> Self {
         let root = std::env::temp_dir().join(format!("eagleray-random-files-{}", std::process::id()));
@@ -67,7 +75,7 @@ impl World {
         for good in [&folders[0], &folders[2]] {
             std::fs::create_dir_all(good).unwrap();
         }
-        let open = |by: &ProcId| Files::new(Folders { paths: folders.clone(), full_at: 1.0 }, *by);
+        let open = |by: &ProcId| files_in(&folders, 1.0, *by);
         let processes = WRITERS.iter().map(open).collect();
         let (values, files, spoilt) = Default::default();
         Self { folders, processes, values, files, spoilt, checked: BTreeSet::new(), written: 0 }
@@ -109,7 +117,7 @@ impl World {
                 let mut reservation = self.processes[by % WRITERS.len()].reserve(length as u64).unwrap();
                 reservation.as_mut_slice().copy_from_slice(&bytes);
                 if seals {
-                    let filed = reservation.seal();
+                    let filed = reservation.seal().unwrap();
                     self.add(filed, bytes);
                 }
             }
@@ -153,7 +161,7 @@ impl World {
             }
             Move::Gone(pick) => {
                 let gone = WRITERS[pick % WRITERS.len()];
-                store::remove_files_of(gone, &self.folders);
+                store::remove_files_of(gone, &local(&self.folders));
                 let files: Vec<FileId> = self.values.keys().map(|filed| filed.file).collect();
                 files.into_iter().filter(|file| file.by == gone).for_each(|file| self.forget(file));
             }
@@ -214,9 +222,9 @@ impl World {
         let found: BTreeSet<PathBuf> = self.folders.iter().flat_map(names).collect();
         let expected: BTreeSet<PathBuf> = self.files.iter().map(|file| self.path(*file)).collect();
         assert_eq!(found, expected, "FILE-2");
-        assert_eq!(store::files_in(&self.folders).0, expected.len() as u64);
+        assert_eq!(store::files_in(&local(&self.folders)).0, expected.len() as u64);
         // FILE-3: whoever may fill them no further writes nothing.
-        let full = Files::new(Folders { paths: self.folders.clone(), full_at: 0.0 }, WRITERS[0]);
+        let full = files_in(&self.folders, 0.0, WRITERS[0]);
         assert!(matches!(full.write(&[&[1]]), Err(Error::DiskFull { .. })), "FILE-3");
     }
 }

@@ -4,6 +4,8 @@
 use model::{Bulk, Failure, ObjectId, Place, ProcId, TaskId};
 use serde::{Deserialize, Serialize};
 
+use crate::journal::Ref;
+
 /// A value as it travels in cold messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
@@ -47,6 +49,8 @@ pub enum Peer {
         object: ObjectId,
         /// Its value.
         content: Content,
+        /// Of a large one: the references in it, of which shares were counted. It may not lie there any more when this is read.
+        refs: Vec<Ref>,
         /// See `Reply`.
         known: u16,
     },

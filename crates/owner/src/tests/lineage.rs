@@ -304,3 +304,18 @@ fn own_1_a_cancelled_call_that_misses_its_argument_is_not_sent_again() {
     process.when(|owner, now, out| owner.on_argument_lost(now, user.key, W1, "", out));
     assert_eq!(process.value_of(&user), Some(super::story::failed(Failure::Cancelled)));
 }
+
+/// A worker reads a reference out of an argument, which its owner then loses: the call still names what it read of.
+#[test]
+fn own_2_what_a_lost_argument_named_is_held_for_calls_that_have_read_it() {
+    let mut process = Process::leased();
+    let inner = process.put(&[]);
+    let outer = process.put_value(large(1), &[inner]);
+    let a = process.submit(task().needs(outer));
+    process.dropped(inner);
+    process.dropped(outer);
+    lost(&mut process, outer, 1);
+    assert!(process.owner.object(inner).is_some(), "the call may ask for it");
+    process.replied(&a, W1, value(1));
+    assert!(process.owner.object(inner).is_none() && process.owner.object(outer).is_none());
+}
