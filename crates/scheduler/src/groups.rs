@@ -216,6 +216,10 @@ impl Scheduler {
     #[cold]
     pub(crate) fn place_groups(&mut self, out: &mut Vec<Effect>) {
         self.groups.saving_until = self.groups.saving_until.filter(|until| *until > self.now);
+        if let Some(until) = self.groups.saving_until {
+            // Whatever else was to be looked at sooner has taken this one's place.
+            self.look_again(until);
+        }
         let mut position = 0;
         while let Some(&id) = self.groups.waiting.get(position) {
             if self.group_fits(id) {
