@@ -134,7 +134,7 @@ impl Owner {
 
     /// A borrower of our object holds more or fewer shares.
     pub fn on_shares(&mut self, id: &ObjectId, borrower: ProcId, count: i32, out: &mut Vec<Effect>) {
-        let Some(slot) = self.by_id.get(id).copied() else { return };
+        let Some(slot) = self.by_id.get(id).copied() else { return self.on_early_shares(id, borrower, count) };
         let Some(object) = self.objects.get_mut(slot) else { return };
         match object.borrowers.iter_mut().find(|(who, _)| *who == borrower) {
             Some((_, shares)) => *shares += count,

@@ -80,7 +80,8 @@ impl Owner {
         object.value = None;
         let contains = std::mem::take(&mut object.contains);
         self.hold_for_calls(slot, &contains);
-        let Some(object) = self.objects.get_mut(slot) else { return };
+        let Some(object) = self.objects.get(slot) else { return };
+        let maker = object.maker();
         let users: Vec<(TaskKey, Stage)> = if object.uses == 0 {
             Vec::new()
         } else {
@@ -95,6 +96,9 @@ impl Owner {
             }
         }
         self.set_value(slot, Value::Failed(Arc::new(Failure::Freed)), SmallVec::new(), out);
+        if let Some(maker) = maker {
+            self.tell_waiter(maker, out);
+        }
         contains.into_iter().for_each(|inner| self.release(inner, out));
         let queued = users.into_iter().filter(|(_, stage)| *stage == Stage::Queued);
         self.end_without_argument(queued.map(|(key, _)| key).collect(), out);

@@ -53,7 +53,11 @@ impl Owner {
             assert!(!matches!(task.stage, Stage::Waiting(0)), "OWN-1: {:?} waits for nothing", task.spec.id);
             let is_waiting = matches!(task.stage, Stage::Waiting(_));
             for dep in task.spec.deps.iter().filter(|dep| is_waiting && lacks(dep)) {
-                let told = self.object(*dep).is_some_and(|object| object.waiting.contains(&key));
+                let is_told_by = |object: &crate::Object| {
+                    let maker = object.maker().and_then(|maker| self.task(maker));
+                    object.waiting.contains(&key) || maker.is_some_and(|maker| maker.waiter == Some(key))
+                };
+                let told = self.object(*dep).is_some_and(is_told_by);
                 assert!(told, "OWN-1: {:?} is never told of its argument", task.spec.id);
             }
         }

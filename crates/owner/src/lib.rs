@@ -61,6 +61,8 @@ pub struct Owner {
     /// Tasks that have ended and whose large values can be made again.
     pub(crate) made: Table<Made>,
     pub(crate) streams: Table<Stream>,
+    /// Shares of values that are still to come; see `stream.rs`.
+    pub(crate) early_shares: FxHashMap<ObjectId, Vec<(ProcId, i32)>>,
     /// Objects that somebody else may name to us, or that somebody else owns.
     pub(crate) by_id: FxHashMap<ObjectId, Slot>,
     pub(crate) pools: Vec<Pool>,

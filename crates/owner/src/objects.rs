@@ -351,7 +351,7 @@ impl Owner {
     }
 
     /// Not by recursion: a task that an argument's failure ends is itself an argument of the next, in chains of any length.
-    fn tell_readied(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn tell_readied(&mut self, out: &mut Vec<Effect>) {
         if std::mem::replace(&mut self.is_telling, true) {
             return;
         }

@@ -115,6 +115,29 @@ impl Owner {
         self.objects.insert(object).0
     }
 
+    /// Shares of an object that we do not know. It may be a value of a list that is on its way, whose worker has named it already: word of that
+    /// comes by way of the node.
+    #[cold]
+    pub(crate) fn on_early_shares(&mut self, id: &ObjectId, borrower: ProcId, count: i32) {
+        let is_to_come = |stream: &Stream| stream.reader == Reader::List && stream.id == id.task();
+        if self.streams.iter().any(|(_, _, stream)| is_to_come(stream)) {
+            self.early_shares.entry(*id).or_default().push((borrower, count));
+        }
+    }
+
+    fn take_early_shares(&mut self, slot: Slot) {
+        if self.early_shares.is_empty() {
+            return;
+        }
+        let Some(object) = self.objects.get_mut(slot) else { return };
+        for (borrower, count) in self.early_shares.remove(&object.id).unwrap_or_default() {
+            match object.borrowers.iter_mut().find(|(who, _)| *who == borrower) {
+                Some((_, shares)) => *shares += count,
+                None => object.borrowers.push((borrower, count)),
+            }
+        }
+    }
+
     /// The task yielded a value. One that came in an earlier run, or that nobody reads, is let go.
     pub fn on_item(
         &mut self,
@@ -145,6 +168,7 @@ impl Owner {
                 may_retry && matches!(&value, Value::Failed(failure) if matches!(**failure, Failure::Retryable(_)));
             let slot = self.next_item(id, index, None);
             self.on_given_away(slot, out);
+            self.take_early_shares(slot);
             self.stream_mut(at).expect("seen above").items.push_back(slot);
             self.resolve(slot, value, contains, out);
             return;
@@ -226,7 +250,8 @@ impl Owner {
         match stream.reader {
             Reader::Gone => _ = self.streams.remove(key.slot),
             Reader::List => {
-                let items = std::mem::take(&mut stream.items);
+                let (items, id) = (std::mem::take(&mut stream.items), stream.id);
+                self.early_shares.retain(|item, _| item.task() != id);
                 self.streams.remove(key.slot);
                 items.into_iter().for_each(|slot| self.on_handle_dropped(slot, out));
             }

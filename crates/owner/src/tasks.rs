@@ -94,6 +94,8 @@ pub struct Task {
     pub cancelled: bool,
     /// The object that stands for the actor it calls, held until it ends.
     pub(crate) life: Option<Slot>,
+    /// The first task that waits for its one value. Most have no other, and chains of tasks are long: the object need not know.
+    pub(crate) waiter: Option<TaskKey>,
     /// What else is held until it ends: it may have read of these in an argument that is gone since.
     pub(crate) holds: SmallVec<[Slot; 0]>,
     /// What it yields.
@@ -132,6 +134,7 @@ impl Task {
             is_outdated: false,
             cancelled: false,
             life: None,
+            waiter: None,
             holds: SmallVec::new(),
             stream: None,
             cell: 0,
@@ -175,6 +178,7 @@ impl Owner {
             is_outdated: false,
             cancelled: false,
             life: None,
+            waiter: None,
             holds: SmallVec::new(),
             stream: None,
             cell: 0,
@@ -211,7 +215,9 @@ impl Owner {
                 && object.value.is_none()
             {
                 missing += 1;
-                object.waiting.push(key);
+                if !self.waits_by_maker(dep, key) {
+                    self.objects.get_mut(dep).expect("seen above").waiting.push(key);
+                }
                 self.on_needed(dep, out);
             }
         }
@@ -227,6 +233,27 @@ impl Owner {
             task.stage = Stage::Waiting(missing);
         }
         missing > 0
+    }
+
+    /// Notes with the task that makes the object that `key` waits for it. False if that knows of another, or makes more than this.
+    fn waits_by_maker(&mut self, slot: Slot, key: TaskKey) -> bool {
+        let maker = self.objects.get(slot).and_then(|object| object.maker());
+        let maker = maker.and_then(|maker| self.task_mut(maker));
+        match maker.filter(|maker| maker.waiter.is_none() && maker.stream.is_none() && maker.returns.len() == 1) {
+            Some(maker) => {
+                maker.waiter = Some(key);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The object has its value, although the task that was to make it goes on.
+    pub(crate) fn tell_waiter(&mut self, maker: TaskKey, out: &mut Vec<Effect>) {
+        if let Some(waiter) = self.task_mut(maker).and_then(|maker| maker.waiter.take()) {
+            self.readied.push_back(waiter);
+            self.tell_readied(out);
+        }
     }
 
     pub(crate) fn on_dependency_ready(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
@@ -444,6 +471,10 @@ impl Owner {
                 self.resolve(*slot, value.clone(), contains, out);
             }
             reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
+        }
+        if let Some(waiter) = task.waiter {
+            self.readied.push_back(waiter);
+            self.tell_readied(out);
         }
         let (life, cell, holds) = (task.life.take(), task.cell, std::mem::take(&mut task.holds));
         for slot in self.keep_lineage(task, out).into_iter().chain(life).chain(traced).chain(holds) {

@@ -324,3 +324,19 @@ fn some_returns_of_a_generator_may_fail_beside_others_that_do_not() {
     process.when(|owner, now, out| owner.on_replied(now, made.key, W1, reply(), out));
     assert_eq!((process.value_of(made.slots[0]), process.value_of(made.slots[1])), (Some(value(1)), Some(retryable())));
 }
+
+/// The worker names what it has yielded in its list, and word of the shares overtakes the values: they were forgotten, and the values kept for
+/// ever.
+#[test]
+fn own_2_shares_of_a_lists_values_count_although_they_come_before_the_values() {
+    let mut process = Process::leased();
+    let made = process.submit(task().yields(Yields::List));
+    let item = model::ObjectId::of(process.owner.task(made.key).unwrap().spec.id, 2);
+    let shares = |process: &mut Process, count| process.when(|owner, _, out| owner.on_shares(&item, W1, count, out));
+    shares(&mut process, -1);
+    process.yielded(&made, W1, value(1));
+    shares(&mut process, 1);
+    process.replied(&made, W1, value(2));
+    process.dropped(made.slot());
+    assert_eq!(process.owner.objects_kept(), 0);
+}

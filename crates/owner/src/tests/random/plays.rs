@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::Move;
 use super::model::{Held, Pending};
 use super::world::{ACTORS, World, actor_id, pick, stranger, value};
-use crate::{Slot, Spec, Submitted, Target};
+use crate::{Slot, Spec, Stage, Submitted, Target};
 
 impl World {
     pub(super) fn play(&mut self, play: Move) {
@@ -105,7 +105,15 @@ impl World {
                     // It gets a second value, once: that it was freed.
                     let held = self.model.objects.get_mut(&slot).expect("picked");
                     held.is_there = false;
-                    held.names.clear();
+                    // Calls that are on their way with it may have read what it names.
+                    let names = std::mem::take(&mut held.names);
+                    for (key, pending) in &mut self.model.tasks {
+                        let task = self.owner.task(*key).expect("the model knows what has not ended");
+                        let is_away = matches!(task.stage, Stage::Under { .. } | Stage::Limbo { .. });
+                        if is_away && task.spec.deps.contains(&slot) {
+                            pending.uses.extend(&names);
+                        }
+                    }
                     self.step(|owner, _, out| owner.on_free(slot, out));
                 }
             }
