@@ -20,7 +20,8 @@ def owner_killed(ray: Ray) -> Job:
 
     def job(repeats: int) -> None:
         for _ in range(repeats):
-            pid, refs = ray.get(Owner.remote().make.remote())
+            owner = Owner.remote()
+            pid, refs = ray.get(owner.make.remote())
             os.kill(pid, signal.SIGKILL)
             assert ray.get(refs, timeout=60) == list(range(BATCH))
 
