@@ -19,6 +19,9 @@ use crate::procs::Kind;
 /// A keeper that has not taken over, or not settled, by then never will.
 const PATIENCE_MS: u64 = 20_000;
 
+/// Dead processes that new ones are told of. Refs of earlier ones, should any still come to a new process, are not found there.
+const HEIRS_MAX: usize = 8_192;
+
 /// Starts a keeper that joins the node through this socket. Must not wait.
 #[derive(Clone)]
 pub struct StartKeeper(pub Arc<dyn Fn(OwnedFd) -> bool + Send + Sync>);
@@ -87,6 +90,9 @@ impl Node {
         let keeper = self.keeper()?;
         let until = net::clock::now().plus_ms(PATIENCE_MS);
         self.estates.count = self.estates.count.wrapping_add(1);
+        if self.estates.heirs.len() >= HEIRS_MAX {
+            self.estates.heirs.drain(..HEIRS_MAX / 2);
+        }
         self.estates.heirs.push((dead, keeper));
         self.estates.unread.insert(dead, until);
         self.estates.unsettled.insert(dead, until);
