@@ -131,6 +131,7 @@ class Node:
         rings_max: int,
         link_idle_ms_max: int,
         grace_ms_max: int,
+        lineage_bytes_max: int,
         memory: tuple[float, int, int, str | None],
         keep_session: bool,
     ) -> None: ...

@@ -274,6 +274,7 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             rings_max=int(os.environ.get("EAGLERAY_RINGS_MAX") or 1024 * 1024),
             link_idle_ms_max=int(os.environ.get("EAGLERAY_LINK_IDLE_MS_MAX") or 60_000),
             grace_ms_max=int(_setting(wants.system_config, "actor_graceful_shutdown_timeout_ms", 30_000)),
+            lineage_bytes_max=max(0, int(_setting(wants.system_config, "max_lineage_bytes", 1 << 30))),
             memory=_memory_watch(wants),
             keep_session=keep_session,
         )

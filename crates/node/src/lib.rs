@@ -76,6 +76,8 @@ pub struct Options {
     pub link_idle_ms_max: u64,
     /// How long an ending worker may take for its exit handlers before it is killed.
     pub grace_ms_max: u64,
+    /// How many bytes of ended tasks each process keeps in memory, to run them again.
+    pub lineage_bytes_max: u64,
     /// How memory is watched.
     pub memory: MemoryOptions,
     /// Starts who takes over from processes that die. None: nobody does, and what they owned is lost.

@@ -205,6 +205,7 @@ impl Node {
             folders: self.options.folders.iter().map(|folder| folder.name().to_string_lossy().into()).collect(),
             folders_full_at: self.options.folders_full_at,
             oom_retries: self.options.memory.task_retries,
+            lineage_bytes_max: self.options.lineage_bytes_max,
             is_mortal: self
                 .procs
                 .get(id)

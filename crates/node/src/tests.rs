@@ -51,6 +51,7 @@ impl Bench {
             rings_max: net::segment::RINGS_MAX,
             link_idle_ms_max: 60_000,
             grace_ms_max: 1_000,
+            lineage_bytes_max: 1 << 30,
             memory: crate::MemoryOptions { threshold: 0.95, refresh_ms: 0, task_retries: -1, meminfo: None },
             keeper: None,
             keep_session: false,

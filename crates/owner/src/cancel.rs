@@ -40,6 +40,7 @@ impl Owner {
                 // If it has started, taking it back fails and this is what is left to do.
                 out.push(Effect::Interrupt { task: key, worker, force, recursive });
             }
+            Stage::Reading => self.finish_failed(key, Failure::Cancelled, out),
             Stage::Limbo { .. } | Stage::Orphan => {}
         }
         true

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{ActorId, Bulk, Failure, Need, ObjectId, ProcId, TaskKey};
+use model::{ActorId, Bulk, Failure, Filed, Need, ObjectId, ProcId, TaskKey};
 
 use crate::Packed;
 use crate::records::Recorded;
@@ -151,6 +151,15 @@ pub enum Effect {
         force: bool,
         /// And what it started.
         recursive: bool,
+    },
+    /// Write the arguments of the oldest kept tasks to a file, see `lineage_to_move`.
+    MoveLineage,
+    /// Read the arguments of a task that runs again, and say `on_arguments_read`.
+    ReadArguments {
+        /// Which.
+        task: TaskKey,
+        /// Where they lie.
+        filed: Filed,
     },
     /// Write this into the journal, in place of what stood there before of it.
     Record(Recorded),

@@ -3,7 +3,7 @@
 //! The heir reads the dead process's records and holds all of it until everyone has said what they hold, run and lent; then counting goes
 //! on as for objects of its own.
 
-use model::{Failure, JobId, Need, ObjectId, ProcId, TaskKey, WorkerExit};
+use model::{Failure, Filed, JobId, Need, ObjectId, ProcId, TaskKey, WorkerExit};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -22,6 +22,21 @@ pub struct Legacy {
     pub held: Vec<ObjectId>,
     /// Shares of our objects that it held.
     pub lent: Vec<(ObjectId, i32)>,
+}
+
+/// A task of a dead process's, as it is recorded.
+#[derive(Debug)]
+pub struct Heirloom {
+    /// As it was submitted.
+    pub spec: Spec,
+    /// Where its arguments lie, if not in its spec.
+    pub filed: Option<Filed>,
+    /// The objects that it makes; those beyond the table are gone.
+    pub returns: SmallVec<[Slot; 1]>,
+    /// Runs that are left after a failure.
+    pub retries_left: i32,
+    /// Runs that are left after its worker was killed for want of memory.
+    pub oom_retries_left: i32,
 }
 
 impl Owner {
@@ -154,20 +169,16 @@ impl Owner {
     }
 
     /// A task of the dead process's that has not ended. It waits until it is known whether somebody runs it.
-    pub fn on_task_inherited(
-        &mut self,
-        spec: Spec,
-        returns: SmallVec<[Slot; 1]>,
-        retries_left: i32,
-        oom_retries_left: i32,
-    ) -> TaskKey {
+    pub fn on_task_inherited(&mut self, heirloom: Heirloom) -> TaskKey {
+        let Heirloom { spec, filed, returns, retries_left, oom_retries_left } = heirloom;
         for argument in spec.deps.iter().chain(&spec.contains) {
             self.hold(*argument);
         }
-        let made = self.inherited(spec, returns.clone(), retries_left, oom_retries_left);
+        let made = self.inherited(spec, filed, returns.clone(), retries_left, oom_retries_left);
         let task = Task { stage: Stage::Orphan, ..Task::again(made) };
         let (slot, generation) = self.tasks.insert(task);
         let key = TaskKey::new(slot, generation);
+        self.arguments_lie_in(key, filed);
         for slot in returns {
             if let Some(object) = self.objects.get_mut(slot) {
                 object.set_maker(Some(key));
@@ -177,13 +188,8 @@ impl Owner {
     }
 
     /// A task of the dead process's that has ended and can make its large values again.
-    pub fn on_made_inherited(
-        &mut self,
-        spec: Spec,
-        returns: SmallVec<[Slot; 1]>,
-        retries_left: i32,
-        oom_retries_left: i32,
-    ) {
+    pub fn on_made_inherited(&mut self, heirloom: Heirloom, out: &mut Vec<Effect>) {
+        let Heirloom { spec, filed, returns, retries_left, oom_retries_left } = heirloom;
         for argument in spec.deps.iter().chain(&spec.contains) {
             if let Some(object) = self.objects.get_mut(*argument) {
                 match object.owner {
@@ -192,25 +198,27 @@ impl Owner {
                 }
             }
         }
-        let made = self.inherited(spec, returns.clone(), retries_left, oom_retries_left);
-        let (key, _) = self.made.insert(made);
+        let made = self.inherited(spec, filed, returns.clone(), retries_left, oom_retries_left);
+        let key = self.shelve(made);
         for slot in returns {
             if let Some(object) = self.objects.get_mut(slot) {
                 object.lineage = Some(key);
             }
         }
+        self.bound_lineage(out);
     }
 
     fn inherited(
         &mut self,
         spec: Spec,
+        filed: Option<Filed>,
         returns: SmallVec<[Slot; 1]>,
         retries_left: i32,
         oom_retries_left: i32,
     ) -> Made {
         let number = self.submitted;
         self.submitted += 1;
-        Made { spec, returns, retries_left, oom_retries_left, number, cell: 0 }
+        Made { spec, filed, returns, retries_left, oom_retries_left, number, cell: 0 }
     }
 
     /// This process runs the task, or has it in its queue, and will answer us.

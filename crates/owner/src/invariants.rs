@@ -4,6 +4,7 @@ use model::{Failure, TaskKey};
 use rustc_hash::FxHashMap;
 
 use crate::actors::CalleeState;
+use crate::shelf::EVICTED;
 use crate::{Owner, PIPELINE_MAX, Slot, Stage, Target, Value};
 
 impl Owner {
@@ -12,6 +13,7 @@ impl Owner {
         self.check_ends();
         self.check_streams();
         self.check_holds();
+        self.check_shelf();
         self.check_retries();
         self.check_places();
         self.check_leases();
@@ -29,7 +31,8 @@ impl Owner {
                     assert!(is_its_own, "OWN-1: {} is not what its maker makes", object.id);
                 }
                 None if object.owner.is_none() && !self.promised.contains(&slot) => {
-                    assert!(object.value.is_some() || object.lineage.is_some(), "OWN-1: {} never ends", object.id);
+                    let can_come = object.lineage.is_some_and(|key| key != EVICTED);
+                    assert!(object.value.is_some() || can_come, "OWN-1: {} never ends", object.id);
                 }
                 None => {}
             }
@@ -47,7 +50,7 @@ impl Owner {
             match task.stage {
                 Stage::Waiting(count) => assert_eq!(count as usize, missing, "OWN-1: waits for the wrong number"),
                 // What is on its way was sent when all was there.
-                Stage::Under { .. } | Stage::Limbo { .. } | Stage::Orphan => {}
+                Stage::Under { .. } | Stage::Limbo { .. } | Stage::Orphan | Stage::Reading => {}
                 Stage::Queued => assert_eq!(missing, 0, "OWN-1: {:?} does not wait for its argument", task.spec.id),
             }
             assert!(!matches!(task.stage, Stage::Waiting(0)), "OWN-1: {:?} waits for nothing", task.spec.id);
@@ -139,7 +142,7 @@ impl Owner {
                 *places.entry(*key).or_default() += 1;
             }
         }
-        for (key, task) in self.tasks().filter(|(_, task)| task.stage != Stage::Orphan) {
+        for (key, task) in self.tasks().filter(|(_, task)| !matches!(task.stage, Stage::Orphan | Stage::Reading)) {
             let is_ordered = match task.spec.target {
                 Target::Pool => false,
                 Target::Actor(actor) => {

@@ -8,7 +8,7 @@
 //! - **OWN-2** an object is freed only when no handle, no pending task, no container and no borrower holds it.
 //! - **OWN-3** a task is under way on at most one worker.
 //! - **OWN-4** a task that may have run is run again only if its retries allow; one that certainly did not start costs no retry.
-//! - **LIN-1..2** see `lineage.rs`.
+//! - **LIN-1..4** see `lineage.rs` and `shelf.rs`.
 //! - **OWN-5** calls of one caller on an ordered group of an actor's methods are pushed in the order of submission.
 //! - **STREAM-1** the reader of a stream gets each value of its generator once and in order, over all runs of the generator.
 //! - **STREAM-2** behind the values comes at most one failure, then the end, and nothing after that.
@@ -27,6 +27,7 @@ mod packed;
 mod pool;
 mod promises;
 mod records;
+mod shelf;
 mod stream;
 mod table;
 mod tasks;
@@ -39,17 +40,19 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub use actors::{ActorNews, Callee, CalleeState, GroupFacts};
 pub use borrow::Kept;
 pub use effect::{Effect, Slot, Value};
-pub use estate::{ADOPTED, Legacy};
+pub use estate::{ADOPTED, Heirloom, Legacy};
 pub use moving::Movable;
 pub use objects::Object;
 pub use packed::Packed;
 pub use pool::{LEASE_IDLE_MS, PIPELINE_MAX};
 pub use records::{Recorded, TaskFacts};
+pub use shelf::Leaving;
 pub use stream::{Next, StreamKey};
 pub use tasks::{Spec, Stage, Submitted, Target, Task};
 
 use crate::lineage::Made;
 use crate::pool::Pool;
+use crate::shelf::Shelf;
 use crate::stream::Stream;
 use crate::table::Table;
 
@@ -60,6 +63,8 @@ pub struct Owner {
     pub(crate) objects: Table<Object>,
     /// Tasks that have ended and whose large values can be made again.
     pub(crate) made: Table<Made>,
+    /// How much memory they take.
+    pub(crate) shelf: Shelf,
     pub(crate) streams: Table<Stream>,
     /// Shares of values that are still to come; see `stream.rs`.
     pub(crate) early_shares: FxHashMap<ObjectId, Vec<(ProcId, i32)>>,

@@ -2,27 +2,30 @@
 //!
 //! Small values live in the owner's own memory and cannot be lost without it; so only tasks that made a large value are kept, for as long as
 //! one of those is. Their arguments are kept as well, but thinly: a small one with its value, a large one without, if it can be made
-//! again itself.
+//! again itself. How much memory they may take is in `shelf.rs`.
 //!
 //! - **LIN-1** what is lost is made again if its task may run again, and fails otherwise: nobody waits for it in vain.
 //! - **LIN-2** a task is kept as long as one of its large values, and an argument as long as a task that needs it.
 
 use std::sync::Arc;
 
-use model::{Bulk, Failure, ProcId, TaskKey, Tick};
+use model::{Bulk, Failure, Filed, ProcId, TaskKey, Tick};
 use smallvec::SmallVec;
 
 use crate::objects::Object;
 use crate::records::erase;
+use crate::shelf::{EVICTED, WHY_EVICTED};
 use crate::tasks::{Spec, Stage, Target, Task};
 use crate::{Effect, Owner, Slot, Value};
 
 /// Stands for a value of a task that nobody holds any more, or that cannot be lost.
-const GONE: Slot = Slot::MAX;
+pub(crate) const GONE: Slot = Slot::MAX;
 
 /// A task that has ended, and can run again.
 pub(crate) struct Made {
     pub(crate) spec: Spec,
+    /// Where its arguments lie, if not in its spec.
+    pub(crate) filed: Option<Filed>,
     /// The objects that it made: `GONE` for those that do not matter any more.
     pub(crate) returns: SmallVec<[Slot; 1]>,
     pub(crate) retries_left: i32,
@@ -34,11 +37,18 @@ pub(crate) struct Made {
 }
 
 impl Owner {
-    /// Keeps a task that has ended, if it has made a large value that somebody holds. Returns which of its arguments it no longer holds.
-    pub(crate) fn keep_lineage(&mut self, task: Task, out: &mut Vec<Effect>) -> SmallVec<[Slot; 2]> {
+    /// Keeps a task that has ended, if it has made a large value that somebody holds. `filed`: where its arguments lie as well. Returns which of
+    /// its arguments it no longer holds.
+    pub(crate) fn keep_lineage(
+        &mut self,
+        task: Task,
+        filed: Option<Filed>,
+        out: &mut Vec<Effect>,
+    ) -> SmallVec<[Slot; 2]> {
         let is_bulky = |object: &Object| matches!(object.value, Some(Value::Bulk(_)));
         let matters = |slot: &Slot| self.objects.get(*slot).is_some_and(is_bulky);
         if task.cancelled || task.spec.template.retries_max == 0 || !task.returns.iter().any(matters) {
+            out.extend(filed.map(|filed| Effect::Discarded(Bulk::Filed(filed))));
             return arguments(&task.spec).collect();
         }
         let returns: SmallVec<[Slot; 1]> =
@@ -51,13 +61,14 @@ impl Owner {
         }
         let made = Made {
             spec: task.spec,
+            filed,
             returns: returns.clone(),
             retries_left: task.retries_left,
             oom_retries_left: task.oom_retries_left,
             number: task.number,
             cell: 0,
         };
-        let (key, _) = self.made.insert(made);
+        let key = self.shelve(made);
         for slot in returns.into_iter().filter(|slot| *slot != GONE) {
             let object = self.objects.get_mut(slot).expect("it matters");
             object.lineage = Some(key);
@@ -75,8 +86,14 @@ impl Owner {
         if made.returns.iter().any(|made| *made != GONE) {
             return;
         }
-        let Some(made) = self.made.remove(key) else { return };
+        self.forget(key, freeing, out);
+    }
+
+    /// A kept task goes, and what only it held is named.
+    pub(crate) fn forget(&mut self, key: u32, freeing: &mut Vec<Slot>, out: &mut Vec<Effect>) {
+        let Some(made) = self.unshelve(key) else { return };
         erase(made.cell, out);
+        out.extend(made.filed.map(|filed| Effect::Discarded(Bulk::Filed(filed))));
         for argument in arguments(&made.spec) {
             let Some(object) = self.objects.get_mut(argument) else { continue };
             if object.owner.is_none() {
@@ -97,6 +114,7 @@ impl Owner {
         out.extend([Effect::Discarded(bulk), Effect::Unresolved(slot)]);
         let is_recorded = object.cell != 0;
         object.value = match object.lineage {
+            Some(EVICTED) => Some(lost(WHY_EVICTED)),
             Some(_) => None,
             None => Some(lost("it was put, or made by a task that may not run again, and then let go of")),
         };
@@ -156,13 +174,16 @@ impl Owner {
     /// The task that made the object is under way again; or why it cannot be.
     fn run_again(&mut self, slot: Slot, out: &mut Vec<Effect>) -> Result<TaskKey, &'static str> {
         let key = self.objects.get(slot).and_then(|object| object.lineage).ok_or("no task made it")?;
+        if key == EVICTED {
+            return Err(WHY_EVICTED);
+        }
         let made = self.made.get(key).ok_or("no task made it")?;
         if made.retries_left == 0 {
             return Err("its task has no retries left");
         }
-        let mut made = self.made.remove(key).expect("found above");
+        let mut made = self.unshelve(key).expect("found above");
         made.retries_left -= i32::from(made.retries_left > 0);
-        let cell = made.cell;
+        let (cell, filed) = (made.cell, made.filed);
         for argument in arguments(&made.spec) {
             if let Some(object) = self.objects.get_mut(argument).filter(|object| object.owner.is_none()) {
                 object.traced = object.traced.saturating_sub(1);
@@ -173,6 +194,7 @@ impl Owner {
         let returns = task.returns.clone();
         let (at, generation) = self.tasks.insert(task);
         let key = TaskKey::new(at, generation);
+        self.arguments_lie_in(key, filed);
         for slot in returns.into_iter().filter(|slot| *slot != GONE) {
             let object = self.objects.get_mut(slot).expect("LIN-2: it matters");
             object.set_maker(Some(key));
@@ -186,8 +208,11 @@ impl Owner {
         Ok(key)
     }
 
-    /// A task that runs again, or whose argument is gone, waits for what it lacks, or for a worker.
+    /// A task that runs again, or whose argument is gone, waits for what it lacks, or for a worker; first for what is in a file.
     pub(crate) fn enter_again(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
+        if self.read_arguments(key, out) {
+            return;
+        }
         let missing = self.watch_dependencies(key, out);
         let Some(task) = self.task_mut(key) else { return };
         (task.stage, task.is_outdated) = (Stage::Waiting(missing), false);
@@ -238,6 +263,8 @@ impl Owner {
             let (was_queued, before) = match task.stage {
                 Stage::Waiting(missing) => (false, missing),
                 Stage::Queued => (true, 0),
+                // It looks for itself when it has its own arguments.
+                Stage::Reading => continue,
                 Stage::Under { .. } | Stage::Limbo { .. } | Stage::Orphan => {
                     task.is_outdated = true;
                     continue;
@@ -259,7 +286,7 @@ impl Owner {
     }
 }
 
-fn lost(why: &str) -> Value {
+pub(crate) fn lost(why: &str) -> Value {
     Value::Failed(Arc::new(Failure::Lost(why.into())))
 }
 

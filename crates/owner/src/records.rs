@@ -5,7 +5,7 @@
 //! object that it makes, with all that it needs. The body writes the records when it applies the effects, before anything that they stem
 //! from is seen by others. Nothing is recorded in a process that takes its node down with it.
 
-use model::{ActorId, ObjectId, ProcId, TaskKey};
+use model::{ActorId, Filed, ObjectId, ProcId, TaskKey};
 
 use crate::tasks::{Spec, Stage, Target};
 use crate::{Effect, Owner, Slot};
@@ -29,6 +29,8 @@ pub enum Recorded {
 pub struct TaskFacts<'a> {
     /// As it was submitted.
     pub spec: &'a Spec,
+    /// Where its arguments lie, if that is a file. They stay there as long as the task is recorded.
+    pub filed: Option<Filed>,
     /// The objects that it makes; those beyond the table are gone.
     pub returns: &'a [Slot],
     /// The object that stands for the actor that it calls.
@@ -149,6 +151,7 @@ impl Owner {
                 };
                 Some(TaskFacts {
                     spec: &task.spec,
+                    filed: self.arguments_filed(key),
                     returns: &task.returns,
                     life: task.life,
                     holds: &task.holds,
@@ -162,6 +165,7 @@ impl Owner {
                 let made = self.made.get(key)?;
                 Some(TaskFacts {
                     spec: &made.spec,
+                    filed: made.filed,
                     returns: &made.returns,
                     life: None,
                     holds: &[],

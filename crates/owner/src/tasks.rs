@@ -69,6 +69,8 @@ pub enum Stage {
     },
     /// Was inherited from a dead process, and it is not known yet whether somebody runs it.
     Orphan,
+    /// Runs again, and its arguments are being read from a file.
+    Reading,
 }
 
 /// One task that has not ended.
@@ -291,6 +293,11 @@ impl Owner {
         Some(Failure::Argument { task: task.spec.template.name.clone(), cause: shortened(cause) })
     }
 
+    fn lacks_argument(&self, key: TaskKey) -> bool {
+        let lacks = |slot: &Slot| self.objects.get(*slot).is_some_and(|object| object.value.is_none());
+        self.task(key).is_some_and(|task| task.spec.deps.iter().any(lacks))
+    }
+
     /// What the failure of an argument names, held once more: it goes on as the task's own failure.
     fn contained_in_failed_argument(&mut self, task: &Task) -> SmallVec<[Slot; 0]> {
         let failed = task.spec.deps.iter().find_map(|dep| {
@@ -477,10 +484,12 @@ impl Owner {
             self.tell_readied(out);
         }
         let (life, cell, holds) = (task.life.take(), task.cell, std::mem::take(&mut task.holds));
-        for slot in self.keep_lineage(task, out).into_iter().chain(life).chain(traced).chain(holds) {
+        let filed = self.take_arguments_filed(key);
+        for slot in self.keep_lineage(task, filed, out).into_iter().chain(life).chain(traced).chain(holds) {
             self.release(slot, out);
         }
         // After the records of what it has made.
         erase(cell, out);
+        self.bound_lineage(out);
     }
 }

@@ -93,7 +93,7 @@ pub(crate) struct Node {
 impl Node {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
-    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, prestart, idle_ms_max, rings_max, link_idle_ms_max, grace_ms_max, memory, keep_session))]
+    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, prestart, idle_ms_max, rings_max, link_idle_ms_max, grace_ms_max, lineage_bytes_max, memory, keep_session))]
     fn new(
         py: Python<'_>,
         resources: &Bound<'_, PyDict>,
@@ -111,6 +111,7 @@ impl Node {
         rings_max: u32,
         link_idle_ms_max: u64,
         grace_ms_max: u64,
+        lineage_bytes_max: u64,
         memory: (f64, u64, i32, Option<PathBuf>),
         keep_session: bool,
     ) -> PyResult<Self> {
@@ -134,6 +135,7 @@ impl Node {
             rings_max,
             link_idle_ms_max,
             grace_ms_max,
+            lineage_bytes_max,
             memory: node::MemoryOptions { threshold, refresh_ms, task_retries, meminfo },
             keeper: Some(keeper(python_version(py))),
             keep_session,

@@ -102,6 +102,8 @@ impl Runtime {
             Effect::Interrupt { task, worker, force, recursive } => {
                 self.interrupt(state, task, worker, force, recursive)
             }
+            Effect::MoveLineage => self.order_lineage(state),
+            Effect::ReadArguments { task, filed } => self.order_arguments(state, task, filed),
             Effect::Record(what) => self.record(state, what),
             Effect::Erase(cell) => self.erase_record(state, cell),
             Effect::Note(key) => self.note_progress(state, key),

@@ -3,7 +3,7 @@
 use model::TaskKey;
 use owner::{Recorded, Slot, TaskFacts, Value};
 use store::{Cell, Progress};
-use wire::journal::{Record, Ref, TaskRecord};
+use wire::journal::{Payload, Record, Ref, TaskRecord};
 use wire::peer::Content;
 
 use crate::Runtime;
@@ -77,7 +77,7 @@ impl Runtime {
                 owner::Target::Actor(actor) => Some(actor),
             },
             is_ordered: state.owner.is_ordered(spec),
-            payload: spec.payload.clone(),
+            payload: facts.filed.map_or_else(|| Payload::Inline(spec.payload.clone()), Payload::Filed),
             deps: spec.deps.iter().filter_map(name).collect(),
             contains: spec.contains.iter().chain(&life).chain(facts.holds).filter_map(name).collect(),
             returns: facts.returns.iter().map(|slot| name(slot).map(|(id, _)| id)).collect(),

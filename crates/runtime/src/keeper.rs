@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use model::{Bulk, FileId, Filed, ObjectId, ProcId, TaskKey};
-use owner::{Packed, Slot, Spec, Target, Value};
+use owner::{Heirloom, Packed, Slot, Spec, Target, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use store::{Journals, Progress};
 use wire::control::ToNode;
-use wire::journal::{Record, Ref, TaskRecord};
+use wire::journal::{Payload, Record, Ref, TaskRecord};
 use wire::peer::{Content, Peer, Testimony};
 
 use crate::effects::failed;
@@ -112,14 +112,16 @@ impl Runtime {
             });
             let returns: SmallVec<[Slot; 1]> = returns.collect();
             let is_ordered = task.is_ordered;
-            let spec = self.inherit_spec(state, task);
+            let (spec, filed) = self.inherit_spec(state, task, &mut files);
             if let Target::Actor(actor) = spec.target {
                 state.owner.on_handle_made(actor, is_ordered);
                 if state.watched.insert(actor) {
                     self.send(&ToNode::WatchActor { actor });
                 }
             }
-            let key = state.owner.on_task_inherited(spec, returns, progress.retries, progress.oom_retries);
+            let (retries_left, oom_retries_left) = (progress.retries, progress.oom_retries);
+            let heirloom = Heirloom { spec, filed, returns, retries_left, oom_retries_left };
+            let key = state.owner.on_task_inherited(heirloom);
             let sent_to = (progress.worker != 0).then(|| ProcId::from_u64(progress.worker));
             estate.tasks.push((request, key, sent_to));
             state.keeping.calls.insert((of, request), key);
@@ -134,8 +136,10 @@ impl Runtime {
                 |id: &Option<ObjectId>| id.and_then(|id| slots.get(&id).copied()).filter(is_large).unwrap_or(gone);
             let returns: SmallVec<[Slot; 1]> = task.returns.iter().map(find).collect();
             if returns.iter().any(|slot| *slot != gone) {
-                let spec = self.inherit_spec(state, task);
-                state.owner.on_made_inherited(spec, returns, progress.retries, progress.oom_retries);
+                let (spec, filed) = self.inherit_spec(state, task, &mut files);
+                let (retries_left, oom_retries_left) = (progress.retries, progress.oom_retries);
+                let heirloom = Heirloom { spec, filed, returns, retries_left, oom_retries_left };
+                state.owner.on_made_inherited(heirloom, &mut state.effects);
             }
         }
         state.keeping.estates.insert(of, estate);
@@ -171,10 +175,7 @@ impl Runtime {
                 Some((Value::bulk(bulk), contains))
             }
             Content::Bulk(Bulk::Filed(filed)) => {
-                let take = || self.files.take_over(filed).ok().map(|filed| filed.file);
-                let file = (*files.entry(filed.file).or_insert_with(take))?;
-                let bulk = Bulk::Filed(Filed { file, ..filed });
-                state.hold_file(bulk);
+                let bulk = Bulk::Filed(self.inherit_file(state, filed, files)?);
                 let contains = self.inherit_refs(state, self.refs_in(bulk));
                 Some((Value::bulk(bulk), contains))
             }
@@ -194,19 +195,44 @@ impl Runtime {
         refs.into_iter().map(take).collect()
     }
 
-    fn inherit_spec(&self, state: &mut State, task: TaskRecord) -> Spec {
+    /// The file is named after us from now on, and holds one thing more that is ours.
+    fn inherit_file(
+        &self,
+        state: &mut State,
+        filed: Filed,
+        files: &mut FxHashMap<FileId, Option<FileId>>,
+    ) -> Option<Filed> {
+        let take = || self.files.take_over(filed).ok().map(|filed| filed.file);
+        let file = (*files.entry(filed.file).or_insert_with(take))?;
+        let filed = Filed { file, ..filed };
+        state.hold_file(Bulk::Filed(filed));
+        Some(filed)
+    }
+
+    fn inherit_spec(
+        &self,
+        state: &mut State,
+        task: TaskRecord,
+        files: &mut FxHashMap<FileId, Option<FileId>>,
+    ) -> (Spec, Option<Filed>) {
+        let (payload, filed) = match task.payload {
+            Payload::Inline(bytes) => (bytes, None),
+            // One that is not there any more is found to be lost when it is needed.
+            Payload::Filed(filed) => (Vec::new(), Some(self.inherit_file(state, filed, files).unwrap_or(filed))),
+        };
         let mut name = |(id, owner): Ref| {
             let owner = state.heirs.living(owner);
             state.owner.on_named(id, (owner != self.me).then_some(owner))
         };
-        Spec {
+        let spec = Spec {
             id: task.id,
             template: Arc::new(task.template),
             target: task.actor.map_or(Target::Pool, Target::Actor),
-            payload: task.payload,
+            payload,
             deps: task.deps.into_iter().map(&mut name).collect(),
             contains: task.contains.into_iter().map(&mut name).collect(),
-        }
+        };
+        (spec, filed)
     }
 
     pub(crate) fn on_testimony(&self, state: &mut State, from: ProcId, testimony: Testimony) {

@@ -2,11 +2,13 @@
 //!
 //! The owner of a value moves it: it alone knows who may still ask for it. A thread of its own does so, which starts with the first
 //! shortage and never takes the interpreter's lock. It waits for nothing but the disk or object store, so room is always made in the end.
+//! The same thread moves the arguments of tasks that are kept to be run again, where those are too much for memory, and reads them back.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, Weak};
 
-use model::{Bulk, Filed, ObjectId, ProcId};
+use model::{Bulk, Filed, ObjectId, ProcId, TaskKey};
 use owner::{Movable, Slot as ObjectSlot, Value};
 use store::{FileReservation, Reservation, View};
 use wire::control::ToNode;
@@ -17,18 +19,30 @@ use crate::{Error, Runtime, value};
 /// Small values are written side by side until a file is this long.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// Orders that wait: the node asks again only after it was answered, or tired of waiting.
-const ORDERS_MAX: usize = 4;
+/// Rounds that wait: the node asks again only after it was answered, or tired of waiting.
+const ROUNDS_MAX: usize = 4;
 
 /// The thread that writes, once there is one.
-#[derive(Default)]
 pub(crate) struct Spill {
-    orders: Mutex<Option<SyncSender<Order>>>,
+    of: Weak<Runtime>,
+    orders: Mutex<Option<Sender<Order>>>,
+    /// Rounds that wait.
+    rounds: AtomicUsize,
 }
 
-struct Order {
-    round: u64,
-    bytes: u64,
+enum Order {
+    /// Make room in the arena.
+    Room { round: u64, bytes: u64 },
+    /// Move what the owner says of its lineage. One at a time.
+    Lineage,
+    /// Read the arguments of a task. As many as there are such tasks.
+    Arguments { task: TaskKey, filed: Filed },
+}
+
+impl Spill {
+    pub(crate) fn new(of: Weak<Runtime>) -> Self {
+        Self { of, orders: Mutex::default(), rounds: AtomicUsize::new(0) }
+    }
 }
 
 /// Room for a large value that is being written.
@@ -64,31 +78,74 @@ impl Block {
 
 impl Runtime {
     /// The node is short of room: gives back what is not used, and moves what is, so many bytes of it. Answers when that is done.
-    pub(crate) fn make_room(self: &Arc<Self>, round: u64, bytes: u64) {
+    pub(crate) fn make_room(&self, round: u64, bytes: u64) {
         self.be_short();
         self.give_back_room(0);
         self.collect_for_room();
         if !self.files.is_on() || bytes == 0 || self.is_closed() {
             return self.send(&ToNode::GaveBack { round, bytes: 0 });
         }
+        let has_place = self.spill.rounds.fetch_add(1, Ordering::Relaxed) < ROUNDS_MAX;
+        if !has_place || !self.order(Order::Room { round, bytes }) {
+            self.spill.rounds.fetch_sub(1, Ordering::Relaxed);
+            self.send(&ToNode::GaveBack { round, bytes: 0 });
+        }
+    }
+
+    /// Starts the thread if there is none yet. False if it cannot be.
+    fn order(&self, order: Order) -> bool {
         let mut orders = self.spill.orders.lock().expect("never poisoned");
         if let Some(orders) = orders.as_ref() {
-            if orders.try_send(Order { round, bytes }).is_err() {
-                self.send(&ToNode::GaveBack { round, bytes: 0 });
-            }
-        } else {
-            let (sender, receiver) = sync_channel(ORDERS_MAX);
-            let runtime = Arc::downgrade(self);
-            let spawned = crate::start::spawn("eagleray-spill", move || run(&runtime, &receiver));
-            match spawned {
-                Ok(thread) => {
-                    let _ = sender.send(Order { round, bytes });
-                    *orders = Some(sender);
-                    self.threads.lock().expect("never poisoned").push(thread);
-                }
-                Err(_) => self.send(&ToNode::GaveBack { round, bytes: 0 }),
-            }
+            return orders.send(order).is_ok();
         }
+        if self.is_closed() {
+            return false;
+        }
+        #[expect(clippy::disallowed_methods, reason = "as long as tasks wait for it, which are counted elsewhere")]
+        let (sender, receiver) = channel();
+        let runtime = self.spill.of.clone();
+        let Ok(thread) = crate::start::spawn("eagleray-spill", move || run(&runtime, &receiver)) else { return false };
+        let is_sent = sender.send(order).is_ok();
+        *orders = Some(sender);
+        self.threads.lock().expect("never poisoned").push(thread);
+        is_sent
+    }
+
+    /// The owner keeps more lineage than it may.
+    #[cold]
+    pub(crate) fn order_lineage(&self, state: &mut State) {
+        if !self.order(Order::Lineage) {
+            state.owner.on_lineage_stays(&mut state.effects);
+        }
+    }
+
+    /// A task that runs again needs its arguments.
+    #[cold]
+    pub(crate) fn order_arguments(&self, state: &mut State, task: TaskKey, filed: Filed) {
+        if !self.order(Order::Arguments { task, filed }) {
+            let why = Err("no thread could read them".to_string());
+            state.owner.on_arguments_read(task, why, &mut state.effects);
+        }
+    }
+
+    fn move_lineage(&self) {
+        let leaving = self.state.lock().expect("never poisoned").owner.lineage_to_move();
+        let written = match leaving.lengths.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.files.write_pieces(&leaving.bytes, &leaving.lengths),
+        };
+        self.with_state(|state| match written {
+            Ok(filed) => {
+                filed.iter().for_each(|filed| state.hold_file(Bulk::Filed(*filed)));
+                state.owner.on_lineage_moved(&leaving, &filed, &mut state.effects);
+            }
+            Err(_) => state.owner.on_lineage_stays(&mut state.effects),
+        });
+    }
+
+    fn read_arguments(&self, task: TaskKey, filed: Filed) {
+        let read = self.files.load(&filed).map_err(|error| error.to_string());
+        self.with_state(|state| state.owner.on_arguments_read(task, read, &mut state.effects));
     }
 
     /// The session ends: the thread does too, after the file that it writes.
@@ -192,10 +249,17 @@ impl Runtime {
     }
 }
 
-fn run(runtime: &std::sync::Weak<Runtime>, orders: &Receiver<Order>) {
-    while let Ok(Order { round, bytes }) = orders.recv() {
-        let Some(runtime) = runtime.upgrade() else { return };
-        let bytes = runtime.spill(bytes);
-        runtime.send(&ToNode::GaveBack { round, bytes });
+fn run(runtime: &Weak<Runtime>, orders: &Receiver<Order>) {
+    while let Ok(order) = orders.recv() {
+        let Some(runtime) = runtime.upgrade().filter(|runtime| !runtime.is_closed()) else { return };
+        match order {
+            Order::Room { round, bytes } => {
+                let bytes = runtime.spill(bytes);
+                runtime.spill.rounds.fetch_sub(1, Ordering::Relaxed);
+                runtime.send(&ToNode::GaveBack { round, bytes });
+            }
+            Order::Lineage => runtime.move_lineage(),
+            Order::Arguments { task, filed } => runtime.read_arguments(task, filed),
+        }
     }
 }

@@ -65,7 +65,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         list: names.map(|(at, name)| store::Folder::new(name, at, session_dir, net::spawn_far)).collect(),
         full_at: f64::from(welcome.folders_full_at) / 1_000.0,
     };
-    let runtime = Arc::new(Runtime {
+    let runtime = Arc::new_cyclic(|this| Runtime {
         me,
         worker_id: welcome.worker,
         node_id: welcome.node,
@@ -81,7 +81,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         segment,
         store,
         files: store::Files::new(folders, me, crate::value::refs_bytes),
-        spill: crate::spill::Spill::default(),
+        spill: crate::spill::Spill::new(this.clone()),
         short_until_ns: AtomicU64::new(0),
         state: Mutex::new(State::new()),
         cells: Cells::new(),
@@ -115,6 +115,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
     {
         let mut state = runtime.state.lock().expect("never poisoned");
         state.owner.set_oom_retries(welcome.oom_retries);
+        state.owner.set_lineage_max(welcome.lineage_bytes_max, runtime.files.is_on());
         state.heirs = crate::estate::Heirs::new(welcome.heirs, welcome.estates);
         let journals = store::Journals::attach(journals).map_err(|error| Error::Refused(error.to_string()))?;
         if is_keeper {

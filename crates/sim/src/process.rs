@@ -357,6 +357,7 @@ impl Process {
             }
             Effect::Unread { .. } => {}
             Effect::AskFree { .. } | Effect::Unreadable { .. } => unreachable!("nobody frees here"),
+            Effect::MoveLineage | Effect::ReadArguments { .. } => unreachable!("any amount is kept"),
             Effect::Record(_) | Effect::Erase(_) | Effect::Note(_) => {}
             Effect::ActorUnreachable(actor) => env.tell_node(self.pid, ToNode::OutOfScope(actor)),
             Effect::Want { owner, object } => self.relay(env, owner, Peer::Want { object }),

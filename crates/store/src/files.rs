@@ -110,6 +110,49 @@ impl Files {
         })
     }
 
+    /// Writes short pieces into one new file without gaps: `bytes`, cut into pieces of these lengths. Nobody reads them in place; see `load`.
+    ///
+    /// # Errors
+    /// If no folder takes it.
+    pub fn write_pieces(&self, bytes: &[u8], lengths: &[usize]) -> Result<Vec<Filed>, Error> {
+        self.in_some_folder(bytes.len() as u64, |file, folder, path| {
+            if let Some(remote) = folder.remote() {
+                let whole = Filed { file, offset: 0, length: bytes.len() as u64, check: 0 };
+                folder.upload(remote, path, &[(whole, bytes)], |_| 0)?;
+            } else {
+                let mut draft = Draft { folder, path, is_kept: false };
+                create(path)?.write_all_at(bytes, 0)?;
+                draft.is_kept = true;
+            }
+            let mut at = 0;
+            let place = |length: &usize| {
+                let (offset, piece) = (at as u64, &bytes[at..at + length]);
+                at += length;
+                Filed { file, offset, length: *length as u64, check: crc32c::crc32c(piece) }
+            };
+            Ok(lengths.iter().map(place).collect())
+        })
+    }
+
+    /// A copy of a piece. Of an object store it is waited for.
+    ///
+    /// # Errors
+    /// If it is not there any more as it was written (FILE-1).
+    pub fn load(&self, filed: &Filed) -> Result<Vec<u8>, Error> {
+        if filed.length == 0 {
+            return Ok(Vec::new());
+        }
+        if self.folder(filed.file).and_then(Folder::remote).is_some() {
+            return Ok(self.map(filed)?.as_slice().to_vec());
+        }
+        let bytes = self.read(filed, filed.length)?;
+        if crc32c::crc32c(&bytes) != filed.check {
+            let why = format!("{} is damaged", self.path(filed.file).display());
+            return Err(Error::Lost { file: filed.file, why });
+        }
+        Ok(bytes)
+    }
+
     /// Room for a value of `length` bytes, to be written in place. For an object store that is memory until it is sealed.
     ///
     /// # Errors

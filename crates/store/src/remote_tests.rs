@@ -112,6 +112,19 @@ fn file_1_what_went_up_comes_down_from_its_offset() {
 }
 
 #[test]
+fn file_1_pieces_come_down_one_by_one() {
+    let bucket = Bucket::new("pieces");
+    let files = bucket.files(BY);
+    let pieces = files.write_pieces(b"onetwo three", &[3, 0, 3, 6]).unwrap();
+    let loaded: Vec<Vec<u8>> = pieces.iter().map(|piece| bucket.files(OTHER).load(piece).unwrap()).collect();
+    assert_eq!(loaded, [&b"one"[..], b"", b"two", b" three"]);
+    bucket.overwrite(&format!("some/where/{}", pieces[0].file), |bytes| bytes[4] = b'W');
+    assert!(matches!(bucket.files(OTHER).load(&pieces[2]), Err(Error::Lost { .. })), "damaged");
+    files.remove(pieces[0].file);
+    bucket.wait_until_empty();
+}
+
+#[test]
 fn what_is_longer_than_one_request_takes_goes_up_in_parts() {
     let bucket = Bucket::new("parts");
     let files = bucket.files(BY);

@@ -155,6 +155,7 @@ fn file_3_a_folder_is_filled_to_its_limit_only() {
     let full = files_of(BY, &[&folder.0], 0.0);
     assert!(matches!(full.write(&[&[1; 9_000]]), Err(Error::DiskFull { .. })));
     assert!(matches!(full.reserve(9_000).map(drop), Err(Error::DiskFull { .. })));
+    assert!(matches!(full.write_pieces(&[1; 9_000], &[9_000]), Err(Error::DiskFull { .. })));
     assert!(folder.names().is_empty());
     assert!(!files(&[]).is_on() && files(&[]).write(&[&[1]]).is_err());
 }
@@ -172,6 +173,23 @@ fn a_file_goes_with_who_took_it_over_and_not_with_who_wrote_it() {
     assert_eq!(owner.map(&taken).unwrap().as_slice(), [1; 9_000]);
     store::remove_files_of(ProcId { slot: 30, epoch: 7 }, &[store::Folder::local(folder.0.clone())]);
     assert!(folder.names().is_empty());
+}
+
+#[test]
+fn file_1_pieces_lie_side_by_side_and_a_damaged_one_is_an_error() {
+    let folder = Folder::new("pieces");
+    let files = files(&[&folder.0]);
+    let pieces = files.write_pieces(b"onetwo three", &[3, 0, 3, 6]).unwrap();
+    let loaded: Vec<Vec<u8>> = pieces.iter().map(|piece| files.load(piece).unwrap()).collect();
+    assert_eq!(loaded, [&b"one"[..], b"", b"two", b" three"]);
+    let path = folder.0.join(&folder.names()[0]);
+    assert_eq!(path.metadata().unwrap().len(), 12);
+    std::fs::write(&path, b"oneTwo thr").unwrap();
+    assert_eq!(files.load(&pieces[0]).unwrap(), b"one");
+    assert!(matches!(files.load(&pieces[2]), Err(Error::Lost { .. })), "damaged");
+    assert!(matches!(files.load(&pieces[3]), Err(Error::Lost { .. })), "shortened");
+    files.remove(pieces[0].file);
+    assert!(folder.names().is_empty() && matches!(files.load(&pieces[0]), Err(Error::Lost { .. })));
 }
 
 #[test]

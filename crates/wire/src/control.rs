@@ -78,6 +78,8 @@ pub struct Welcome {
     pub folders_full_at: u32,
     /// How often a task is run again after its worker was killed for want of memory; below zero: any number of times.
     pub oom_retries: i32,
+    /// How many bytes of ended tasks a process keeps in memory, to run them again.
+    pub lineage_bytes_max: u64,
     /// Whether the process can die without its node: then it keeps a journal of what it gives away.
     pub is_mortal: bool,
     /// Processes that died before and left something, and who has taken over.

@@ -1,6 +1,6 @@
 //! Records in a process's journal: what whoever takes over from it must know of the objects that it gave away.
 
-use model::{ActorId, ObjectId, ProcId, TaskId, Template};
+use model::{ActorId, Filed, ObjectId, ProcId, TaskId, Template};
 use serde::{Deserialize, Serialize};
 
 use crate::peer::Content;
@@ -22,6 +22,15 @@ pub enum Record {
     Task(Box<TaskRecord>),
 }
 
+/// Where a task's arguments are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Payload {
+    /// Here.
+    Inline(Vec<u8>),
+    /// In a file, which stays as long as the record.
+    Filed(Filed),
+}
+
 /// A task, as far as it takes to run it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRecord {
@@ -36,7 +45,7 @@ pub struct TaskRecord {
     /// Whether calls on that actor keep their order.
     pub is_ordered: bool,
     /// Arguments, encoded.
-    pub payload: Vec<u8>,
+    pub payload: Payload,
     /// Arguments that are references.
     pub deps: Vec<Ref>,
     /// References inside arguments.

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -53,9 +54,9 @@ class Disk:
         assert self.paths()
         return filling
 
-    def lose(self, how="remove"):
+    def lose(self, how="remove", but=()):
         filling = self.fill()
-        for path in self.paths():
+        for path in set(self.paths()) - set(but):
             if how == "remove":
                 os.unlink(path)
             elif how == "cut":
@@ -260,3 +261,120 @@ def test_K3c_a_cancelled_task_is_not_made_again(disk, signs):
     with pytest.raises(ObjectReconstructionFailedError):
         ray.get(refs[0])
     assert signs.count("runs") == 1
+
+
+# Arguments of so many bytes: what a kept task takes beside a few hundred bytes.
+PADDING = "x" * 5_000
+
+
+@ray.remote
+def padded(signs, number, padding, *inner):
+    signs.set(f"made-{number}")
+    return array(number + len(inner))
+
+
+@pytest.fixture
+def capped(no_session):
+    """No arguments of kept tasks may stay in memory."""
+    context = ray.init(num_cpus=2, object_store_memory=40 * MIB, _system_config={"max_lineage_bytes": 1})
+    yield Disk(os.path.join(context["session_dir"], "spill"))
+    ray.shutdown()
+
+
+def lineage_files(disk, wait_until, tasks):
+    """Wait until the arguments of so many tasks lie on disk, where nothing else does yet."""
+    size = tasks * len(PADDING)
+    wait_until(lambda: sum(map(os.path.getsize, disk.paths())) >= size, what="arguments on disk")
+    return disk.paths()
+
+
+def test_R5d_what_is_too_much_for_memory_can_still_be_made_again(capped, signs, wait_until):
+    first = [padded.remote(signs, number, PADDING) for number in range(3)]
+    last = [padded.remote(signs, 10 + number, PADDING, ref) for number, ref in enumerate(first)]
+    ray.wait(last, num_returns=3)
+    del first
+    kept = lineage_files(capped, wait_until, 6)
+    for _ in range(2):
+        capped.lose(but=kept)
+        assert [int(value[0]) for value in ray.get(last)] == [11, 12, 13]
+    assert [signs.count(f"made-{number}") for number in (0, 1, 2, 10, 11, 12)] == [3] * 6
+
+
+def test_R5e_files_of_lineage_go_with_the_last_ref(capped, signs, wait_until):
+    refs = [padded.remote(signs, number, PADDING) for number in range(4)]
+    ray.wait(refs, num_returns=4)
+    lineage_files(capped, wait_until, 4)
+    del refs
+    gc.collect()
+    wait_until(lambda: not capped.paths(), what="no files")
+    assert _native.tally() == (0, 0)
+
+
+def test_R5f_arguments_whose_file_is_lost_as_well(capped, signs, wait_until):
+    ref = padded.remote(signs, 1, PADDING)
+    ray.wait([ref])
+    lineage_files(capped, wait_until, 1)
+    capped.lose()
+    with pytest.raises(ObjectReconstructionFailedError, match="arguments"):
+        ray.get(ref)
+    assert signs.count("made-1") == 1
+
+
+def test_R5g_what_no_folder_takes_is_forgotten_and_a_later_loss_says_so(capped, signs, wait_until):
+    os.rename(capped.folder, capped.folder + "-away")
+    small = ray.put(1)
+    ref = padded.remote(signs, 1, PADDING, [small])
+    ray.wait([ref])
+    del small
+    gc.collect()
+    # The task holds its argument as long as it is kept.
+    wait_until(lambda: _native.tally()[0] == 1, what="the task is forgotten")
+    os.rename(capped.folder + "-away", capped.folder)
+    assert ray.get(ref)[0] == 2
+    capped.lose()
+    with pytest.raises(ObjectReconstructionFailedError, match="LINEAGE_EVICTED"):
+        ray.get(ref)
+    assert signs.count("made-1") == 1
+
+
+@pytest.mark.parametrize("cap", [1, 1 << 20])
+def test_R5h_with_spilling_off_the_oldest_is_forgotten(no_session, signs, wait_until, cap):
+    config = {"max_lineage_bytes": cap, "automatic_object_spilling_enabled": False}
+    ray.init(num_cpus=2, object_store_memory=40 * MIB, _system_config=config)
+    small = ray.put(1)
+    ref = padded.remote(signs, 1, PADDING, [small])
+    ray.wait([ref])
+    del small
+    gc.collect()
+    if cap == 1:
+        wait_until(lambda: _native.tally()[0] == 1, what="the task is forgotten")
+    else:
+        assert _native.tally()[0] == 2
+    assert ray.get(ref)[0] == 2
+    ray.shutdown()
+
+
+def test_R5i_the_heir_of_a_dead_process_reads_its_lineage(capped, signs, wait_until):
+    @ray.remote(num_cpus=0)
+    class Owner:
+        def make(self):
+            self.refs = [padded.remote(signs, number, PADDING) for number in range(2)]
+            ray.wait(self.refs, num_returns=2)
+
+        def give(self):
+            return self.refs
+
+        def pid(self):
+            return os.getpid()
+
+    owner = Owner.remote()
+    ray.get(owner.make.remote())
+    theirs = set(lineage_files(capped, wait_until, 2))
+    # What is given away now is recorded with its arguments in a file.
+    refs = ray.get(owner.give.remote())
+    os.kill(ray.get(owner.pid.remote()), signal.SIGKILL)
+    wait_until(lambda: not theirs & set(capped.paths()), what="files of the heir")
+    kept = capped.paths()
+    capped.lose(but=kept)
+    assert [int(value[0]) for value in ray.get(refs)] == [0, 1]
+    assert [signs.count(f"made-{number}") for number in range(2)] == [2, 2]

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::story::{ACTOR, Process, W1, W2, exit, failed, freed, push, resolved, value, worker};
-use crate::{ActorNews, Effect, Legacy, Slot, Spec, Stage, Target};
+use crate::{ActorNews, Effect, Heirloom, Legacy, Slot, Spec, Stage, Target};
 
 const GONE: ProcId = worker(8);
 const HEIR: ProcId = worker(9);
@@ -32,7 +32,9 @@ fn inherited(process: &mut Process, target: Target, retries: i32, deps: &[Slot])
     let made = process.owner.on_inherited(ObjectId::of(id, 1));
     let template = super::story::template(target, retries);
     let spec = Spec { id, template, target, payload: Vec::new(), deps: deps.into(), contains: SmallVec::new() };
-    let key = process.owner.on_task_inherited(spec, smallvec![made], retries, 0);
+    let returns = smallvec![made];
+    let heirloom = Heirloom { spec, filed: None, returns, retries_left: retries, oom_retries_left: 0 };
+    let key = process.owner.on_task_inherited(heirloom);
     (key, made)
 }
 

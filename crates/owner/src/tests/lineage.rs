@@ -176,6 +176,17 @@ fn whoever_was_ready_to_use_it_waits_again() {
     assert_eq!(process.granted(1, super::story::worker(9)), [push(&user, super::story::worker(9))]);
 }
 
+/// It was sent as it was, with an argument that says it was freed.
+#[test]
+fn whoever_is_tried_again_waits_for_an_argument_that_was_lost_meanwhile() {
+    let mut process = Process::leased();
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(task().needs(a).retries(1));
+    lost(&mut process, a, 1);
+    assert_eq!(process.replied(&user, W1, super::story::retryable()), []);
+    assert_eq!(process.replied(maker(&process, a), W1, large(2)), [resolved(a), push(&user, W1)]);
+}
+
 #[test]
 fn a_call_on_an_actor_is_made_again_only_if_it_may_be_tried_again() {
     let mut process = Process::calling();

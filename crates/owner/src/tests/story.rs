@@ -30,6 +30,7 @@ pub(crate) struct Call {
     group: u16,
     deps: Vec<Slot>,
     contains: Vec<Slot>,
+    payload: Vec<u8>,
 }
 
 pub(crate) fn task() -> Call {
@@ -43,6 +44,7 @@ pub(crate) fn task() -> Call {
         group: 0,
         deps: Vec::new(),
         contains: Vec::new(),
+        payload: Vec::new(),
     }
 }
 
@@ -79,6 +81,11 @@ impl Call {
 
     pub(crate) fn group(self, group: u16) -> Self {
         Self { group, ..self }
+    }
+
+    /// Arguments of so many bytes.
+    pub(crate) fn given(self, bytes: usize) -> Self {
+        Self { payload: vec![7; bytes], ..self }
     }
 
     pub(crate) fn retries(self, retries: i32) -> Self {
@@ -202,8 +209,8 @@ impl Process {
     pub(crate) fn submit_unchecked(&mut self, call: Call) -> Made {
         let id = self.next_id();
         let template = call.template();
-        let Call { target, deps, contains, .. } = call;
-        let spec = Spec { id, template, target, payload: Vec::new(), deps: deps.into(), contains: contains.into() };
+        let Call { target, deps, contains, payload, .. } = call;
+        let spec = Spec { id, template, target, payload, deps: deps.into(), contains: contains.into() };
         let mut made = None;
         let effects = self.when_unchecked(|owner, now, out| made = Some(owner.on_submitted(now, spec, out)));
         let Submitted { key, returns: slots, stream } = made.expect("set above");

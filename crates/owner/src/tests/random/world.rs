@@ -358,6 +358,7 @@ impl World {
                 }
                 Effect::AskFree { owner, object } => assert_eq!(self.by_id(object).owner, Some(owner)),
                 Effect::Unreadable { object, .. } => assert_eq!(self.by_id(object).owner, None),
+                Effect::MoveLineage | Effect::ReadArguments { .. } => panic!("there is room for everything"),
                 Effect::Record(what) => self.record(what),
                 Effect::Erase(cell) => assert!(self.cells.remove(&cell).is_some(), "a record is erased twice"),
                 Effect::Note(task) => {
