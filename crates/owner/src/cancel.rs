@@ -20,6 +20,7 @@ impl Owner {
         let is_ready = task.stage == Stage::Queued;
         let stage = task.stage;
         self.mute_stream(key, out);
+        self.forget_generator(key, out);
         match stage {
             Stage::Waiting(_) | Stage::Queued => {
                 let template = self.task(key).expect("seen above").spec.template.clone();

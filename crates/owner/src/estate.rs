@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::lineage::Made;
 use crate::objects::Object;
+use crate::replay::Items;
 use crate::tasks::{Spec, Stage, Target, Task};
 use crate::{Effect, Owner, Slot, Value};
 
@@ -218,7 +219,7 @@ impl Owner {
     ) -> Made {
         let number = self.submitted;
         self.submitted += 1;
-        Made { spec, filed, returns, retries_left, oom_retries_left, number, cell: 0 }
+        Made { spec, filed, returns, items: Items::default(), retries_left, oom_retries_left, number, cell: 0 }
     }
 
     /// This process runs the task, or has it in its queue, and will answer us.

@@ -27,7 +27,8 @@ impl Owner {
                 Some(key) => {
                     let task = self.task(key).unwrap_or_else(|| panic!("OWN-1: {} has lost its maker", object.id));
                     let is_next = task.stream.is_some_and(|stream| self.stream_next(stream) == Some(slot));
-                    let is_its_own = task.returns.contains(&slot) || is_next;
+                    let is_again = task.stream.is_some_and(|stream| self.is_replayed(stream, slot));
+                    let is_its_own = task.returns.contains(&slot) || is_next || is_again;
                     assert!(is_its_own, "OWN-1: {} is not what its maker makes", object.id);
                 }
                 None if object.owner.is_none() && !self.promised.contains(&slot) => {
@@ -84,7 +85,8 @@ impl Owner {
                 *if is_ours { &mut traced } else { &mut uses }.entry(*argument).or_default() += 1;
             }
             let knows = |slot: &Slot| self.object(*slot).is_some_and(|object| object.lineage == Some(key));
-            assert!(made.returns.iter().any(knows), "LIN-2: {:?} is kept for nothing", made.spec.id);
+            let is_known = made.returns.iter().any(knows) || !made.items.is_empty();
+            assert!(is_known && made.items.values().all(knows), "LIN-2: {:?} is kept for nothing", made.spec.id);
         }
         for (slot, object) in self.objects() {
             let counted = uses.remove(&slot).unwrap_or(0);

@@ -27,6 +27,7 @@ mod packed;
 mod pool;
 mod promises;
 mod records;
+mod replay;
 mod shelf;
 mod stream;
 mod table;

@@ -9,11 +9,12 @@
 
 use std::sync::Arc;
 
-use model::{Bulk, Failure, Filed, ProcId, TaskKey, Tick};
+use model::{Bulk, Failure, Filed, ObjectId, ProcId, TaskKey, Tick};
 use smallvec::SmallVec;
 
 use crate::objects::Object;
 use crate::records::erase;
+use crate::replay::{Items, index_of};
 use crate::shelf::{EVICTED, WHY_EVICTED};
 use crate::tasks::{Spec, Stage, Target, Task};
 use crate::{Effect, Owner, Slot, Value};
@@ -28,6 +29,8 @@ pub(crate) struct Made {
     pub(crate) filed: Option<Filed>,
     /// The objects that it made: `GONE` for those that do not matter any more.
     pub(crate) returns: SmallVec<[Slot; 1]>,
+    /// Of a generator: its large values that somebody holds.
+    pub(crate) items: Items,
     pub(crate) retries_left: i32,
     pub(crate) oom_retries_left: i32,
     /// The how-manieth of its owner it was.
@@ -36,18 +39,33 @@ pub(crate) struct Made {
     pub(crate) cell: u32,
 }
 
+impl Made {
+    /// The objects that it made and that matter.
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        let returns = self.returns.iter().copied().filter(|slot| *slot != GONE);
+        let mut items: Vec<Slot> = self.items.values().copied().collect();
+        items.sort_unstable();
+        returns.chain(items).collect()
+    }
+}
+
 impl Owner {
-    /// Keeps a task that has ended, if it has made a large value that somebody holds. `filed`: where its arguments lie as well. Returns which of
-    /// its arguments it no longer holds.
+    /// Keeps a task that has ended, if it has made a large value that somebody holds. `items` are those of a generator; `filed`: where its
+    /// arguments lie as well. Returns which of its arguments it no longer holds.
     pub(crate) fn keep_lineage(
         &mut self,
         task: Task,
+        mut items: Items,
         filed: Option<Filed>,
         out: &mut Vec<Effect>,
     ) -> SmallVec<[Slot; 2]> {
         let is_bulky = |object: &Object| matches!(object.value, Some(Value::Bulk(_)));
         let matters = |slot: &Slot| self.objects.get(*slot).is_some_and(is_bulky);
-        if task.cancelled || task.spec.template.retries_max == 0 || !task.returns.iter().any(matters) {
+        // Of a generator's values some may have been lost behind the run that was to bring them.
+        items
+            .retain(|_, slot| self.objects.get(*slot).is_some_and(|object| object.value.is_none() || is_bulky(object)));
+        let is_wanted = task.returns.iter().any(matters) || !items.is_empty();
+        if task.cancelled || task.spec.template.retries_max == 0 || !is_wanted {
             out.extend(filed.map(|filed| Effect::Discarded(Bulk::Filed(filed))));
             return arguments(&task.spec).collect();
         }
@@ -62,14 +80,16 @@ impl Owner {
         let made = Made {
             spec: task.spec,
             filed,
-            returns: returns.clone(),
+            returns,
+            items,
             retries_left: task.retries_left,
             oom_retries_left: task.oom_retries_left,
             number: task.number,
             cell: 0,
         };
+        let slots = made.slots();
         let key = self.shelve(made);
-        for slot in returns.into_iter().filter(|slot| *slot != GONE) {
+        for slot in slots {
             let object = self.objects.get_mut(slot).expect("it matters");
             object.lineage = Some(key);
             if object.cell != 0 {
@@ -80,10 +100,19 @@ impl Owner {
     }
 
     /// A value that a kept task made is gone for good.
-    pub(crate) fn forget_made(&mut self, key: u32, slot: Slot, freeing: &mut Vec<Slot>, out: &mut Vec<Effect>) {
+    pub(crate) fn forget_made(
+        &mut self,
+        key: u32,
+        (slot, id): (Slot, ObjectId),
+        freeing: &mut Vec<Slot>,
+        out: &mut Vec<Effect>,
+    ) {
         let Some(made) = self.made.get_mut(key) else { return };
         made.returns.iter_mut().filter(|made| **made == slot).for_each(|made| *made = GONE);
-        if made.returns.iter().any(|made| *made != GONE) {
+        if let Some(index) = index_of(id).filter(|index| made.items.get(index) == Some(&slot)) {
+            made.items.remove(&index);
+        }
+        if !made.items.is_empty() || made.returns.iter().any(|made| *made != GONE) {
             return;
         }
         self.forget(key, freeing, out);
@@ -190,12 +219,16 @@ impl Owner {
                 object.uses += 1;
             }
         }
+        let (slots, items) = (made.slots(), std::mem::take(&mut made.items));
+        let (id, yields) = (made.spec.id, made.spec.template.yields);
         let task = Task::again(made);
-        let returns = task.returns.clone();
         let (at, generation) = self.tasks.insert(task);
         let key = TaskKey::new(at, generation);
         self.arguments_lie_in(key, filed);
-        for slot in returns.into_iter().filter(|slot| *slot != GONE) {
+        if !items.is_empty() {
+            self.open_replay(key, id, yields, items);
+        }
+        for slot in slots {
             let object = self.objects.get_mut(slot).expect("LIN-2: it matters");
             object.set_maker(Some(key));
             object.lineage = None;
@@ -290,6 +323,6 @@ pub(crate) fn lost(why: &str) -> Value {
     Value::Failed(Arc::new(Failure::Lost(why.into())))
 }
 
-fn arguments(spec: &Spec) -> impl Iterator<Item = Slot> {
+pub(crate) fn arguments(spec: &Spec) -> impl Iterator<Item = Slot> {
     spec.deps.iter().chain(&spec.contains).copied()
 }

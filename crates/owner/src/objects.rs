@@ -263,7 +263,7 @@ impl Owner {
             }
             let Some(object) = self.objects.remove(slot) else { continue };
             if let Some(key) = object.lineage {
-                self.forget_made(key, slot, &mut freeing, out);
+                self.forget_made(key, (slot, object.id), &mut freeing, out);
             }
             erase(object.cell, out);
             let shared = object.owner.is_some() || !object.borrowers.is_empty() || object.shares != 0;

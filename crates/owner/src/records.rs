@@ -94,7 +94,8 @@ impl Owner {
             out.push(Effect::Record(Recorded::Task(key)));
         }
         if let Some(key) = lineage
-            && let Some(made) = self.made.get_mut(key).filter(|made| made.cell == 0)
+            // An heir runs no generator again.
+            && let Some(made) = self.made.get_mut(key).filter(|made| made.cell == 0 && made.items.is_empty())
         {
             made.cell = WANTED;
             wanted.extend(made.spec.deps.iter().chain(&made.spec.contains));

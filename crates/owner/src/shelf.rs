@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use model::{Bulk, Failure, Filed, TaskKey};
 use rustc_hash::FxHashMap;
 
-use crate::lineage::{GONE, Made, lost};
+use crate::lineage::{Made, lost};
 use crate::tasks::{Stage, Task};
 use crate::{Effect, Owner, Slot};
 
@@ -180,19 +180,24 @@ impl Owner {
             if !is_in_memory(&self.made, key, generation) {
                 continue;
             }
-            let returns = self.made.get(key).map(|made| made.returns.clone()).unwrap_or_default();
-            for slot in returns.iter().copied().filter(|slot| *slot != GONE) {
-                let Some(object) = self.objects.get_mut(slot) else { continue };
-                object.lineage = Some(EVICTED);
-                if object.value.is_none() {
-                    // Its bytes were let go of, in the belief that it could be made again.
-                    self.set_value(slot, lost(WHY_EVICTED), Default::default(), out);
-                }
-            }
-            let mut unheld = Vec::new();
-            self.forget(key, &mut unheld, out);
-            unheld.into_iter().for_each(|slot: Slot| self.free_if_unheld(slot, out));
+            self.abandon(key, Some(EVICTED), WHY_EVICTED, out);
         }
+    }
+
+    /// Forgets a kept task though its values are held; those have `instead` for a lineage.
+    pub(crate) fn abandon(&mut self, key: u32, instead: Option<u32>, why: &str, out: &mut Vec<Effect>) {
+        let slots = self.made.get(key).map(Made::slots).unwrap_or_default();
+        for slot in slots {
+            let Some(object) = self.objects.get_mut(slot) else { continue };
+            object.lineage = instead;
+            if object.value.is_none() {
+                // Its bytes were let go of, in the belief that it could be made again.
+                self.set_value(slot, lost(why), Default::default(), out);
+            }
+        }
+        let mut unheld = Vec::new();
+        self.forget(key, &mut unheld, out);
+        unheld.into_iter().for_each(|slot: Slot| self.free_if_unheld(slot, out));
     }
 
     /// The task runs again, and its arguments lie in this file.

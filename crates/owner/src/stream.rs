@@ -3,7 +3,8 @@
 //! A stream that is read has one object more than values have come: the next one, which has no value yet or stands for the end. To wait
 //! for the next value is to wait for that object, as for any other.
 //!
-//! A generator that is run again yields from the first value on; what has come before is not taken again (STREAM-1).
+//! A generator that is run again yields from the first value on; what has come before is not taken again (STREAM-1). What of that is lost is made
+//! by a run of its own, see `replay.rs`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,17 +13,18 @@ use model::{Failure, ObjectId, ProcId, TaskId, TaskKey, Yields};
 use smallvec::{SmallVec, smallvec};
 
 use crate::objects::Object;
+use crate::replay::Items;
 use crate::tasks::{Stage, Task};
 use crate::{Effect, Owner, Slot, Value};
 
 /// A task's end is its first object, what it yields are the following ones.
-const FIRST_INDEX: u32 = 2;
+pub(crate) const FIRST_INDEX: u32 = 2;
 
 /// A stream in its owner's table: slot and generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamKey {
-    slot: u32,
-    generation: u32,
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
 }
 
 /// What the reader of a stream finds.
@@ -43,7 +45,7 @@ pub enum Next {
 
 /// Who takes what comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reader {
+pub(crate) enum Reader {
     /// Reads in order.
     Reads,
     /// Cancelled the generator: gets no value any more, only the end.
@@ -52,25 +54,54 @@ enum Reader {
     Gone,
     /// The task's return value names everything.
     List,
+    /// Nobody: it runs for the sake of what was lost.
+    Again,
 }
 
 #[derive(Debug)]
 pub(crate) struct Stream {
     /// Until it ends.
-    task: Option<TaskKey>,
+    pub(crate) task: Option<TaskKey>,
     id: TaskId,
     ahead_max: u32,
-    reader: Reader,
+    pub(crate) reader: Reader,
     /// What has come and was not read. The last one, if somebody reads, is still to come or stands for the end.
-    items: VecDeque<Slot>,
+    pub(crate) items: VecDeque<Slot>,
     /// Values that have come, over all runs.
     made: u32,
     /// Values that this run has yielded.
-    yielded: u32,
+    pub(crate) yielded: u32,
     /// Values that were read.
     read: u32,
     /// Of a list: this run raised what the call wants to be tried again for.
     wants_retry: bool,
+    /// The kept task for the sake of its large values: slot and generation.
+    pub(crate) kept: Option<(u32, u32)>,
+    /// Of a run for the sake of what was lost: what is taken if it lacks a value.
+    pub(crate) again: Items,
+}
+
+impl Stream {
+    fn new(task: TaskKey, id: TaskId, ahead_max: u32, reader: Reader) -> Self {
+        Self {
+            task: Some(task),
+            id,
+            ahead_max,
+            reader,
+            items: VecDeque::new(),
+            made: 0,
+            yielded: 0,
+            read: 0,
+            wants_retry: false,
+            kept: None,
+            again: Items::default(),
+        }
+    }
+
+    /// A run for the sake of these.
+    pub(crate) fn again(task: TaskKey, id: TaskId, ahead_max: u32, again: Items) -> Self {
+        Self { again, ..Self::new(task, id, ahead_max, Reader::Again) }
+    }
 }
 
 impl Owner {
@@ -80,12 +111,10 @@ impl Owner {
             Yields::Stream { ahead_max } => (ahead_max, Reader::Reads),
             Yields::List => (0, Reader::List),
         };
-        let mut items = VecDeque::new();
+        let mut stream = Stream::new(task, id, ahead_max, reader);
         if reader == Reader::Reads {
-            items.push_back(self.next_item(id, 0, Some(task)));
+            stream.items.push_back(self.next_item(id, 0, Some(task)));
         }
-        let stream =
-            Stream { task: Some(task), id, ahead_max, reader, items, made: 0, yielded: 0, read: 0, wants_retry: false };
         let (slot, generation) = self.streams.insert(stream);
         let key = Some(StreamKey { slot, generation });
         if let Some(task) = self.task_mut(task) {
@@ -94,11 +123,11 @@ impl Owner {
         key
     }
 
-    fn stream_mut(&mut self, key: StreamKey) -> Option<&mut Stream> {
+    pub(crate) fn stream_mut(&mut self, key: StreamKey) -> Option<&mut Stream> {
         self.streams.get_at(key.slot, key.generation)
     }
 
-    fn stream(&self, key: StreamKey) -> Option<&Stream> {
+    pub(crate) fn stream(&self, key: StreamKey) -> Option<&Stream> {
         (self.streams.generation(key.slot) == key.generation).then(|| self.streams.get(key.slot)).flatten()
     }
 
@@ -155,6 +184,9 @@ impl Owner {
             return self.discard(Some(&value), contains, out);
         };
         let Some(stream) = self.stream_mut(at) else { return };
+        if stream.reader == Reader::Again {
+            return self.on_item_again(at, value, contains, out);
+        }
         let is_known = stream.yielded < stream.made;
         stream.yielded += 1;
         if is_known || matches!(stream.reader, Reader::Cancelled | Reader::Gone) {
@@ -171,10 +203,11 @@ impl Owner {
             self.take_early_shares(slot);
             self.stream_mut(at).expect("seen above").items.push_back(slot);
             self.resolve(slot, value, contains, out);
-            return;
+            return self.keep_item(at, key, slot, out);
         }
         let slot = self.push_next(at, Some(key));
         self.resolve(slot, value, contains, out);
+        self.keep_item(at, key, slot, out);
     }
 
     /// Adds an object behind the one that was the next to come, and returns that one.
@@ -224,7 +257,7 @@ impl Owner {
         let Some(stream) = task.stream.and_then(|key| self.stream(key)) else { return reply };
         let is_success = !matches!(reply.first(), Some((Value::Failed(_), _)));
         let failure = match stream.reader {
-            Reader::List => return reply,
+            Reader::List | Reader::Again => return reply,
             _ if task.cancelled => Failure::Cancelled,
             Reader::Reads if is_success && stream.yielded < stream.made => {
                 Failure::Replay { produced: stream.yielded, expected: stream.made }
@@ -235,19 +268,23 @@ impl Owner {
         smallvec![(Value::Failed(Arc::new(failure)), SmallVec::new())]
     }
 
-    /// The task has ended: what is still to come is the failure, if there is one, and the end (STREAM-2).
+    /// The task has ended: what is still to come is the failure, if there is one, and the end (STREAM-2). Returns what a second run was for.
     pub(crate) fn end_stream(
         &mut self,
         key: StreamKey,
         failure: Option<(Value, SmallVec<[Slot; 0]>)>,
         out: &mut Vec<Effect>,
-    ) {
+    ) -> Items {
+        if self.stream(key).is_some_and(|stream| stream.reader == Reader::Again) {
+            return self.end_replay(key, failure, out);
+        }
         let reads = |stream: &Stream| matches!(stream.reader, Reader::Reads | Reader::Cancelled);
         let (failure, unread) = if self.stream(key).is_some_and(reads) { (failure, None) } else { (None, failure) };
         unread.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
-        let Some(stream) = self.stream_mut(key) else { return };
+        let Some(stream) = self.stream_mut(key) else { return Items::default() };
         stream.task = None;
         match stream.reader {
+            Reader::Again => {}
             Reader::Gone => _ = self.streams.remove(key.slot),
             Reader::List => {
                 let (items, id) = (std::mem::take(&mut stream.items), stream.id);
@@ -265,6 +302,7 @@ impl Owner {
                 self.resolve(end, Value::Inline(crate::Packed::from(&[][..])), SmallVec::new(), out);
             }
         }
+        Items::default()
     }
 
     /// The object that is the next to come, or stands for the end.
@@ -310,7 +348,8 @@ impl Owner {
         let (task, items) = (stream.task, std::mem::take(&mut stream.items));
         let is_bounded = stream.ahead_max > 0;
         for slot in items {
-            if let Some(object) = self.objects.get_mut(slot) {
+            // Not of one that a second run makes again.
+            if let Some(object) = self.objects.get_mut(slot).filter(|object| object.maker() == task) {
                 object.set_maker(None);
             }
             self.on_handle_dropped(slot, out);
@@ -326,7 +365,8 @@ impl Owner {
     #[must_use]
     pub fn consumed(&self, key: TaskKey) -> Option<u32> {
         let stream = self.stream(self.task(key)?.stream?)?;
-        let count = if stream.reader == Reader::Gone { u32::MAX } else { stream.read };
+        let is_unread = matches!(stream.reader, Reader::Gone | Reader::Again);
+        let count = if is_unread { u32::MAX } else { stream.read };
         (stream.ahead_max > 0 && count > 0).then_some(count)
     }
 
@@ -348,11 +388,14 @@ impl Owner {
             let held = self.items_held(stream);
             assert!(held, "STREAM-1: an item is gone before it was read");
             match stream.reader {
+                Reader::Again => self.check_replay(stream),
                 Reader::Gone => assert!(stream.items.is_empty() && stream.task.is_some(), "STREAM-2: kept for nobody"),
                 Reader::List => assert!(stream.task.is_some() && stream.items.iter().all(has_value)),
                 Reader::Reads | Reader::Cancelled => {
                     let unread = stream.items.len() - 1;
-                    assert!(stream.items.iter().take(unread).all(has_value), "STREAM-1: a value is missing");
+                    let is_made = |slot: &Slot| self.object(*slot).is_some_and(|object| object.maker().is_some());
+                    let is_there = |slot: &Slot| has_value(slot) || is_made(slot);
+                    assert!(stream.items.iter().take(unread).all(is_there), "STREAM-1: a value is missing");
                     let is_over = stream.items.back().is_some_and(has_value);
                     assert_eq!(is_over, stream.task.is_none(), "STREAM-2: the end is not where the task ended");
                     assert!(stream.read <= stream.made, "STREAM-1: read before it came");

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::lineage::Made;
 use crate::objects::Object;
 use crate::records::erase;
+use crate::replay::Items;
 use crate::stream::StreamKey;
 use crate::{Effect, Owner, Slot, Value};
 
@@ -293,11 +294,6 @@ impl Owner {
         Some(Failure::Argument { task: task.spec.template.name.clone(), cause: shortened(cause) })
     }
 
-    fn lacks_argument(&self, key: TaskKey) -> bool {
-        let lacks = |slot: &Slot| self.objects.get(*slot).is_some_and(|object| object.value.is_none());
-        self.task(key).is_some_and(|task| task.spec.deps.iter().any(lacks))
-    }
-
     /// What the failure of an argument names, held once more: it goes on as the task's own failure.
     fn contained_in_failed_argument(&mut self, task: &Task) -> SmallVec<[Slot; 0]> {
         let failed = task.spec.deps.iter().find_map(|dep| {
@@ -308,7 +304,7 @@ impl Owner {
     }
 
     /// The same objects, held once more.
-    fn share(&mut self, contains: &[Slot]) -> SmallVec<[Slot; 0]> {
+    pub(crate) fn share(&mut self, contains: &[Slot]) -> SmallVec<[Slot; 0]> {
         contains.iter().for_each(|slot| self.hold(*slot));
         contains.into()
     }
@@ -454,10 +450,11 @@ impl Owner {
         {
             *contains = self.contained_in_failed_argument(&task);
         }
+        let mut replayed = Items::default();
         if let Some(stream) = task.stream {
             let failure = reply.iter().find(|(value, _)| matches!(value, Value::Failed(_)));
             let failure = failure.map(|(value, contains)| (value.clone(), self.share(contains)));
-            self.end_stream(stream, failure, out);
+            replayed = self.end_stream(stream, failure, out);
         }
         // Until it is known how they can be made again: a kept task may need what nobody holds.
         let is_traced = |slot: &&Slot| self.objects.get(**slot).is_some_and(|object| object.traced > 0);
@@ -485,11 +482,16 @@ impl Owner {
         }
         let (life, cell, holds) = (task.life.take(), task.cell, std::mem::take(&mut task.holds));
         let filed = self.take_arguments_filed(key);
-        for slot in self.keep_lineage(task, filed, out).into_iter().chain(life).chain(traced).chain(holds) {
+        for slot in
+            self.keep_lineage(task, replayed.clone(), filed, out).into_iter().chain(life).chain(traced).chain(holds)
+        {
             self.release(slot, out);
         }
         // After the records of what it has made.
         erase(cell, out);
+        if !replayed.is_empty() {
+            self.settle_replay(replayed, out);
+        }
         self.bound_lineage(out);
     }
 }

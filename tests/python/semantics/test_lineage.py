@@ -1,4 +1,4 @@
-"""Values that are lost and made again: rules R5 and R6. What is lost here are files that the full store was emptied into."""
+"""Values that are lost and made again: rules R5, R6 and G7. What is lost here are files that the full store was emptied into."""
 
 import gc
 import os
@@ -378,3 +378,105 @@ def test_R5i_the_heir_of_a_dead_process_reads_its_lineage(capped, signs, wait_un
     capped.lose(but=kept)
     assert [int(value[0]) for value in ray.get(refs)] == [0, 1]
     assert [signs.count(f"made-{number}") for number in range(2)] == [2, 2]
+
+
+@ray.remote
+def numbers(signs, *counts):
+    """Yields as many arrays as the count of this run says; the tens of their numbers are the run."""
+    signs.set("run")
+    run = signs.count("run")
+    for number in range(counts[min(run, len(counts)) - 1]):
+        yield array(10 * run + number)
+
+
+def firsts(refs):
+    return [int(value[0]) for value in ray.get(refs)]
+
+
+def test_G7b_G7c_a_lost_value_of_a_generator_is_made_again(disk, signs):
+    refs = list(numbers.remote(signs, 4))
+    kept = ray.get(refs[1])
+    disk.lose()
+    assert int(ray.get(refs[2])[0]) == 22
+    assert firsts(refs) == [20, 11, 22, 23], "what was looked at never left"
+    assert int(kept[-1]) == 11
+    assert signs.count("run") == 2, "once for all that were lost"
+
+
+@pytest.mark.parametrize("ahead", [-1, 2])
+def test_G7b_G7c_a_lost_value_is_made_again_while_the_generator_runs(disk, signs, ahead):
+    @ray.remote(_generator_backpressure_num_objects=ahead)
+    def slow():
+        signs.set("run")
+        run = signs.count("run")
+        for number in range(6):
+            if run == 1 and number == 4:
+                signs.wait("go")
+            yield array(10 * run + number)
+
+    generator = slow.remote()
+    refs = [next(generator), next(generator)]
+    assert firsts(refs) == [10, 11]
+    disk.lose()
+    # The first run waits for us, or for its reader.
+    assert firsts(refs) == [20, 21]
+    signs.set("go")
+    rest = firsts(list(generator))
+    assert [number % 10 for number in rest] == [2, 3, 4, 5], "each once and in order"
+    assert rest[2:] == [14, 15], "which the first run gave"
+    assert signs.count("run") == 2
+
+
+def test_G7d_what_does_not_come_again_fails(disk, signs):
+    refs = list(numbers.remote(signs, 4, 2))
+    disk.lose()
+    assert firsts(refs[:2]) == [20, 21]
+    for ref in refs[2:]:
+        with pytest.raises(ObjectReconstructionFailedError, match="2 values only"):
+            ray.get(ref)
+
+
+def test_G7e_max_retries_bounds_how_often_a_generator_runs_again(disk, signs):
+    refs = list(numbers.options(max_retries=1).remote(signs, 2))
+    disk.lose()
+    assert firsts(refs) == [20, 21]
+    disk.lose()
+    for ref in refs:
+        with pytest.raises(ObjectReconstructionFailedError, match="retries"):
+            ray.get(ref)
+    assert signs.count("run") == 2
+
+
+def test_G7e_a_generator_without_retries_never_runs_again(disk, signs):
+    refs = list(numbers.options(max_retries=0).remote(signs, 2))
+    disk.lose()
+    with pytest.raises(ObjectReconstructionFailedError):
+        ray.get(refs)
+    assert signs.count("run") == 1
+
+
+def test_G7f_values_of_an_actors_generator_and_of_a_dynamic_one(disk, signs):
+    @ray.remote(max_task_retries=1)
+    class Source:
+        def numbers(self, count):
+            signs.set("called")
+            for number in range(count):
+                yield array(10 * signs.count("called") + number)
+
+    source = Source.remote()
+    refs = list(source.numbers.remote(2))
+    listed = list(ray.get(numbers.options(num_returns="dynamic").remote(signs, 3)))
+    disk.lose()
+    assert firsts(refs) == [20, 21]
+    assert firsts(listed) == [20, 21, 22]
+
+
+def test_G7g_lineage_of_a_generator_goes_with_its_values(disk, signs, wait_until):
+    refs = list(numbers.remote(signs, 3))
+    ray.wait(refs, num_returns=3)
+    refs.pop(0)
+    disk.lose()
+    assert firsts(refs) == [21, 22]
+    del refs
+    gc.collect()
+    wait_until(lambda: _native.tally() == (0, 0), what="nothing kept")
