@@ -176,6 +176,27 @@ fn whoever_was_ready_to_use_it_waits_again() {
     assert_eq!(process.granted(1, super::story::worker(9)), [push(&user, super::story::worker(9))]);
 }
 
+/// The one that nobody looked at was lost for good: its new value was let go of before its task was kept again.
+#[test]
+fn lin_2_a_sibling_that_only_a_kept_task_needs_can_be_made_again_after_its_task_ran_again() {
+    let mut process = Process::leased();
+    let a = process.submit(task().returns(2).retries(3));
+    let reply = |first: u64| (first..first + 2).map(|serial| (large(serial), Default::default())).collect();
+    process.when(|owner, now, out| owner.on_replied(now, a.key, W1, reply(1), out));
+    let user = process.submit(task().needs(a.slots[1]).retries(3));
+    process.replied(&user, W1, large(5));
+    process.dropped(a.slots[1]);
+    lost(&mut process, a.slots[0], 1);
+    let again = maker(&process, a.slots[0]);
+    process.when(|owner, now, out| owner.on_replied(now, again, W1, reply(11), out));
+    assert_eq!(process.value_of(a.slots[1]), None, "thin, and not lost");
+    lost(&mut process, &user, 5);
+    let again = maker(&process, a.slots[1]);
+    process.when(|owner, now, out| owner.on_replied(now, again, W1, reply(21), out));
+    process.replied(maker(&process, &user), W1, large(6));
+    assert_eq!(process.value_of(&user), Some(large(6)));
+}
+
 /// It was sent as it was, with an argument that says it was freed.
 #[test]
 fn whoever_is_tried_again_waits_for_an_argument_that_was_lost_meanwhile() {
