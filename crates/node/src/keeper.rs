@@ -43,6 +43,10 @@ pub(crate) struct Estates {
     unread: FxHashMap<ProcId, Tick>,
     /// Those of which it is not known what is still under way.
     unsettled: FxHashMap<ProcId, Tick>,
+    /// Their jobs.
+    jobs: FxHashMap<ProcId, JobId>,
+    /// Workers that the scheduler ends because their owner is dead, while that is going on.
+    ended: Option<Vec<ProcId>>,
     /// Workers that go on with what a dead process had sent them; and of those the ones that shall end then.
     serving: FxHashSet<ProcId>,
     ending: FxHashSet<ProcId>,
@@ -96,6 +100,9 @@ impl Node {
         self.estates.heirs.push((dead, keeper));
         self.estates.unread.insert(dead, until);
         self.estates.unsettled.insert(dead, until);
+        if let Some(proc) = self.procs.any(dead) {
+            self.estates.jobs.insert(dead, proc.job);
+        }
         let joined = |proc: &&crate::procs::Proc| proc.kind != Kind::Starting && proc.conn.is_some();
         let witnesses = self.procs.iter().filter(joined).map(|proc| proc.id).collect();
         self.tell(keeper, &FromNode::Inherit { of: dead, witnesses });
@@ -137,9 +144,29 @@ impl Node {
 
     pub(crate) fn on_settled(&mut self, of: ProcId, serving: Vec<ProcId>) {
         if self.estates.unsettled.remove(&of).is_some() {
+            self.estates.jobs.remove(&of);
             self.estates.serving.extend(serving.into_iter().filter(|worker| self.procs.get(*worker).is_some()));
+            self.estates.ended = Some(Vec::new());
             self.schedule(scheduler::Event::OwnerDied(of));
+            for worker in self.estates.ended.take().unwrap_or_default() {
+                self.release_lease(worker);
+            }
         }
+    }
+
+    /// The worker serves nobody any more. It may live on for values that the keeper has now; what its lease held is free.
+    fn release_lease(&mut self, worker: ProcId) {
+        if let Some(proc) = self.procs.get_mut(worker) {
+            proc.is_retiring = true;
+            self.lease_of.remove(&worker);
+            self.schedule(scheduler::Event::WorkerRetired(worker));
+        }
+    }
+
+    /// Jobs that are over, but not for the keeper.
+    pub(crate) fn jobs_kept(&self) -> impl Iterator<Item = JobId> {
+        let serving = self.estates.serving.iter().filter_map(|worker| self.procs.get(*worker).map(|proc| proc.job));
+        self.estates.jobs.values().copied().chain(self.estates.lease_jobs.values().copied()).chain(serving)
     }
 
     /// True if the worker is still at work for a dead process: it ends when it has answered.
@@ -147,6 +174,8 @@ impl Node {
         let is_serving = self.estates.serving.contains(&worker);
         if is_serving {
             self.estates.ending.insert(worker);
+        } else if let Some(ended) = &mut self.estates.ended {
+            ended.push(worker);
         }
         is_serving
     }
@@ -155,6 +184,7 @@ impl Node {
         self.estates.serving.remove(&worker);
         if self.estates.ending.remove(&worker) {
             self.retire_worker(worker);
+            self.release_lease(worker);
         }
     }
 

@@ -249,8 +249,8 @@ impl Node {
     /// Jobs that are over and have no actor left need nothing any more.
     fn forget_departed(&mut self) {
         let is_dead = |record: &control::Record| matches!(record.state, control::ActorState::Dead(_));
-        let jobs: FxHashSet<JobId> =
-            self.actors.iter().filter(|record| !is_dead(record)).map(|record| record.creation.job).collect();
+        let of_actors = self.actors.iter().filter(|record| !is_dead(record)).map(|record| record.creation.job);
+        let jobs: FxHashSet<JobId> = of_actors.chain(self.jobs_kept()).collect();
         self.departed.retain(|job, _| jobs.contains(job));
         let drivers = self.procs.iter().filter(|proc| matches!(proc.kind, Kind::Driver { .. })).map(|proc| proc.job);
         let alive = drivers.chain(self.departed.keys().copied()).collect();

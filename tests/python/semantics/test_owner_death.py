@@ -240,6 +240,20 @@ def test_R3j_two_deaths_at_once_end_in_a_value_or_a_typed_error(ray_session, sig
         ray.get(single, timeout=30)
 
 
+def test_R3l_what_a_task_of_its_used_is_free_once_it_has_answered(ray_session, signs, wait_until):
+    """The worker lives on for the large value that it made, but holds no CPU."""
+    owner = Owner.remote()
+    [ref] = ray.get(owner.call.remote(make, signs, 1, 4 * MIB))
+    [running] = ray.get(owner.call.remote(when, signs, "running", "go"))
+    signs.wait("running")
+    kill(owner)
+    signs.set("go")
+    assert ray.get(running, timeout=30) == "running"
+    assert ray.get(ref, timeout=30)[0] == 1
+    wait_until(lambda: ray.available_resources().get("CPU") == 2, what="both CPUs to be free")
+    assert ray.get(ref, timeout=30)[0] == 1
+
+
 DAEMON = """
 import numpy as np
 ray.init(address="auto", namespace="space")
@@ -252,13 +266,14 @@ class Store:
         return [int(np.asarray(value).flat[0]) for value in ray.get(self.refs, timeout=30)]
 
 @ray.remote
-def slow():
+def slow(number):
     time.sleep(1.0)
-    return 3
+    return np.full(300_000, number, dtype=np.uint8)
 
 if sys.argv[1] == "make":
     store = Store.options(name="store", lifetime="detached").remote()
-    refs = [ray.put(1), ray.put(np.full(1 << 20, 2, dtype=np.uint8)), slow.remote()]
+    # Two CPUs: one of these has not begun when the driver ends.
+    refs = [ray.put(1), ray.put(np.full(1 << 20, 2, dtype=np.uint8)), *(slow.remote(number) for number in (3, 4, 5))]
     ray.get(store.keep.remote(refs))
     print("kept", flush=True)
     os.kill(os.getpid(), 9) if sys.argv[2] == "kill" else None
@@ -274,4 +289,4 @@ def test_R3k_a_detached_actor_reads_what_a_driver_left_it(drivers, how):
     maker.hear_until("kept")
     maker.process.wait(timeout=30)
     out, _ = drivers.run(DAEMON, "read")
-    assert "[1, 2, 3]" in out
+    assert "[1, 2, 3, 4, 5]" in out
