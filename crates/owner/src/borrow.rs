@@ -136,10 +136,7 @@ impl Owner {
     pub fn on_shares(&mut self, id: &ObjectId, borrower: ProcId, count: i32, out: &mut Vec<Effect>) {
         let Some(slot) = self.by_id.get(id).copied() else { return self.on_early_shares(id, borrower, count) };
         let Some(object) = self.objects.get_mut(slot) else { return };
-        match object.borrowers.iter_mut().find(|(who, _)| *who == borrower) {
-            Some((_, shares)) => *shares += count,
-            None => object.borrowers.push((borrower, count)),
-        }
+        object.lend(borrower, count);
         object.borrowers.retain(|(_, shares)| *shares != 0);
         self.free_if_unheld(slot, out);
     }

@@ -61,10 +61,7 @@ impl Owner {
             if let Some(at) = rare.borrowers.iter().position(|(who, _)| *who == gone) {
                 let (_, count) = rare.borrowers.swap_remove(at);
                 if count > 0 {
-                    match rare.borrowers.iter_mut().find(|(who, _)| *who == heir) {
-                        Some((_, shares)) => *shares += count,
-                        None => rare.borrowers.push((heir, count)),
-                    }
+                    rare.lend(heir, count);
                     legacy.lent.push((object.id, count));
                 }
             }

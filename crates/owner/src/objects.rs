@@ -150,6 +150,14 @@ impl Object {
 }
 
 impl Rare {
+    /// A borrower holds so many more shares.
+    pub(crate) fn lend(&mut self, borrower: ProcId, count: i32) {
+        match self.borrowers.iter_mut().find(|(who, _)| *who == borrower) {
+            Some((_, shares)) => *shares += count,
+            None => self.borrowers.push((borrower, count)),
+        }
+    }
+
     fn is_held(&self) -> bool {
         self.guests > 0 || self.borrowers.iter().any(|(_, count)| *count > 0)
     }

@@ -5,7 +5,7 @@
 //! object that it makes, with all that it needs. The body writes the records when it applies the effects, before anything that they stem
 //! from is seen by others. Nothing is recorded in a process that takes its node down with it.
 
-use model::{ActorId, Filed, ObjectId, ProcId, TaskKey};
+use model::{Filed, ProcId, TaskKey};
 
 use crate::tasks::{Spec, Stage, Target};
 use crate::{Effect, Owner, Slot};
@@ -186,11 +186,5 @@ impl Owner {
             Target::Pool => false,
             Target::Actor(actor) => self.callee(&actor).is_some_and(|callee| callee.is_ordered(spec.template.group)),
         }
-    }
-
-    /// What an object is called, and the actor that it stands for.
-    #[must_use]
-    pub fn name_of(&self, slot: Slot) -> Option<(ObjectId, Option<ProcId>, Option<ActorId>)> {
-        self.objects.get(slot).map(|object| (object.id, object.owner, object.actor))
     }
 }

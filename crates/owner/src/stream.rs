@@ -160,10 +160,7 @@ impl Owner {
         }
         let Some(object) = self.objects.get_mut(slot) else { return };
         for (borrower, count) in self.early_shares.remove(&object.id).unwrap_or_default() {
-            match object.borrowers.iter_mut().find(|(who, _)| *who == borrower) {
-                Some((_, shares)) => *shares += count,
-                None => object.borrowers.push((borrower, count)),
-            }
+            object.lend(borrower, count);
         }
     }
 

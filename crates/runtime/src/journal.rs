@@ -59,12 +59,12 @@ impl Runtime {
         }
         let facts = state.owner.task_facts(what)?;
         let name = |slot: &Slot| -> Option<Ref> {
-            let (id, owner, _) = state.owner.name_of(*slot)?;
-            Some((id, owner.unwrap_or(self.me)))
+            let object = state.owner.object(*slot)?;
+            Some((object.id, object.owner.unwrap_or(self.me)))
         };
         let spec = facts.spec;
         // The actor that we made ourselves dies with us: nothing is to hold it.
-        let life = facts.life.filter(|slot| state.owner.name_of(*slot).is_some_and(|(_, owner, _)| owner.is_some()));
+        let life = facts.life.filter(|slot| state.owner.object(*slot).is_some_and(|object| object.owner.is_some()));
         let record = TaskRecord {
             request: match what {
                 Recorded::Task(key) => Some(key.0),
