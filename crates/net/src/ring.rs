@@ -120,6 +120,15 @@ impl RingWriter {
     /// `Full` if the frame does not fit now.
     #[inline]
     pub fn push(&mut self, header: Header, parts: &[&[u8]]) -> Result<(), Full> {
+        self.push_after(header, parts, || ())
+    }
+
+    /// As `push`; `before` runs once it is certain that the frame fits, and before anybody can read it.
+    ///
+    /// # Errors
+    /// `Full` if the frame does not fit now: nothing was run.
+    #[inline]
+    pub fn push_after(&mut self, header: Header, parts: &[&[u8]], before: impl FnOnce()) -> Result<(), Full> {
         debug_assert_eq!(header.length as usize, parts.iter().map(|part| part.len()).sum::<usize>());
         let need = padded(header.length as usize) as u64;
         let at = (self.tail as usize) & (RING_BYTES - 1);
@@ -127,6 +136,7 @@ impl RingWriter {
         if !self.has_room(need + pad as u64) {
             return Err(Full);
         }
+        before();
         let mut at = at;
         if pad > 0 {
             let fill =

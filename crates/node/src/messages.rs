@@ -79,14 +79,8 @@ impl Node {
                 self.link(who, peer);
             }
             ToNode::Idle { peer, quiet } => self.on_idle(who, peer, quiet),
-            ToNode::Relay { to, message } => {
-                match self.procs.get_mut(to) {
-                    Some(proc) if proc.conn.is_some() => self.tell(to, &FromNode::Relay { sender: who, message }),
-                    // It has let go of its end and is about to be dead. Who hears of that first knows whom to turn to.
-                    Some(proc) => proc.undelivered.push((who, message)),
-                    None => self.tell(who, &FromNode::Undeliverable { to, message }),
-                }
-            }
+            ToNode::Relay { to, message } => self.relay(who, to, message),
+            ToNode::RelayAll(messages) => messages.into_iter().for_each(|(to, message)| self.relay(who, to, message)),
             ToNode::KillWorker { worker } => {
                 if self.procs.get(worker).is_some_and(|proc| proc.kind == Kind::Worker) {
                     self.end_worker(worker, false, "its caller ended it (a forced cancel)");
@@ -117,6 +111,15 @@ impl Node {
                     self.process_died(who, model::WorkerExit::Intended("its driver left (INTENDED_USER_EXIT)".into()));
                 }
             }
+        }
+    }
+
+    fn relay(&mut self, who: ProcId, to: ProcId, message: wire::peer::Peer) {
+        match self.procs.get_mut(to) {
+            Some(proc) if proc.conn.is_some() => self.tell(to, &FromNode::Relay { sender: who, message }),
+            // It has let go of its end and is about to be dead. Who hears of that first knows whom to turn to.
+            Some(proc) => proc.undelivered.push((who, message)),
+            None => self.tell(who, &FromNode::Undeliverable { to, message }),
         }
     }
 

@@ -10,6 +10,7 @@
 //! - **OWN-4** a task that may have run is run again only if its retries allow; one that certainly did not start costs no retry.
 //! - **LIN-1..4** see `lineage.rs` and `shelf.rs`.
 //! - **OWN-5** calls of one caller on an ordered group of an actor's methods are pushed in the order of submission.
+//! - **GIFT-1** see `gifts.rs`.
 //! - **STREAM-1** the reader of a stream gets each value of its generator once and in order, over all runs of the generator.
 //! - **STREAM-2** behind the values comes at most one failure, then the end, and nothing after that.
 
@@ -19,6 +20,7 @@ mod cancel;
 mod effect;
 mod estate;
 mod free;
+mod gifts;
 mod invariants;
 mod lineage;
 mod moving;
@@ -42,6 +44,7 @@ pub use actors::{ActorNews, Callee, CalleeState, GroupFacts};
 pub use borrow::Kept;
 pub use effect::{Effect, Slot, Value};
 pub use estate::{ADOPTED, Heirloom, Legacy};
+pub use gifts::{Gift, Gifts};
 pub use moving::Movable;
 pub use objects::Object;
 pub use packed::Packed;

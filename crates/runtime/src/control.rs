@@ -344,6 +344,15 @@ impl Runtime {
                 }
                 self.exit_if_retired(state);
             }
+            Peer::Given { to, number, objects } => self.on_given(state, sender, owner::Gift { to, number, objects }),
+            Peer::CountGifts { from } => {
+                let count = state.gifts.count(from);
+                self.relay(sender, Peer::GiftsCounted { from, count });
+            }
+            Peer::GiftsCounted { from, count } => {
+                self.on_counted(state, from, sender, count);
+                self.exit_if_retired(state);
+            }
             Peer::CancelObject { object, force, recursive } => {
                 if let Some(slot) = state.owner.slot_of(&object) {
                     state.owner.on_cancel(slot, force, recursive, &mut state.effects);

@@ -3,19 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
+use model::{Bulk, Failure, ProcId, TaskKey};
 use net::{Readiness, Word};
 use owner::{Effect, Stage as TaskStage, Value};
-use rustc_hash::FxHashMap;
 use wire::control::ToNode;
 use wire::frame::{self, CALL, Header};
-use wire::peer::{Content, Peer, Shares};
+use wire::peer::{Peer, Shares};
 
+use crate::Runtime;
 use crate::errands::Errand;
 use crate::link::{Gate, WriteError};
 use crate::stages::Stage;
 use crate::state::State;
-use crate::{Runtime, value};
 
 /// Shares told of in one message.
 const SHARES_MAX: usize = 50_000;
@@ -123,45 +122,6 @@ impl Runtime {
 
     pub(crate) fn relay(&self, to: ProcId, message: Peer) {
         self.send(&ToNode::Relay { to, message });
-    }
-
-    fn answer_want(&self, state: &mut State, to: ProcId, object: model::ObjectId, value: &Value) {
-        let mut refs = Vec::new();
-        let content = match value {
-            Value::Inline(bytes) => {
-                self.register_shares(state, &value::refs_of(bytes), to, 1);
-                Content::Inline(bytes.to_vec())
-            }
-            Value::Bulk(bulk) => {
-                refs = self.refs_in(**bulk);
-                self.register_shares(state, &refs, to, 1);
-                Content::Bulk(**bulk)
-            }
-            Value::Failed(failure) => {
-                self.register_shares(state, &value::refs_of_failure(failure), to, 1);
-                Content::Failed((**failure).clone())
-            }
-        };
-        self.relay(to, Peer::Have { object, content, refs, known: state.heirs.known });
-    }
-
-    /// A value goes to `to` for good: `to` gets `count` (one) shares of every reference in it.
-    pub(crate) fn register_shares(&self, state: &mut State, refs: &[(ObjectId, ProcId)], to: ProcId, count: i32) {
-        // A question may outlive who asked it. Nobody would ever give back what is counted for the dead.
-        if state.dead.contains_key(&to) {
-            return;
-        }
-        let mut others: FxHashMap<ProcId, Vec<Shares>> = FxHashMap::default();
-        for &(object, owner) in refs {
-            let owner = state.heirs.living(owner);
-            if owner == self.me {
-                state.owner.on_shares(&object, to, count, &mut state.effects);
-            } else {
-                others.entry(owner).or_default().push(Shares { object, borrower: to, count });
-            }
-        }
-        // Now, and not with what else is to be told: the value goes out next, and this process may die behind it.
-        self.tell_shares(others.into_iter());
     }
 
     /// Frees a large value's bytes.

@@ -8,9 +8,9 @@
 
 use model::{ObjectId, ProcId};
 use owner::{Kept, Legacy};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use store::Place;
-use wire::frame::{FAR, REPLY};
+use wire::frame::{FAR, GIFT, REPLY};
 use wire::peer::{Peer, Shares, Testimony};
 
 use crate::Runtime;
@@ -33,8 +33,8 @@ pub(crate) struct Heirs {
     early: Vec<(u16, ProcId, ObjectId)>,
     /// References that others keep, who knew of more deaths than we did.
     late: Vec<(u16, Kept)>,
-    /// Replies of which not all went out, by caller and request: where their values lie.
-    unsent: FxHashMap<(ProcId, u64), Vec<u64>>,
+    /// Replies that wait for room, by caller and request.
+    unsent: FxHashSet<(ProcId, u64)>,
 }
 
 /// Whether one count of deaths is older than another. They wrap round.
@@ -90,9 +90,9 @@ impl Heirs {
         counted
     }
 
-    /// A reply waits for room. What it says of values in the arena is still to come.
-    pub(crate) fn reply_waits(&mut self, caller: ProcId, request: u64, offsets: Vec<u64>) {
-        self.unsent.insert((caller, request), offsets);
+    /// A reply waits for room.
+    pub(crate) fn reply_waits(&mut self, caller: ProcId, request: u64) {
+        self.unsent.insert((caller, request));
     }
 
     pub(crate) fn reply_went(&mut self, caller: ProcId, request: u64) {
@@ -125,7 +125,8 @@ impl Runtime {
                 let Some(view) = place.ok().and_then(|place| self.store.pin(place).ok()) else { continue };
                 body = view.as_slice().to_vec();
             }
-            let (caller, request, flags, known) = (link.peer, header.request, header.flags & !FAR, header.claim);
+            let (caller, request, flags, known) =
+                (link.peer, header.request, header.flags & !(FAR | GIFT), header.claim);
             self.relay(heir, Peer::Reply { caller, request, flags, known, body });
         }
         // Which references are kept stands in those replies.
@@ -140,21 +141,13 @@ impl Runtime {
         let running = state.running.values().filter(|(caller, _)| *caller == of);
         let mut serving: Vec<u64> = running.map(|(_, request)| *request).collect();
         serving.extend(state.incoming.iter().filter(|call| call.peer == of).map(|call| call.request));
-        let unsent: Vec<(u64, Vec<u64>)> = state
-            .heirs
-            .unsent
-            .iter()
-            .filter(|((caller, _), _)| *caller == of)
-            .map(|(key, at)| (key.1, at.clone()))
-            .collect();
-        serving.extend(unsent.iter().map(|(request, _)| *request));
+        let unsent = state.heirs.unsent.iter().filter(|(caller, _)| *caller == of);
+        serving.extend(unsent.map(|(_, request)| *request));
         let mut given: Vec<Place> = Vec::new();
-        for (offset, (to, place)) in &mut state.given {
+        for (to, place) in state.given.values_mut() {
             if *to == of {
                 *to = heir;
-                if !unsent.iter().any(|(_, offsets)| offsets.contains(offset)) {
-                    given.push(*place);
-                }
+                given.push(*place);
             }
         }
         let mut parts: Vec<Testimony> = Vec::new();

@@ -4,7 +4,7 @@ use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use net::Word;
 use owner::{Kept, Packed, Slot, Value};
 use smallvec::SmallVec;
-use wire::frame::{self, CALL, CONSUMED, DEFINE, FAR, GIVEN_BACK, Header, ITEM, REPLY};
+use wire::frame::{self, CALL, CONSUMED, DEFINE, FAR, GIFT, GIVEN_BACK, Header, ITEM, REPLY};
 use wire::peer::Peer;
 use wire::{Malformed, Reader};
 
@@ -111,6 +111,10 @@ impl Runtime {
 
     #[inline]
     fn on_frame(&self, state: &mut State, at: usize, header: Header, body: Vec<u8>) -> Result<(), Malformed> {
+        if header.flags & GIFT != 0 {
+            let peer = state.links[at].as_ref().ok_or(Malformed("link"))?.peer;
+            state.gifts.on_came(peer);
+        }
         match header.kind {
             REPLY => {
                 let result = self.on_reply(state, at, header, &body);
@@ -343,6 +347,7 @@ impl Runtime {
             Some(_) => self.claim_calls(state, peer),
             None => state.incoming.retain(|incoming| incoming.peer != peer),
         }
+        self.giver_died(state, peer);
         self.reader_died(state, peer, &exit);
         state.dead.insert(peer);
         state.unlinked.remove(&peer);

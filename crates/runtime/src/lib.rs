@@ -15,6 +15,7 @@ mod errands;
 mod error;
 mod estate;
 mod execute;
+mod giving;
 mod groups;
 mod inbound;
 mod inside;

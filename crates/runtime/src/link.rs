@@ -127,20 +127,27 @@ impl Link {
 
     /// Writes one frame. A body too large for the ring goes through the arena.
     #[inline]
-    pub(crate) fn write(
+    pub(crate) fn write(&mut self, store: &store::Client, header: Header, parts: &[&[u8]]) -> Result<(), WriteError> {
+        self.write_after(store, header, parts, || ())
+    }
+
+    /// As `write`; `before` runs once it is certain that the frame will be written, and before the peer can read it.
+    #[inline]
+    pub(crate) fn write_after(
         &mut self,
         store: &store::Client,
         mut header: Header,
         parts: &[&[u8]],
+        before: impl FnOnce(),
     ) -> Result<(), WriteError> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         if length <= FRAME_BYTES_MAX {
             header.length = length as u32;
-            self.rings.writer.push(header, parts).map_err(|_| WriteError::Busy)?;
+            self.rings.writer.push_after(header, parts, before).map_err(|_| WriteError::Busy)?;
             self.unrung = true;
             return Ok(());
         }
-        self.write_far(store, header, parts, length)
+        self.write_far(store, header, parts, length, before)
     }
 
     #[cold]
@@ -150,6 +157,7 @@ impl Link {
         mut header: Header,
         parts: &[&[u8]],
         length: usize,
+        before: impl FnOnce(),
     ) -> Result<(), WriteError> {
         self.free_far(store);
         let mut block = store.reserve(length as u64).map_err(|need| WriteError::NeedExtent(need.length))?;
@@ -163,7 +171,7 @@ impl Link {
         let mut body = Vec::with_capacity(24);
         wire::frame::write_place(place, &mut body);
         header.length = body.len() as u32;
-        match self.rings.writer.push(header, &[&body]) {
+        match self.rings.writer.push_after(header, &[&body], before) {
             Ok(()) => {
                 self.far.push_back(place);
                 self.unrung = true;

@@ -9,6 +9,7 @@ use wire::frame::{self, Header, REPLY};
 use wire::peer::Shares;
 
 use crate::execute::CallHandle;
+use crate::giving::Cargo;
 use crate::link::{Gate, WriteError};
 use crate::stages::Stage;
 use crate::state::State;
@@ -22,8 +23,9 @@ pub struct Unsent {
     /// References that are kept beyond the call: listed behind the values, from here on.
     kept: Vec<Kept>,
     kept_at: usize,
-    /// See `Header::claim`.
-    known: u16,
+    cargo: Cargo,
+    /// Keep the references in the values until these have gone.
+    held: Vec<Slot>,
     why: WriteError,
     /// There was no room for the values, and there is none for the list either.
     is_refused: bool,
@@ -36,13 +38,13 @@ impl Runtime {
         let clock = Stage::clock();
         let mut state = self.state.lock().expect("never poisoned");
         self.take_dropped(&mut state);
-        let (heir, known) = (state.heirs.get(handle.peer), state.heirs.known);
+        let heir = state.heirs.get(handle.peer);
         let is_expected = heir.is_some() || state.link(handle.peer).is_some_and(|(_, link)| link.gate != Gate::Dead);
-        if is_expected {
-            self.register_returned(&mut state, &body, heir.unwrap_or(handle.peer), 1);
-        } else {
+        let cargo = if is_expected { self.cargo_of(values_in_reply(&body)) } else { Cargo::default() };
+        if !is_expected {
             self.discard(&body);
         }
+        let mut held = self.hold_ours(&mut state, &cargo);
         let State { owner, effects, .. } = &mut *state;
         let kept: Vec<Kept> = came_with.iter().flat_map(|slot| owner.on_call_ends(*slot, self.me, effects)).collect();
         self.ended(&mut state, handle);
@@ -54,19 +56,22 @@ impl Runtime {
         let kept_at = body.len();
         write_kept(&mut body, &kept);
         if let Some(heir) = heir {
-            self.reply_to_heir(handle, heir, known, body);
+            self.reply_to_heir(&mut state, handle, heir, body, &cargo);
+            self.let_go(&mut state, held);
             self.drain(&mut state);
             return None;
         }
-        let written = self.write_reply(&mut state, handle, known, &body);
+        let written = self.write_reply(&mut state, handle, &body, &cargo);
         let unsent = match written {
             Ok(()) => {
                 note_kept(&mut state, handle.peer, kept);
+                self.let_go(&mut state, held);
                 None
             }
             Err(why) => {
-                state.heirs.reply_waits(handle.peer, handle.request, places_in(&body[..kept_at]));
-                Some(Unsent { handle, body, kept, kept_at, known, why, is_refused: false })
+                state.heirs.reply_waits(handle.peer, handle.request);
+                held.extend(self.hold_others(&mut state, &cargo));
+                Some(Unsent { handle, body, kept, kept_at, cargo, held, why, is_refused: false })
             }
         };
         self.drain(&mut state);
@@ -100,18 +105,23 @@ impl Runtime {
             let peer = unsent.handle.peer;
             if let Some(heir) = state.heirs.get(peer) {
                 state.heirs.reply_went(peer, unsent.handle.request);
-                return self.reply_to_heir(unsent.handle, heir, unsent.known, unsent.body);
+                self.reply_to_heir(&mut state, unsent.handle, heir, unsent.body, &unsent.cargo);
+                self.let_go(&mut state, unsent.held);
+                return self.drain(&mut state);
             }
             // One that is dead has an heir, or none: that is not known before the node has spoken.
             if state.dead.contains_key(&peer) || state.link(peer).is_none() {
                 state.heirs.reply_went(peer, unsent.handle.request);
                 self.tell_owners(&state, &unsent.kept);
-                return;
+                self.discard_values(values_in_reply(&unsent.body[..unsent.kept_at]));
+                self.let_go(&mut state, unsent.held);
+                return self.drain(&mut state);
             }
-            match self.write_reply(&mut state, unsent.handle, unsent.known, &unsent.body) {
+            match self.write_reply(&mut state, unsent.handle, &unsent.body, &unsent.cargo) {
                 Ok(()) => {
                     state.heirs.reply_went(peer, unsent.handle.request);
                     note_kept(&mut state, peer, std::mem::take(&mut unsent.kept));
+                    self.let_go(&mut state, unsent.held);
                     return self.drain(&mut state);
                 }
                 Err(why) => {
@@ -122,23 +132,22 @@ impl Runtime {
         }
     }
 
-    fn write_reply(&self, state: &mut State, handle: CallHandle, known: u16, body: &[u8]) -> Result<(), WriteError> {
-        let header = Header { length: 0, kind: REPLY, flags: 0, claim: known, request: handle.request };
-        let Some((at, link)) = state.link(handle.peer) else { return Ok(()) };
-        let written = link.write(&self.store, header, &[body]);
-        state.unrung.push(at);
-        written
+    fn write_reply(&self, state: &mut State, handle: CallHandle, body: &[u8], cargo: &Cargo) -> Result<(), WriteError> {
+        let header = Header { length: 0, kind: REPLY, flags: 0, claim: 0, request: handle.request };
+        self.write_values(state, handle.peer, header, body, cargo)
     }
 
     /// The store is full: the caller gets an error instead of the values, and the list of what is kept goes round it if need be.
     #[cold]
     fn refuse(&self, state: &mut State, unsent: &mut Unsent) {
-        let Unsent { handle, body, kept, kept_at, .. } = unsent;
+        let Unsent { body, kept, kept_at, .. } = unsent;
         if unsent.is_refused {
             self.tell_owners(state, kept);
             kept.clear();
         } else {
-            self.register_returned(state, &body[..*kept_at], handle.peer, -1);
+            self.discard(&body[..*kept_at]);
+            unsent.cargo = Cargo::default();
+            self.let_go(state, std::mem::take(&mut unsent.held));
         }
         let why = "the object store has no room for what a task returned, and none came free";
         *body = 1_u32.to_le_bytes().to_vec();
@@ -149,9 +158,10 @@ impl Runtime {
     }
 
     /// The caller is dead: who has taken over from it waits for the reply.
-    fn reply_to_heir(&self, handle: CallHandle, heir: ProcId, known: u16, body: Vec<u8>) {
+    fn reply_to_heir(&self, state: &mut State, handle: CallHandle, heir: ProcId, body: Vec<u8>, cargo: &Cargo) {
         let CallHandle { peer: caller, request, .. } = handle;
-        self.relay(heir, wire::peer::Peer::Reply { caller, request, flags: 0, known, body });
+        let known = state.heirs.known;
+        self.relay_values(state, heir, wire::peer::Peer::Reply { caller, request, flags: 0, known, body }, cargo);
     }
 
     /// Nobody else will: the caller is gone, or cannot be told.
@@ -161,35 +171,6 @@ impl Runtime {
                 state.heirs.living(*owner),
                 wire::peer::Peer::Borrowed(vec![Shares { object: *id, borrower: *borrower, count: 1 }]),
             );
-        }
-    }
-
-    /// Values in a reply are the caller's from now on, and so are shares of the references in them (`count` is one); or they are not
-    /// any more (minus one). Values in the arena stay allocated until the caller frees them or dies.
-    fn register_returned(&self, state: &mut State, body: &[u8], caller: ProcId, count: i32) {
-        self.register_values(state, values_in_reply(body), caller, count);
-    }
-
-    /// As `register_returned`, for values without their number before them.
-    pub(crate) fn register_values(&self, state: &mut State, values: &[u8], caller: ProcId, count: i32) {
-        for value in values_in(values) {
-            match value {
-                frame::Value::Inline(bytes) | frame::Value::Raised { error: bytes, .. }
-                    if bytes.first().is_some_and(|flags| flags & value::HAS_REFS != 0) =>
-                {
-                    self.register_shares(state, &value::refs_of(bytes), caller, count);
-                }
-                frame::Value::Bulk(bulk) => {
-                    self.register_shares(state, &self.refs_in(bulk), caller, count);
-                    match bulk {
-                        Bulk::Stored(place) if count > 0 => drop(state.given.insert(place.offset, (caller, place))),
-                        Bulk::Stored(place) => self.free_given_place(state, place),
-                        Bulk::Filed(filed) if count < 0 => self.files.remove(filed.file),
-                        Bulk::Filed(_) => {}
-                    }
-                }
-                _ => {}
-            }
         }
     }
 
@@ -210,18 +191,9 @@ impl Runtime {
 }
 
 /// The values that follow one another in these bytes, as far as they are whole.
-fn values_in(bytes: &[u8]) -> impl Iterator<Item = frame::Value<'_>> {
+pub(crate) fn values_in(bytes: &[u8]) -> impl Iterator<Item = frame::Value<'_>> {
     let mut reader = Reader::new(bytes);
     std::iter::from_fn(move || if reader.rest().is_empty() { None } else { frame::Value::read(&mut reader).ok() })
-}
-
-/// Where in the arena the values of a reply lie.
-fn places_in(body: &[u8]) -> Vec<u64> {
-    let offset = |value: frame::Value<'_>| match value {
-        frame::Value::Bulk(Bulk::Stored(place)) => Some(place.offset),
-        _ => None,
-    };
-    values_in(values_in_reply(body)).filter_map(offset).collect()
 }
 
 /// A reply's body behind the number of its values. Nothing else has been written to it yet.

@@ -86,6 +86,7 @@ pub(crate) struct State {
     pub(crate) has_news: bool,
     /// Processes known to be dead.
     pub(crate) dead: Dead,
+    pub(crate) gifts: owner::Gifts,
     /// What the lease in force assigned to this worker.
     pub(crate) assigned: Option<crate::execute::Assignment>,
     /// Requests for leases that have not gone out yet, by number.
@@ -135,6 +136,7 @@ impl State {
             scratch: Vec::new(),
             has_news: false,
             dead: Dead::default(),
+            gifts: owner::Gifts::default(),
             assigned: None,
             held_back: Vec::new(),
             calls_told: FxHashMap::default(),

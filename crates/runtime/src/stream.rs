@@ -11,6 +11,7 @@ use wire::{Malformed, Reader};
 
 use crate::effects::ticket_of;
 use crate::execute::CallHandle;
+use crate::giving::Cargo;
 use crate::inbound::Sent;
 use crate::link::{Gate, WriteError};
 use crate::state::State;
@@ -49,8 +50,9 @@ pub enum Demand {
 #[must_use = "the next item must not overtake it"]
 pub struct UnsentItem {
     why: WriteError,
-    /// See `Header::claim`.
-    known: u16,
+    cargo: Cargo,
+    /// Keep the references in it until it has gone.
+    held: Vec<Slot>,
 }
 
 impl Runtime {
@@ -65,23 +67,24 @@ impl Runtime {
             self.discard_values(body);
             return Ok(());
         }
-        self.register_values(&mut state, body, handle.peer, 1);
-        let known = state.heirs.known;
-        let written = self.write_item(&mut state, handle, known, body);
+        let cargo = self.cargo_of(body);
+        let written = self.write_item(&mut state, handle, body, &cargo);
+        let unsent = written.map_err(|why| {
+            let mut held = self.hold_ours(&mut state, &cargo);
+            held.extend(self.hold_others(&mut state, &cargo));
+            UnsentItem { why, cargo, held }
+        });
         if state.effects.is_empty() {
             self.ring_bells(&mut state);
         } else {
             self.apply(&mut state);
         }
-        written.map_err(|why| UnsentItem { why, known })
+        unsent
     }
 
-    fn write_item(&self, state: &mut State, handle: CallHandle, known: u16, body: &[u8]) -> Result<(), WriteError> {
-        let header = Header { length: 0, kind: ITEM, flags: 0, claim: known, request: handle.request };
-        let Some((at, link)) = state.link(handle.peer) else { return Ok(()) };
-        let written = link.write(&self.store, header, &[body]);
-        state.unrung.push(at);
-        written
+    fn write_item(&self, state: &mut State, handle: CallHandle, body: &[u8], cargo: &Cargo) -> Result<(), WriteError> {
+        let header = Header { length: 0, kind: ITEM, flags: 0, claim: 0, request: handle.request };
+        self.write_values(state, handle.peer, header, body, cargo)
     }
 
     /// Sends an item as soon as there is room in the ring and in the arena. Waits, so it must not be called with the interpreter's lock
@@ -90,7 +93,7 @@ impl Runtime {
     /// # Errors
     /// If the store has no room for it, or the node is gone.
     pub fn item_slowly(&self, handle: CallHandle, body: &[u8], unsent: UnsentItem) -> Result<(), Error> {
-        let mut why = unsent.why;
+        let UnsentItem { mut why, cargo, held } = unsent;
         loop {
             let room = match why {
                 WriteError::Busy => {
@@ -104,12 +107,14 @@ impl Runtime {
             let is_gone =
                 !state.link(handle.peer).is_some_and(|(_, link)| link.gate != Gate::Dead && link.peer_is_alive());
             if is_gone || room.is_err() {
-                self.register_values(&mut state, body, handle.peer, -1);
+                self.discard_values(body);
+                self.let_go(&mut state, held);
                 self.apply(&mut state);
                 return if is_gone { Ok(()) } else { room };
             }
-            match self.write_item(&mut state, handle, unsent.known, body) {
+            match self.write_item(&mut state, handle, body, &cargo) {
                 Ok(()) => {
+                    self.let_go(&mut state, held);
                     self.drain(&mut state);
                     return Ok(());
                 }

@@ -239,6 +239,8 @@ pub enum ToNode {
         /// What.
         message: Peer,
     },
+    /// For other processes: all of it is passed on, or nothing if the sender dies while it says so.
+    RelayAll(Vec<(ProcId, Peer)>),
     /// End this worker at once (a forced cancel).
     KillWorker {
         /// Which.

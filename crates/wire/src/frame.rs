@@ -41,6 +41,9 @@ pub const FAR: u8 = 1;
 /// Flag of a reply: the worker has not started the call and gives it back, since it is about to wait for something.
 pub const GIVEN_BACK: u8 = 2;
 
+/// Flag of a reply or an item: its sender has counted it among what it gives to this receiver (`Peer::Given`).
+pub const GIFT: u8 = 4;
+
 /// What stands before every body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -48,7 +51,7 @@ pub struct Header {
     pub length: u32,
     /// One of the kinds above.
     pub kind: u8,
-    /// `FAR` or nothing.
+    /// `FAR`, `GIVEN_BACK`, `GIFT`.
     pub flags: u8,
     /// Of a call: the index of its claim word in its ring. Of a reply or item: how many processes that left something the sender knew to
     /// be dead when it registered what the frame gives away.

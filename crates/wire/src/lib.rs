@@ -20,7 +20,7 @@ pub mod zygote;
 pub use reader::{Malformed, Reader};
 
 /// Raised whenever bytes change their meaning. Peers of another version are refused at the handshake.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Values up to this size travel inside frames and live with their owner; larger ones are in the store.
 pub const INLINE_BYTES_MAX: usize = 100 * 1024;

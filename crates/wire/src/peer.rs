@@ -57,6 +57,28 @@ pub enum Peer {
     /// To an owner: processes hold more (or fewer) shares of your objects. In this order: whoever passes a share on is counted after who
     /// gets it.
     Borrowed(Vec<Shares>),
+    /// To an owner: the next thing that the sender puts into its ring to `to` names these objects, and gives it a share of each. The sender
+    /// may die before it has done so: then `to` knows fewer gifts than this number.
+    Given {
+        /// Who gets them.
+        to: ProcId,
+        /// The how-manieth gift of this sender to it.
+        number: u64,
+        /// Which.
+        objects: Vec<ObjectId>,
+    },
+    /// How many gifts of this process, which is dead, have come?
+    CountGifts {
+        /// Who gave.
+        from: ProcId,
+    },
+    /// Answers `CountGifts`.
+    GiftsCounted {
+        /// Who gave.
+        from: ProcId,
+        /// How many have come.
+        count: u64,
+    },
     /// To an owner: cancel the task that makes this object.
     CancelObject {
         /// Which.

@@ -197,7 +197,7 @@ def text(value):
     return number(len(value.encode())) + value.encode()
 
 
-def hello(*, protocol=4, python="3.11", pid=None):
+def hello(*, protocol=5, python="3.11", pid=None):
     """What a driver says first: variant 0 of the messages, then version, interpreter, pid and role."""
     pid = os.getpid() if pid is None else pid
     role = number(0) + text("") + number(0) + b"\x01"
