@@ -40,6 +40,8 @@ pub struct Counts {
     pub stale: u64,
     /// Placement groups made.
     pub groups: u64,
+    /// Processes that died between telling owners of shares and giving them.
+    pub gifts_cut: u64,
 }
 
 impl Counts {
@@ -68,6 +70,7 @@ impl std::ops::Add for Counts {
             moved: self.moved + other.moved,
             stale: self.stale + other.stale,
             groups: self.groups + other.groups,
+            gifts_cut: self.gifts_cut + other.gifts_cut,
         }
     }
 }

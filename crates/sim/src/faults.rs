@@ -3,7 +3,7 @@
 use model::WorkerExit;
 
 use crate::env::Env;
-use crate::network::{Fault, Item, Pid};
+use crate::network::{Fault, Item, Order, Pid};
 use crate::process::{Process, Role};
 use crate::world::World;
 
@@ -48,7 +48,9 @@ impl World {
             self.env.oracle.lost(task);
         }
         let us = self.env.rng.between(10, 2_000);
-        self.env.later(us, Item::Ended { process: pid, exit });
+        // The end of its stream comes behind all that it said.
+        let when = model::Tick(self.env.now.0 + us);
+        self.env.queue.send(when, Order::Kept, Item::Ended { process: pid, exit });
     }
 
     /// Everyone is asked to move some of its values to files.

@@ -169,7 +169,7 @@ impl Queue {
 
 fn link_of(item: &Item) -> Option<Link> {
     match item {
-        Item::ToNode { from, .. } => Some((from.0, Some(from.1), None)),
+        Item::ToNode { from, .. } | Item::Ended { process: from, .. } => Some((from.0, Some(from.1), None)),
         Item::FromNode { to, .. } => Some((to.0, None, Some(to.1))),
         Item::Frame { from, to, .. } => Some((from.0, Some(from.1), Some(to.1))),
         _ => None,

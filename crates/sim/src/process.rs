@@ -65,6 +65,7 @@ pub(crate) enum Frame {
         key: TaskKey,
         answer: Result<Content, Failure>,
         kept: Vec<Kept>,
+        is_gift: bool,
     },
     GivenBack {
         key: TaskKey,
@@ -138,6 +139,7 @@ pub(crate) struct Process {
     is_tick_planned: bool,
     /// Processes that it was told are gone.
     pub(crate) dead: BTreeSet<ProcId>,
+    pub(crate) gifts: owner::Gifts,
     /// What came while it was stopped.
     pub(crate) stopped: Option<Vec<Item>>,
 }
@@ -159,6 +161,7 @@ impl Process {
             submissions: 0,
             is_tick_planned: false,
             dead: BTreeSet::new(),
+            gifts: owner::Gifts::default(),
             stopped: None,
         }
     }
@@ -190,7 +193,10 @@ impl Process {
     pub(crate) fn on_frame(&mut self, env: &mut Env, from: ProcId, frame: Frame) {
         match frame {
             Frame::Call(call) => self.on_call(env, call),
-            Frame::Reply { key, answer, kept } => {
+            Frame::Reply { key, answer, kept, is_gift } => {
+                if is_gift {
+                    self.gifts.on_came(from);
+                }
                 // Before our own hold on them ends.
                 self.on_kept(&kept);
                 if let Err(Failure::ArgumentLost(why)) = &answer {
@@ -222,6 +228,7 @@ impl Process {
         if let Role::Worker(worker) = &mut self.role {
             worker.incoming.retain(|call| call.caller != peer);
         }
+        self.giver_died(env, peer);
         self.reader_died(env, peer, exit);
         self.dead.insert(peer);
         self.owner.on_worker_died(peer, exit, |ticket| env.has_started(ticket), &mut self.effects);

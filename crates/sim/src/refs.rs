@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use model::{Bulk, Failure, ObjectId, Place, ProcId};
-use owner::{Kept, Slot, Value};
+use owner::{Gift, Kept, Slot, Value};
 use smallvec::SmallVec;
 
 use crate::env::Env;
@@ -41,6 +41,15 @@ pub(crate) enum Peer {
         object: ObjectId,
         borrower: ProcId,
         count: i32,
+    },
+    /// The sender is about to put a value into its ring to `gift.to`, with shares of these.
+    Given(Gift),
+    CountGifts {
+        from: ProcId,
+    },
+    GiftsCounted {
+        from: ProcId,
+        count: u64,
     },
 }
 
@@ -94,6 +103,37 @@ impl Process {
         let slot = self.owner.on_borrowed(reference.id, self.owner_of(reference), 0);
         self.owner.on_call_begins(slot);
         slot
+    }
+
+    /// A value goes into another process's ring. Returns whether it is a gift.
+    pub(crate) fn give_shares(&mut self, env: &mut Env, refs: &[Ref], to: ProcId) -> bool {
+        if self.dead.contains(&to) {
+            return false;
+        }
+        let (ours, others): (Vec<Ref>, Vec<Ref>) = refs.iter().partition(|reference| reference.owner == self.pid.1);
+        for Ref { id, .. } in ours {
+            self.owner.on_shares(&id, to, 1, &mut self.effects);
+        }
+        let number = self.gifts.next(to);
+        for Ref { id, owner } in &others {
+            self.relay(env, *owner, Peer::Given(Gift { to, number, objects: vec![*id] }));
+        }
+        !others.is_empty()
+    }
+
+    /// A process is dead: perhaps it never gave what it said that it would.
+    pub(crate) fn giver_died(&mut self, env: &mut Env, giver: ProcId) {
+        match self.gifts.on_process_gone(giver) {
+            None => {}
+            Some(taker) if taker == self.pid.1 => self.on_counted(giver, taker, self.gifts.count(giver)),
+            Some(taker) => self.relay(env, taker, Peer::CountGifts { from: giver }),
+        }
+    }
+
+    fn on_counted(&mut self, giver: ProcId, taker: ProcId, count: u64) {
+        for object in self.gifts.on_counted(giver, taker, count).into_iter().flat_map(|gift| gift.objects) {
+            self.owner.on_shares(&object, taker, -1, &mut self.effects);
+        }
     }
 
     /// A value goes to another process for good: that one gets a share of every reference in it.
@@ -164,6 +204,17 @@ impl Process {
             }
             Peer::Missing { object, bulk } => self.on_missing(env, from, &object, bulk),
             Peer::FreePlace(place) => self.free_given_place(env, place),
+            Peer::Given(gift) => {
+                if !self.dead.contains(&gift.to) {
+                    gift.objects.iter().for_each(|id| self.owner.on_shares(id, gift.to, 1, &mut self.effects));
+                    self.gifts.on_given(from, gift);
+                }
+            }
+            Peer::CountGifts { from: giver } => {
+                let count = self.gifts.count(giver);
+                self.relay(env, from, Peer::GiftsCounted { from: giver, count });
+            }
+            Peer::GiftsCounted { from: giver, count } => self.on_counted(giver, from, count),
             Peer::Borrowed { object, borrower, count } => {
                 if !self.dead.contains(&borrower) {
                     self.owner.on_shares(&object, borrower, count, &mut self.effects);

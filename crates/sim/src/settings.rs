@@ -38,6 +38,8 @@ pub struct Settings {
     pub harm_every_ms: u64,
     /// Processes are asked to move values to files about this often, besides when there is no room; zero: never.
     pub shortage_every_ms: u64,
+    /// Workers that die between telling owners of the references in a value and sending it.
+    pub die_giving: u64,
     /// Large values that the arena of a node has room for.
     pub blocks_max: u64,
     /// Everything that happens is printed.
@@ -54,6 +56,7 @@ impl Settings {
         let (kill_worker, kill_driver, pause) = (some(60), some(200), some(80));
         let (harm, shortage) = (some(60), some(40));
         let blocks_max = rng.between(1, 16);
+        let die_giving = if rng.chance(600) { rng.between(1, 150) } else { 0 };
         Self {
             seed,
             nodes,
@@ -72,6 +75,7 @@ impl Settings {
             pause_every_ms: if pause == 0 { 0 } else { 10 + pause },
             harm_every_ms: if harm == 0 { 0 } else { 2 + harm },
             shortage_every_ms: shortage,
+            die_giving,
             blocks_max,
             is_printed: false,
         }

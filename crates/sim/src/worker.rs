@@ -160,7 +160,11 @@ impl Process {
                 // Its owner finds out which one.
                 let answer = Err(Failure::ArgumentLost("".into()));
                 env.oracle.argument_lost(task_of(pid.0, &call));
-                env.frame(pid, (pid.0, call.caller), Frame::Reply { key: call.key, answer, kept: Vec::new() });
+                env.frame(
+                    pid,
+                    (pid.0, call.caller),
+                    Frame::Reply { key: call.key, answer, kept: Vec::new(), is_gift: false },
+                );
                 return self.start_next(env);
             };
             let attempt = env.oracle.started(task_of(pid.0, &call), pid);
@@ -317,6 +321,16 @@ impl Process {
                 Ok(Number { number: value_of(run.call.plan, &inputs), refs: returned })
             }
         };
+        if let Ok(number) = &answer
+            && !number.refs.is_empty()
+            && env.settings.die_giving > 0
+            && env.has_faults()
+            && env.rng.chance(env.settings.die_giving)
+        {
+            // It has told the owners, and never gets to the ring.
+            env.counts.gifts_cut += u64::from(self.give_shares(env, &number.refs, run.call.caller));
+            return self.crash(env, run);
+        }
         self.answer(env, run, answer);
     }
 
@@ -331,8 +345,9 @@ impl Process {
         let Run { call, refs, pins, .. } = run;
         env.oracle.answered(task_of(self.pid.0, &call), &answer);
         let is_large = env.plans.get(call.plan).is_large && !self.dead.contains(&call.caller);
-        if let Ok(number) = &answer {
-            self.register_shares(env, &number.refs, call.caller);
+        let is_gift = answer.as_ref().is_ok_and(|number| self.give_shares(env, &number.refs, call.caller));
+        if is_gift {
+            self.gifts.on_gave(call.caller);
         }
         let answer = answer.map(|number| match number {
             number if is_large => self.write(env, number, call.caller),
@@ -351,7 +366,7 @@ impl Process {
         for slot in refs {
             kept.extend(self.owner.on_call_ends(slot, self.pid.1, &mut self.effects));
         }
-        env.frame(self.pid, (self.pid.0, call.caller), Frame::Reply { key: call.key, answer, kept });
+        env.frame(self.pid, (self.pid.0, call.caller), Frame::Reply { key: call.key, answer, kept, is_gift });
         // What was let go is gone before its place is given to another.
         self.apply(env);
         self.start_next(env);

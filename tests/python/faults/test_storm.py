@@ -1,7 +1,6 @@
 """A few seconds of the storm that `make storm` runs for ten minutes."""
 
 import importlib.util
-import re
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,6 @@ def _storm():
 def test_values_outlive_whoever_made_them_and_nothing_is_left(no_session, seed):
     storm, killed, findings = _storm().run(seconds=6, seed=seed)
     assert storm.wrong == []
-    # A process that dies between telling an owner of a share and sending the value takes the share with it: one kill in some thousands hits
-    # those microseconds, and a value is kept, with what it names, until its receiver ends. Without such a one nothing may be left.
-    kept = sum(int(count) for count in re.findall(r"keeps (\d+) objects", "\n".join(findings)))
-    assert kept <= 8, findings
-    assert kept or findings == []
+    assert findings == []
     assert killed >= 10, "no fault landed, so nothing was proven"
     assert storm.reads >= 100
