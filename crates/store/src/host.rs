@@ -1,8 +1,8 @@
 //! The arena as its node sees it: which process holds which extent, and what a dead one leaves behind.
 //!
 //! The host maps no data; it knows ranges only. Memory that comes back passes through one gate, whether it was given
-//! back or its holder died: what others pin of it, or the node has adopted, stays behind as an *orphan* until nobody
-//! needs it, and the rest is free at once.
+//! back or its holder died: what others pin of it stays behind as an *orphan* until nobody looks at it, and the rest is
+//! free at once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use rustix::fs::FallocateFlags;
 use crate::mapping;
 use crate::ranges::Ranges;
 use crate::table::Table;
-use crate::{CHUNK_BYTES, EXTENT_BYTES, EXTENT_BYTES_MAX, Error, Extent, Place};
+use crate::{CHUNK_BYTES, EXTENT_BYTES, EXTENT_BYTES_MAX, Error, Extent};
 
 /// Leases of a standard size after which a process gets twice as much at a time.
 const LEASES_PER_DOUBLING: u32 = 4;
@@ -33,8 +33,6 @@ pub struct Host {
     held: BTreeMap<u64, Lease>,
     /// What has come back but cannot be used yet.
     orphans: Ranges,
-    /// Places that the node keeps for their readers, by offset.
-    adopted: BTreeMap<u64, u64>,
 }
 
 struct Lease {
@@ -52,8 +50,7 @@ impl Host {
         let (table, table_fd) = Table::create(capacity, procs_max)?;
         let mut free = Ranges::default();
         free.insert(0, capacity);
-        let (held, adopted) = Default::default();
-        Ok(Self { data, table_fd, table, free, held, orphans: Ranges::default(), adopted })
+        Ok(Self { data, table_fd, table, free, held: BTreeMap::new(), orphans: Ranges::default() })
     }
 
     /// The memory of the arena, for `Client::attach`.
@@ -100,32 +97,8 @@ impl Host {
         Ok(())
     }
 
-    /// Keeps an object of a process whose end is near or past, so that whoever knows the place can still pin it. To be
-    /// called before [`process_gone`](Self::process_gone). A second time changes nothing.
-    pub fn adopt(&mut self, place: Place) -> Result<(), Error> {
-        let end = place.offset.checked_add(place.length.max(1)).ok_or(Error::BadPlace(place))?;
-        let lease = self.held.range(..=place.offset).next_back();
-        let leased = lease.is_some_and(|(&offset, lease)| end <= offset + lease.length);
-        if !leased && !self.orphans.covers(place.offset, end) {
-            return Err(Error::BadPlace(place));
-        }
-        self.adopted.insert(place.offset, end - place.offset);
-        Ok(())
-    }
-
-    /// Frees an adopted object. Its bytes go with the last view.
-    pub fn release(&mut self, place: Place) -> Result<(), Error> {
-        if self.adopted.get(&place.offset) != Some(&place.length.max(1)) {
-            return Err(Error::BadPlace(place));
-        }
-        self.adopted.remove(&place.offset);
-        let (start, end) = chunks_around(place.offset, place.offset + place.length.max(1));
-        self.free_unneeded(start, end);
-        Ok(())
-    }
-
-    /// Clears up behind a dead process: its pins go, and so do its extents, except for what others look at and what has
-    /// been adopted. Nobody may pin a place of it afterwards that is neither.
+    /// Clears up behind a dead process: its pins go, and so do its extents, except for what others look at. Nobody
+    /// may pin any other place of it afterwards.
     pub fn process_gone(&mut self, proc_slot: u16) {
         assert!(self.table.check_slot(proc_slot).is_ok(), "no process slot {proc_slot}");
         self.table.clear_slot(proc_slot);
@@ -229,7 +202,7 @@ impl Host {
         mapping::count_run(self.table.warm(), start / CHUNK_BYTES, end / CHUNK_BYTES) * CHUNK_BYTES
     }
 
-    /// Frees the orphans within `start..end` that nobody pins and the node has not adopted.
+    /// Frees the orphans within `start..end` that nobody pins.
     fn free_unneeded(&mut self, start: u64, end: u64) {
         let within = self.orphans.iter().map(|(first, last)| (first.max(start), last.min(end)));
         let within: Vec<(u64, u64)> = within.filter(|(first, last)| first < last).collect();
@@ -238,9 +211,8 @@ impl Host {
         }
         // STORE-9: nobody finds an object there from here on, except who had pinned it.
         self.take_serials(&within);
-        let mut needed = self.table.pin_ranges();
-        needed.extend(self.adopted.iter().map(|(&offset, &length)| (offset, offset + length)));
-        let mut needed: Vec<(u64, u64)> = needed.into_iter().map(|(start, end)| chunks_around(start, end)).collect();
+        let needed = self.table.pin_ranges().into_iter();
+        let mut needed: Vec<(u64, u64)> = needed.map(|(start, end)| chunks_around(start, end)).collect();
         needed.sort_unstable();
         for (first, last) in within {
             let mut from = first;
@@ -257,7 +229,7 @@ impl Host {
         }
     }
 
-    /// Takes the serials of objects away that nobody pins and the node has not adopted.
+    /// Takes the serials of objects away that nobody pins.
     fn take_serials(&self, ranges: &[(u64, u64)]) {
         let mut pinned = Vec::new();
         self.table.pin_starts(&mut pinned);
@@ -267,8 +239,7 @@ impl Host {
                 let chunk = (chunks.start + at) as u64 * CHUNK_BYTES;
                 let next = pinned.partition_point(|place| *place < chunk);
                 let is_pinned = pinned.get(next).is_some_and(|place| *place < chunk + CHUNK_BYTES);
-                let is_adopted = self.adopted.range(chunk..chunk + CHUNK_BYTES).next().is_some();
-                if serial.load(Ordering::Relaxed) != 0 && !is_pinned && !is_adopted {
+                if serial.load(Ordering::Relaxed) != 0 && !is_pinned {
                     serial.store(0, Ordering::SeqCst);
                 }
             }

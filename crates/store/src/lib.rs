@@ -24,7 +24,7 @@
 //! - **STORE-1** two blocks in use never overlap, and none leaves its extent.
 //! - **STORE-2** every byte of the arena is free, leased to one process, or orphaned: never two of them, never none.
 //! - **STORE-3** pinned bytes are neither reused nor granted, whoever frees them and whoever dies.
-//! - **STORE-4** a dead process leaves nothing behind except what others pin or the node has adopted.
+//! - **STORE-4** a dead process leaves nothing behind except what others pin.
 //! - **STORE-5** a process can write to its own extents only; a stray write faults in the process that strayed.
 //! - **STORE-6** a place or extent that is not what it claims to be is refused, and nothing changes.
 //! - **STORE-7** a forked child changes neither the blocks nor the pins of its parent.

@@ -227,7 +227,7 @@ enum Step {
     Pin { who: usize, object: prop::sample::Index },
     Unpin(prop::sample::Index),
     GiveBack { who: usize, keep_bytes: u64 },
-    Die { who: usize, adopt: bool },
+    Die { who: usize },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -239,13 +239,12 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (0..3usize, index()).prop_map(|(who, object)| Step::Pin { who, object }),
         6 => index().prop_map(Step::Unpin),
         2 => (0..3usize, 0..4 * MIB).prop_map(|(who, keep_bytes)| Step::GiveBack { who, keep_bytes }),
-        1 => (0..3usize, any::<bool>()).prop_map(|(who, adopt)| Step::Die { who, adopt }),
+        1 => (0..3usize).prop_map(|who| Step::Die { who }),
     ]
 }
 
 struct Object {
-    /// `None` once its process is dead and the node has adopted it.
-    owner: Option<usize>,
+    owner: usize,
     place: Place,
     fill: u8,
 }
@@ -291,7 +290,7 @@ impl World {
         };
         self.puts = self.puts.wrapping_add(1);
         reservation.as_mut_slice().fill(self.puts);
-        self.objects.push(Object { owner: Some(who), place: reservation.seal(), fill: self.puts });
+        self.objects.push(Object { owner: who, place: reservation.seal(), fill: self.puts });
     }
 
     fn give_back(&mut self, who: usize, keep_bytes: u64) {
@@ -302,22 +301,15 @@ impl World {
 
     fn free(&mut self, number: usize) {
         let Object { owner, place, .. } = self.objects.swap_remove(number);
-        match owner {
-            Some(who) => self.clients[who].free(place).unwrap(),
-            None => self.host.release(place).unwrap(),
-        }
+        self.clients[owner].free(place).unwrap();
     }
 
     /// As by SIGKILL: nothing of the process runs again, so nothing of it is dropped.
-    fn die(&mut self, who: usize, adopt: bool) {
+    fn die(&mut self, who: usize) {
         let (dead_views, views) = self.views.drain(..).partition(|(of, ..)| *of == who);
         self.views = views;
         let _: ManuallyDrop<Vec<(usize, View, u8)>> = ManuallyDrop::new(dead_views);
-        for object in self.objects.iter_mut().filter(|object| object.owner == Some(who) && adopt) {
-            self.host.adopt(object.place).unwrap();
-            object.owner = None;
-        }
-        self.objects.retain(|object| object.owner != Some(who));
+        self.objects.retain(|object| object.owner != who);
         self.host.process_gone(who as u16);
         let client = attach(&self.host, who as u16);
         let _ = ManuallyDrop::new(std::mem::replace(&mut self.clients[who], client));
@@ -350,7 +342,7 @@ proptest! {
                     world.views.swap_remove(number);
                 }
                 Step::GiveBack { who, keep_bytes } => world.give_back(who, keep_bytes),
-                Step::Die { who, adopt } => world.die(who, adopt),
+                Step::Die { who } => world.die(who),
                 Step::Free(_) | Step::Pin { .. } | Step::Unpin(_) => {}
             }
             world.check();

@@ -110,27 +110,20 @@ fn store_8_a_grant_reaches_from_warm_memory_into_cold() {
 }
 
 #[test]
-fn store_4_an_adopted_object_outlives_its_process_until_it_is_released() {
+fn store_4_of_a_dead_process_only_what_is_pinned_stays() {
     let mut host = Host::create(64 * MIB, 2).unwrap();
     let (dying, _) = attach_with(&mut host, 0, MIB);
     let reader = attach(&host, 1);
     let place = put(&dying, 300 * KIB, 7);
     put(&dying, 300 * KIB, 8);
-    host.adopt(place).unwrap();
-    host.adopt(place).unwrap();
+    let view = reader.pin(place).unwrap();
     drop(dying);
     host.process_gone(0);
     assert!(host.used() >= 300 * KIB && host.used() <= 300 * KIB + 2 * CHUNK_BYTES);
-
-    let view = reader.pin(place).unwrap();
-    assert!(holds(&view, 300 * KIB, 7));
-    host.release(place).unwrap();
-    assert!(matches!(host.release(place), Err(Error::BadPlace(_))), "STORE-6: not twice");
-    assert!(host.orphaned() > 0, "STORE-3: somebody looks at it");
+    assert!(holds(&view, 300 * KIB, 7), "STORE-3: somebody looks at it");
     drop(view);
     host.sweep();
     assert_eq!((host.used(), host.orphaned()), (0, 0));
-    assert!(matches!(host.adopt(place), Err(Error::BadPlace(_))), "STORE-6: it is free memory now");
 }
 
 #[test]
@@ -156,8 +149,6 @@ enum Step {
     Gone { slot: u16 },
     Pin { slot: u16, extent: prop::sample::Index, start: u64, length: u64 },
     Unpin(prop::sample::Index),
-    Adopt { extent: prop::sample::Index, start: u64, length: u64 },
-    Release(prop::sample::Index),
     Sweep,
 }
 
@@ -168,10 +159,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..SLOTS, prop_oneof![1..CHUNK_BYTES, 1..20 * CHUNK_BYTES]).prop_map(|(slot, length)| Step::Grant { slot, length }),
         3 => index().prop_map(Step::TakeBack),
         2 => (0..SLOTS).prop_map(|slot| Step::Gone { slot }),
-        4 => (0..SLOTS, index(), bytes.clone(), bytes.clone()).prop_map(|(slot, extent, start, length)| Step::Pin { slot, extent, start, length }),
+        4 => (0..SLOTS, index(), bytes.clone(), bytes).prop_map(|(slot, extent, start, length)| Step::Pin { slot, extent, start, length }),
         3 => index().prop_map(Step::Unpin),
-        2 => (index(), bytes.clone(), bytes).prop_map(|(extent, start, length)| Step::Adopt { extent, start, length }),
-        2 => index().prop_map(Step::Release),
         1 => Just(Step::Sweep),
     ]
 }
@@ -188,7 +177,6 @@ struct Model {
     chunks: Vec<Chunk>,
     extents: BTreeMap<u64, (u16, Extent)>,
     views: Vec<(u16, View)>,
-    adopted: BTreeMap<u64, Place>,
 }
 
 impl Model {
@@ -205,7 +193,6 @@ impl Model {
             let (start, end) = (chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES);
             let meets = |place: Place| place.offset < end && place.offset + place.length.max(1) > start;
             self.views.iter().any(|(_, view)| view.place().is_some_and(meets))
-                || self.adopted.values().any(|&place| meets(place))
         };
         let free: Vec<u64> =
             (0..CHUNKS).filter(|&chunk| self.chunks[chunk as usize] == Chunk::Orphan && !needed(chunk)).collect();
@@ -238,7 +225,6 @@ proptest! {
             chunks: vec![Chunk::Free; CHUNKS as usize],
             extents: BTreeMap::new(),
             views: Vec::new(),
-            adopted: BTreeMap::new(),
         };
         for step in steps {
             match step {
@@ -288,21 +274,6 @@ proptest! {
                         model.views.swap_remove(index.index(model.views.len()));
                     }
                 }
-                Step::Adopt { extent, start, length } => {
-                    if let Some(place) = model.place(extent, start, length) {
-                        host.adopt(place).unwrap();
-                        model.adopted.insert(place.offset, place);
-                    }
-                }
-                Step::Release(index) => {
-                    let picked = model.adopted.values().nth(index.index(model.adopted.len().max(1))).copied();
-                    if let Some(place) = picked {
-                        host.release(place).unwrap();
-                        model.adopted.remove(&place.offset);
-                        host.sweep();
-                        model.sweep();
-                    }
-                }
                 Step::Sweep => {
                     host.sweep();
                     model.sweep();
@@ -313,9 +284,6 @@ proptest! {
             prop_assert_eq!(host.used() + host.free(), host.capacity());
         }
         model.views.clear();
-        for place in model.adopted.into_values() {
-            host.release(place).unwrap();
-        }
         (0..SLOTS).for_each(|slot| host.process_gone(slot));
         prop_assert_eq!((host.used(), host.orphaned()), (0, 0), "STORE-4");
     }
