@@ -68,7 +68,7 @@ def say_last_words(worker: Any) -> None:
             _shut_down(worker)
     from eagleray import _session
 
-    atexit.unregister(_session.shutdown)
+    atexit.unregister(_session.at_exit)
     with contextlib.suppress(Exception):
         atexit._run_exitfuncs()
 

@@ -249,14 +249,54 @@ def _watch_sigterm() -> None:
 
     driver = os.getpid()
 
-    def on_sigterm(number: int, _frame: Any) -> None:
+    def on_sigterm(number: int, frame: Any) -> None:
         if os.getpid() != driver:
             # A child that the user's code forked: the session is not its to end.
             _actor_end.die_of(number)
+        where = _outermost(frame)
+        if where == __name__:
+            return  # in `at_exit`, which must not be broken off
+        if where == "threading":
+            # The program's own code is over, and the interpreter waits for its threads: that ends here.
+            _tell_no_exit()
         sys.exit(number)
 
     if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, None):
         SESSION.old_sigterm = signal.signal(signal.SIGTERM, on_sigterm)
+
+
+def _outermost(frame: Any) -> str:
+    """Name the module of the outermost frame: the program's, or of what the interpreter calls behind the program's end."""
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_globals.get("__name__", "") if frame is not None else ""
+
+
+def _tell_no_exit() -> None:
+    """Keep the interpreter from telling of the next SystemExit that it ignores."""
+    tell = sys.unraisablehook
+
+    def hook(about: Any) -> None:
+        sys.unraisablehook = tell
+        if about.exc_type is not SystemExit:
+            tell(about)
+
+    sys.unraisablehook = hook
+
+
+def at_exit() -> None:
+    """Shut down; Ctrl-C changes nothing meanwhile: the program is ending already."""
+    import signal
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not (_native.is_driver() and is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
+        shutdown()
+        return
+    signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        shutdown()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def shutdown(_exiting_interpreter: bool = False) -> None:  # noqa: FBT001, FBT002
@@ -295,4 +335,4 @@ def is_initialized() -> bool:
     return bool(_native.is_joined())
 
 
-atexit.register(shutdown)
+atexit.register(at_exit)

@@ -269,3 +269,54 @@ def test_interrupted_cell_leaves_a_session_that_works(drivers):
     code, out, err = driver.end()
     assert code == 0, out + err
     assert re.findall(r"interrupted|count.*|slow.*", out) == ["interrupted", "count 2", "counts 3 new", "slow at once"]
+
+
+# The first signal ended the program by way of its exit handlers; the second one broke those off, with "Exception ignored ... SystemExit".
+@pytest.mark.parametrize("delay_ms", [0, 1, 3, 10, 30, 100])
+def test_a_second_sigterm_neither_breaks_off_nor_garbles_the_end(drivers, leaks, delay_ms):
+    driver = drivers.start(
+        """
+        ray.init(num_cpus=1)
+        @ray.remote
+        def sleep():
+            time.sleep(600)
+        ref = sleep.remote()
+        print("ready")
+        ray.get(ref)
+        """
+    )
+    driver.hear_until("ready")
+    everyone = [process.pid for process in leaks.descendants(driver.pid)]
+    driver.kill(signal.SIGTERM)
+    time.sleep(delay_ms / 1000)
+    driver.kill(signal.SIGTERM)
+    code, _, err = driver.end()
+    # Behind the end of the session the signal's own meaning holds again.
+    assert code in (signal.SIGTERM, -signal.SIGTERM)
+    assert err == ""
+    leaks.check(everyone)
+    assert not list(drivers.folder.glob("session_*"))
+
+
+# Of Ctrl-C while the interpreter waits for threads Python itself tells.
+@pytest.mark.parametrize(("name", "place"), [("SIGTERM", "leave"), ("SIGTERM", "thread"), ("SIGINT", "leave")])
+def test_a_signal_in_the_middle_of_the_end_changes_nothing(drivers, name, place):
+    out, err = drivers.run(
+        f"""
+        import threading
+        from eagleray import _native
+        def signalled():
+            os.kill(os.getpid(), signal.{name})
+            time.sleep(0.01)
+        if {place!r} == "leave":
+            leave = _native.leave
+            _native.leave = lambda: (signalled(), leave(), print("left"))
+        else:
+            # The interpreter waits for it at its end, until it is told otherwise.
+            threading.Thread(target=lambda: (threading.main_thread().join(), signalled(), time.sleep(600))).start()
+            sys.modules["atexit"].register(print, "left")
+        ray.init(num_cpus=1)
+        """
+    )
+    assert out == "left\n"
+    assert err == ""
