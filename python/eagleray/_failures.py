@@ -24,8 +24,7 @@ def _make(about: dict[str, Any], task_id: str, object_id: str) -> BaseException:
         return exc.RayTaskError.from_dependency(cause, about["task"], 0, "127.0.0.1")
     if kind == "worker_died":
         return exc.WorkerCrashedError(
-            "The worker died unexpectedly while executing this task. Check python-core-worker-*.log files for more information. "
-            f"It ended with {about['text']}"
+            f"The worker died unexpectedly while executing this task. {_where_to_look(about)}It ended with {about['text']}"
         )
     if kind == "out_of_memory":
         return exc.OutOfMemoryError(f"Task was killed due to the node running low on memory.\n{about['text']}")
@@ -58,6 +57,16 @@ def _make(about: dict[str, Any], task_id: str, object_id: str) -> BaseException:
     if kind == "lost":
         return exc.ObjectReconstructionFailedError(object_id, reason=about["text"])
     return exc.RaySystemError(f"unknown failure: {about}")
+
+
+def _where_to_look(about: dict[str, Any]) -> str:
+    """Name the files that the node keeps of crashed workers; see `crates/node/src/logs.rs`."""
+    from eagleray import _native
+
+    if about.get("code") == 0 or not _native.is_joined():
+        return ""
+    folder = _native.identity()["session_dir"]
+    return f"What it printed is kept in {folder}/logs/crashed-<pid>.out and .err while the session lasts. "
 
 
 def _raised(error: Any) -> BaseException:

@@ -1,6 +1,7 @@
 //! Workers' output: each writes to files of its own in the session's folder, so that a crash loses nothing; new lines are passed on to
-//! the driver they belong to.
+//! the driver they belong to. The files go with their worker, except for those of the last few that crashed.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::mem::MaybeUninit;
@@ -22,6 +23,8 @@ const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const READ_BYTES: usize = 256 * 1024;
 /// A line longer than this is cut in pieces.
 const LINE_BYTES_MAX: usize = 64 * 1024;
+/// Crashed workers whose files are kept.
+const CRASHED_MAX: usize = 10;
 /// Between these two a worker writes whose output follows: `eagleray._streams`.
 const SPEAKER: (u8, u8) = (0x1e, 0x1f);
 
@@ -31,6 +34,8 @@ pub(crate) struct Logs {
     files: FxHashMap<Box<str>, Follow>,
     /// Files with more in them than was read at a time: nothing may tell of the rest, so they are looked at again at once.
     behind: Vec<Box<str>>,
+    /// Pids of workers that crashed and whose files are kept, the latest last.
+    crashed: VecDeque<i32>,
 }
 
 #[derive(Default)]
@@ -81,7 +86,17 @@ impl Follow {
     }
 }
 
-/// Which worker and stream a log file is of: `worker-SLOT-EPOCH.out` or `.err`.
+const STREAMS: [&str; 2] = ["out", "err"];
+
+fn of_worker(id: ProcId, stream: &str) -> String {
+    format!("worker-{}-{}.{stream}", id.slot, id.epoch)
+}
+
+fn of_crashed(pid: i32, stream: &str) -> String {
+    format!("crashed-{pid}.{stream}")
+}
+
+/// Which worker and stream a log file is of.
 fn parse(name: &str) -> Option<(ProcId, bool)> {
     let (stem, stream) = name.strip_prefix("worker-")?.rsplit_once('.')?;
     let (slot, epoch) = stem.split_once('-')?;
@@ -92,7 +107,7 @@ impl Logs {
     pub(crate) fn new(dir: PathBuf) -> rustix::io::Result<Self> {
         let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         inotify::add_watch(&inotify, &dir, inotify::WatchFlags::MODIFY)?;
-        Ok(Self { dir, inotify, files: FxHashMap::default(), behind: Vec::new() })
+        Ok(Self { dir, inotify, files: FxHashMap::default(), behind: Vec::new(), crashed: VecDeque::new() })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -155,8 +170,28 @@ impl Logs {
 
     /// The Python stack that faulthandler wrote when the worker crashed.
     pub(crate) fn crash_stack(&self, id: ProcId) -> String {
-        let text = self.tail(&format!("worker-{}-{}.err", id.slot, id.epoch));
+        let text = self.tail(&of_worker(id, "err"));
         text.find("Fatal Python error").map_or_else(String::new, |at| text[at..].to_string())
+    }
+
+    /// Keeps a crashed worker's files, under its pid: that is what people know of it.
+    fn keep_crashed(&mut self, id: ProcId, pid: i32) {
+        let mut is_silent = true;
+        for stream in STREAMS {
+            let (from, to) = (self.dir.join(of_worker(id, stream)), self.dir.join(of_crashed(pid, stream)));
+            if std::fs::metadata(&from).is_ok_and(|data| data.len() > 0) {
+                is_silent &= std::fs::rename(from, to).is_err();
+            }
+        }
+        if is_silent {
+            return;
+        }
+        self.crashed.retain(|known| *known != pid);
+        self.crashed.push_back(pid);
+        if self.crashed.len() > CRASHED_MAX {
+            let oldest = self.crashed.pop_front().expect("there are several");
+            STREAMS.iter().for_each(|stream| drop(std::fs::remove_file(self.dir.join(of_crashed(oldest, stream)))));
+        }
     }
 
     /// The end of a log file.
@@ -236,19 +271,21 @@ impl Node {
 
     /// A worker died: its last words are passed on, and its job is told if that was not intended.
     pub(crate) fn logs_of_dead(&mut self, id: ProcId, exit: &WorkerExit) {
-        for stream in ["out", "err"] {
-            let name = format!("worker-{}-{}.{stream}", id.slot, id.epoch);
-            self.pass_on(&name, true);
-            self.logs.files.remove(&*name);
-            let _ = std::fs::remove_file(self.logs.dir.join(&name));
-        }
-        let Some((pid, job, is_worker)) =
-            self.procs.any(id).map(|proc| (proc.pid, proc.job, proc.kind == Kind::Worker))
-        else {
-            return;
-        };
         let is_unexpected = !matches!(exit, WorkerExit::Intended(_) | WorkerExit::Code(0));
-        if is_worker && is_unexpected {
+        let about = self.procs.any(id).map(|proc| (proc.pid, proc.job, proc.kind == Kind::Worker));
+        let crashed = about.filter(|(_, _, is_worker)| *is_worker && is_unexpected);
+        let names = STREAMS.map(|stream| of_worker(id, stream));
+        for name in &names {
+            self.pass_on(name, true);
+            self.logs.files.remove(&**name);
+        }
+        if let Some((pid, ..)) = crashed {
+            self.logs.keep_crashed(id, pid);
+        }
+        for name in &names {
+            let _ = std::fs::remove_file(self.logs.dir.join(name));
+        }
+        if let Some((pid, job, _)) = crashed {
             let text = format!("A worker died or was killed while executing a task or actor: pid={pid}, {exit}");
             self.notice_job(job, "worker_died", &text);
         }

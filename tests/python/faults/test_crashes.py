@@ -2,9 +2,11 @@
 of the program goes on."""
 
 import os
+import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -281,3 +283,32 @@ def test_result_that_does_not_fit_the_store(no_session):
     finally:
         ray.shutdown()
         ray.init(num_cpus=2)
+
+
+def test_what_a_crashed_worker_printed_is_kept_where_the_error_says(wait_until):
+    def crash(text):
+        print(text, flush=True)
+        print(f"{text}!", file=sys.stderr, flush=True)
+        os._exit(3)
+
+    with pytest.raises(WorkerCrashedError, match="died unexpectedly while executing this task") as info:
+        ray.get(once(crash, "last words"))
+    (pattern,) = re.findall(r"\S+/logs/crashed-<pid>\.out", str(info.value))
+    folder = Path(pattern).parent
+
+    def kept(stream, text):
+        return [path for path in folder.glob(f"crashed-*.{stream}") if text in path.read_text()]
+
+    (out,) = wait_until(lambda: kept("out", "last words"))
+    assert [out.with_suffix(".err")] == kept("err", "last words!")
+    # Only the latest are kept, however many there are.
+    for number in range(12):
+        with pytest.raises(WorkerCrashedError):
+            ray.get(once(crash, f"crash {number}."))
+    wait_until(lambda: kept("out", "crash 11."))
+    assert len(list(folder.glob("crashed-*.out"))) == len(list(folder.glob("crashed-*.err"))) == 10
+    assert not kept("out", "last words")
+    assert not kept("out", "crash 1.")
+    with pytest.raises(WorkerCrashedError) as info:
+        ray.get(once(os._exit, 0))
+    assert "crashed-" not in str(info.value), "whoever says that all went well leaves nothing"
