@@ -207,13 +207,24 @@ fn get_wait(py: Python<'_>, runtime: &Arc<Runtime>, slots: &[u32], timeout: Opti
                 py,
                 "GetTimeoutError",
                 format!(
-                    "Get timed out: {missing} of {} object(s) not ready within {} s.",
+                    "Get timed out: {missing} of {} object(s) not ready within {} s.{}",
                     slots.len(),
-                    timeout.unwrap_or(0.0)
+                    timeout.unwrap_or(0.0),
+                    what_next(runtime, slots, timeout)
                 ),
             ))
         }
     }
+}
+
+/// What a timed-out `get` waited for, and where to look; nothing for who only looked by, which programs do all the time.
+fn what_next(runtime: &Runtime, slots: &[u32], timeout: Option<f64>) -> String {
+    if timeout.is_none_or(|seconds| seconds <= 0.0) {
+        return String::new();
+    }
+    // A node inside a program has no door for the command.
+    let hint = if runtime.address.is_empty() { "" } else { " `eagleray status -v` shows what runs and what waits." };
+    format!(" It waited for {}.{hint}", runtime.explain(slots))
 }
 
 static WAIT_CALLS: AtomicU32 = AtomicU32::new(1);

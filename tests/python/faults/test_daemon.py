@@ -86,10 +86,15 @@ def outer():
 counter = Counter.options(name="shown").remote()
 ray.get(counter.add.remote())
 refs = [never.remote(), outer.remote()]
+try:
+    ray.get(refs, timeout=0.1)
+except ray.exceptions.GetTimeoutError as error:
+    print("told", error, flush=True)
 print("ready", flush=True)
 ray.get(refs)
 """
     )
+    assert "`eagleray status -v` shows what runs and what waits" in driver.hear_until("told")
     driver.hear_until("ready")
     wait_until(lambda: "outer" in daemon.status().stdout, what="the task in the list of processes")
     plain = daemon.status().stdout

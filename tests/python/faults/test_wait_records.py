@@ -143,3 +143,18 @@ def test_status_command_prints_who_waits_for_what_and_since_when(drivers, tmp_pa
     assert "waits for" not in drivers.command("status").stdout
     gate.touch()
     assert driver.end()[0] == 0
+
+
+def test_a_get_that_times_out_says_what_it_waited_for(gate):
+    ref = hold.remote(str(gate))
+    with pytest.raises(ray.exceptions.GetTimeoutError) as info:
+        ray.get([ref, ray.put(1)], timeout=0.2)
+    text = str(info.value)
+    assert text.startswith("Get timed out: 1 of 2 object(s) not ready within 0.2 s. It waited for 1 of 2: ")
+    assert f"{ref.hex()} of task hold, which waits for its " in text
+    assert "eagleray status" not in text, "the command finds daemons only"
+    with pytest.raises(ray.exceptions.GetTimeoutError) as info:
+        ray.get(ref, timeout=0)
+    assert str(info.value) == "Get timed out: 1 of 1 object(s) not ready within 0 s."
+    gate.touch()
+    assert ray.get(ref) == "done"
