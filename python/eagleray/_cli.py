@@ -49,7 +49,12 @@ def _parser() -> argparse.ArgumentParser:
     stop.set_defaults(run=_stop)
 
     status = commands.add_parser("status", help="show this user's daemon: resources, processes, actors")
-    status.add_argument("-v", "--verbose", action="store_true", help="also who waits for what, and since when")
+    status.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="also memory of each process's own, who waits for what, and since when",
+    )
     status.add_argument("--json", action="store_true", help="as JSON")
     status.set_defaults(run=_status)
 
@@ -190,7 +195,8 @@ def _status(options: Any) -> int:
     print(f"  {'object store':<22} {status['store_used'] / 2**20:.1f} / {status['store_capacity'] / 2**20:.1f} MiB")
     print(f"Processes ({len(status['processes'])}):")
     for pid, role, waits in status["processes"]:
-        print(f"  {pid:>8}  {role}")
+        own = f"{status['own_bytes'].get(pid, 0) / 1e6:>9.1f} MB  " if options.verbose else ""
+        print(f"  {pid:>8}  {own}{role}")
         if options.verbose:
             for who, what, waited_ms in waits:
                 print(f"            {who} waits for {what}, {waited_ms / 1000:.1f} s")

@@ -31,6 +31,7 @@ impl Node {
             .map(|proc| ProcessStatus {
                 pid: proc.pid,
                 role: self.role_of(proc),
+                own_bytes: crate::memory::own_bytes(proc.pid).unwrap_or(0),
                 waits: proc
                     .waits
                     .iter()

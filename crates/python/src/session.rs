@@ -384,6 +384,9 @@ fn status_dict<'py>(py: Python<'py>, status: &wire::status::Status) -> PyResult<
     let processes: Vec<_> =
         status.processes.iter().map(|process| (process.pid, process.role.to_string(), waits(&process.waits))).collect();
     dict.set_item("processes", processes)?;
+    let own_bytes = PyDict::new(py);
+    status.processes.iter().try_for_each(|process| own_bytes.set_item(process.pid, process.own_bytes))?;
+    dict.set_item("own_bytes", own_bytes)?;
     let actors: Vec<_> = status
         .actors
         .iter()

@@ -40,6 +40,8 @@ pub struct ProcessStatus {
     pub pid: i32,
     /// `driver`, `idle`, `task`, or the actor's class.
     pub role: Box<str>,
+    /// Memory that it shares with nobody; zero if it cannot be measured.
+    pub own_bytes: u64,
     /// What it says it waits for.
     pub waits: Vec<WaitRecord>,
 }

@@ -1,5 +1,6 @@
 """The daemon: a node that outlives programs, shared by several of them, and gone without a trace when it ends."""
 
+import json
 import os
 import re
 import signal
@@ -105,8 +106,42 @@ ray.get(refs)
     detailed = daemon.status("-v").stdout
     assert "Waiting for resources" in detailed
     assert "CPU: 64" in detailed
+    assert " MB  " not in plain
     wait_until(lambda: "waits for" in daemon.status("-v").stdout, what="who waits for which value")
     assert '"processes"' in daemon.status("--json").stdout
+
+
+def test_status_shows_the_memory_of_each_process_that_is_its_own(daemon, drivers, wait_until):
+    daemon.start()
+    driver = drivers.start(
+        """
+        ray.init(address="auto")
+
+        @ray.remote
+        class Hoarder:
+            def grow(self, megabytes):
+                self.kept = bytearray(os.urandom(1 << 20) * megabytes)
+                return os.getpid()
+
+        hoarder = Hoarder.remote()
+        for megabytes in (1, 200):
+            print("pid", ray.get(hoarder.grow.remote(megabytes)), flush=True)
+            sys.stdin.readline()
+        """
+    )
+
+    def megabytes():
+        (shown,) = re.findall(rf"^ +{pid} +([\d.]+) MB  Hoarder", daemon.status("-v").stdout, re.MULTILINE)
+        return float(shown)
+
+    pid = driver.hear_until("pid")
+    small = megabytes()
+    driver.say("")
+    assert driver.hear_until("pid") == pid
+    assert 0 < small < 200 < megabytes() - small + 10 < 300
+    shown = json.loads(daemon.status("--json").stdout)
+    assert shown["own_bytes"][pid] > 200 << 20
+    assert set(shown["own_bytes"]) == {str(pid) for pid, _, _ in shown["processes"]}
 
 
 def test_a_second_start_is_refused(daemon, leaks):
