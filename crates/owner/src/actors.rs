@@ -290,6 +290,15 @@ impl Owner {
         }
     }
 
+    /// Whether a call that did not run can be sent again (OWN-5): not once later ones were sent behind it, which may have run, unless it may be
+    /// tried again as any that fails.
+    pub(crate) fn has_its_turn(&self, actor: ActorId, key: TaskKey) -> bool {
+        let (Some(callee), Some(task)) = (self.callees.get(&actor), self.task(key)) else { return false };
+        let Some(lane) = callee.lanes.get(usize::from(task.spec.template.group)) else { return false };
+        let is_later = |other: &TaskKey| self.task(*other).is_some_and(|other| other.number > task.number);
+        !lane.is_ordered || task.retries_left != 0 || !lane.under.iter().any(is_later)
+    }
+
     /// A call in the queue is about to end: its key goes when it is the last or the next one, or with as many others as are left.
     pub(crate) fn leave_queue(&mut self, actor: ActorId, key: TaskKey) {
         let Some(lane) = self.lane_of(actor, key) else { return };

@@ -264,11 +264,17 @@ impl Owner {
         let is_there = |object: &Object| matches!(object.value, Some(Value::Inline(_) | Value::Bulk(_)));
         let lacks = |slot: &Slot| self.objects.get(*slot).is_some_and(|object| !is_there(object));
         let is_lost = self.task(key).is_some_and(|task| task.is_outdated || task.spec.deps.iter().any(lacks));
-        self.left_worker(now, key, from, target, out);
+        match target {
+            // Before any other call is sent: it goes first.
+            Target::Actor(actor) if is_lost && !is_cancelled && self.has_its_turn(actor, key) => {
+                self.actor_forgets(actor, key);
+                return self.enter_again(key, out);
+            }
+            Target::Actor(_) | Target::Pool => self.left_worker(now, key, from, target, out),
+        }
         match target {
             _ if is_cancelled => self.finish_failed(key, Failure::Cancelled, out),
             Target::Pool if is_lost => self.enter_again(key, out),
-            // Those that were sent behind it may have run: it has lost its turn.
             Target::Pool | Target::Actor(_) => self.finish_failed(key, Failure::Lost(why.into()), out),
         }
     }

@@ -243,6 +243,55 @@ def test_R6l_a_task_that_is_sent_a_lost_argument_waits_for_it(disk, signs):
     assert all(signs.count(f"used-{number}") == 1 for number in range(8))
 
 
+@ray.remote
+class User:
+    def __init__(self, signs):
+        self.signs = signs
+        self.used = []
+
+    def use(self, value, number):
+        self.signs.set(f"used-{number}")
+        self.used.append(number)
+        return int(value[0])
+
+    def in_order(self):
+        return self.used
+
+
+def test_R6m_a_call_on_an_actor_with_a_lost_argument_waits_for_it(disk, signs):
+    refs = [make.remote(signs, number) for number in range(4)]
+    ray.wait(refs, num_returns=4)
+    disk.lose()
+    user = User.remote(signs)
+    assert [ray.get(user.use.remote(ref, number)) for number, ref in enumerate(refs)] == [0, 1, 2, 3]
+    assert all(signs.count(f"made-{number}") == 2 for number in range(4))
+    assert ray.get(user.in_order.remote()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("options", [{"max_concurrency": 3}, {"max_task_retries": 1}], ids=str)
+def test_R6m_so_do_many_at_once_where_their_order_may_change(disk, signs, options):
+    refs = [make.remote(signs, number) for number in range(8)]
+    ray.wait(refs, num_returns=8)
+    disk.lose()
+    user = User.options(**options).remote(signs)
+    assert ray.get([user.use.remote(ref, number) for number, ref in enumerate(refs)]) == list(range(8))
+    assert all(signs.count(f"used-{number}") == 1 for number in range(8))
+
+
+def test_R6m_so_does_one_whose_argument_its_owner_has_moved_meanwhile(disk, signs):
+    @ray.remote
+    class Keeper:
+        def put(self, number):
+            return [ray.put(array(number))]
+
+    keeper = Keeper.remote()
+    (ref,) = ray.get(keeper.put.remote(5))
+    assert int(ray.get(ref)[0]) == 5  # so that its place is known here
+    disk.fill()
+    user = User.remote(signs)
+    assert ray.get(user.use.remote(ref, 5)) == 5
+
+
 def test_K3c_a_cancelled_task_is_not_made_again(disk, signs):
     @ray.remote(num_returns=2)
     def stubborn():

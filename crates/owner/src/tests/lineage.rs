@@ -311,6 +311,78 @@ fn lin_1_a_call_whose_argument_is_elsewhere_by_now_is_sent_again() {
     assert!(is_lost(&process, &user, "moved"));
 }
 
+/// With a lease on the first worker and an actor on the second.
+fn leased_and_calling(is_ordered: bool) -> Process {
+    let mut process = Process::leased();
+    process.owner.on_handle_made(ACTOR, is_ordered);
+    process.news(0, ActorNews::Alive(W2));
+    process
+}
+
+fn missed(process: &mut Process, call: &Made) -> Vec<Effect> {
+    process.when(|owner, now, out| owner.on_argument_lost(now, call.key, W2, "gone", out))
+}
+
+// A call on an actor failed at once where a task would have waited.
+#[test]
+fn lin_1_a_call_on_an_actor_that_misses_its_argument_waits_for_it_and_goes_first() {
+    let mut process = leased_and_calling(true);
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(call().needs(a));
+    lost(&mut process, a, 1);
+    assert_eq!(missed(&mut process, &user), []);
+    let later = process.submit(call());
+    let again = maker(&process, a);
+    assert_eq!(process.replied(again, W1, large(2)), [resolved(a), push(&user, W2), push(&later, W2)]);
+}
+
+#[test]
+fn lin_1_a_call_on_an_actor_whose_argument_lies_where_it_says_is_not_sent_for_ever() {
+    let mut process = leased_and_calling(true);
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(call().needs(a).retries(-1));
+    missed(&mut process, &user);
+    assert!(is_lost(&process, &user, "gone"));
+}
+
+#[test]
+fn own_5_a_call_that_misses_its_argument_is_not_run_behind_later_ones_unless_it_may_be_tried_again() {
+    let mut process = leased_and_calling(true);
+    let a = &chain(&mut process, 1)[0];
+    let (never, again) = (process.submit(call().needs(a)), process.submit(call().needs(a).retries(1)));
+    process.submit(call());
+    lost(&mut process, a, 1);
+    missed(&mut process, &never);
+    assert!(is_lost(&process, &never, "gone"), "the last one may have run");
+    missed(&mut process, &again);
+    let made = maker(&process, a);
+    assert_eq!(process.replied(made, W1, large(2)), [resolved(a), push(&again, W2)]);
+    assert_eq!(process.owner.task(again.key).unwrap().retries_left, 1, "OWN-4: it did not run");
+}
+
+#[test]
+fn lin_1_where_order_does_not_matter_a_call_that_misses_its_argument_is_sent_again_in_any_case() {
+    let mut process = leased_and_calling(false);
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(call().needs(a));
+    process.submit(call());
+    lost(&mut process, a, 1);
+    missed(&mut process, &user);
+    let made = maker(&process, a);
+    assert_eq!(process.replied(made, W1, large(2)), [resolved(a), push(&user, W2)]);
+}
+
+#[test]
+fn lin_1_a_call_that_waits_for_its_argument_again_ends_with_its_actor() {
+    let mut process = leased_and_calling(true);
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(call().needs(a));
+    lost(&mut process, a, 1);
+    missed(&mut process, &user);
+    process.news(0, ActorNews::Dead(model::ActorDeath::Killed));
+    assert!(matches!(process.value_of(&user), Some(Value::Failed(_))));
+}
+
 // Seed 3927 of the simulator: the call that made the value was queued behind the call that waited for it.
 #[test]
 fn lin_1_a_call_that_is_made_again_goes_before_those_that_wait_for_it() {
