@@ -45,7 +45,13 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument("--block", action="store_true", help="stay in the foreground")
     start.set_defaults(run=_start)
 
-    stop = commands.add_parser("stop", help="stop this user's daemon and everything it started")
+    stop = commands.add_parser(
+        "stop",
+        help="stop this user's daemon and everything it started",
+        description="Stop this user's daemon and everything it started. The output of workers that ran until "
+        "then, and of the last ten that crashed, stays to be read in the logs folder of its session, the daemon's own in daemon.log beside "
+        "that. The next start removes the folders of all dead sessions but the newest ten.",
+    )
     stop.set_defaults(run=_stop)
 
     status = commands.add_parser("status", help="show this user's daemon: resources, processes, actors")
@@ -133,7 +139,7 @@ def _daemon_path() -> str:
 
 
 def _stop(_options: Any) -> int:
-    from eagleray import _native, _start
+    from eagleray import _native, _old_sessions, _start
 
     path = _start.socket_path()
     if not path.exists() or not _start._answers(path):
@@ -143,21 +149,14 @@ def _stop(_options: Any) -> int:
     _native.ask_daemon(str(path), "stop")
     pid = status["pid"] if status else 0
     deadline = time.monotonic() + 15
-    while _is_alive(pid):
+    while _old_sessions.is_alive(pid):
         if time.monotonic() > deadline:
             raise TimeoutError(f"the node (pid {pid}) does not end; kill it by hand")
         time.sleep(0.02)
     print(f"Node stopped (pid {pid}).")
+    if (session := _old_sessions.of_node(_start.base_dir(), pid)) is not None:
+        print(f"What is left of its workers' output is in {session}/logs, its own in {_start.base_dir()}/daemon.log.")
     return 0
-
-
-def _is_alive(pid: int) -> bool:
-    """Tell whether the process runs. One that nobody has buried yet does not."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as about:
-            return about.read().rpartition(b")")[2].split()[0] != b"Z"
-    except OSError:
-        return False
 
 
 def _resources(parts: dict[str, int]) -> str:

@@ -8,13 +8,14 @@ import sys
 import time
 from typing import Any
 
-from eagleray import _start
+from eagleray import _old_sessions, _start
 
 
 def main(arguments: list[str]) -> None:
     """Host a node until somebody asks it to stop."""
     given: dict[str, Any] = json.loads(arguments[0])
     wants = _start.Wants(**given)
+    _old_sessions.remove(_start.base_dir())
     node = _start.host_node(wants, listen=str(_start.socket_path()), keep_session=True)
     is_over = False
 

@@ -1,7 +1,9 @@
 //! A session's folders, and how they go.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use store::Folder;
 
 /// In the session's folder: the others, one to a line.
@@ -23,6 +25,19 @@ pub(crate) fn remove(session_dir: &Path, keep_logs: bool, known: &[Folder]) {
     let _ = std::fs::remove_file(session_dir.join(LIST));
     let rest = if keep_logs { session_dir.join("spill") } else { session_dir.to_path_buf() };
     let _ = std::fs::remove_dir_all(rest);
+}
+
+/// Removes what a dead session has left, its logs too.
+pub fn remove_session(session_dir: &Path) {
+    remove(session_dir, false, &[]);
+}
+
+/// Says that the session lives, to whoever tidies up: for as long as the file is open, in any container of this machine.
+pub(crate) fn hold(session_dir: &Path) -> Option<OwnedFd> {
+    let held =
+        rustix::fs::open(session_dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    rustix::fs::flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(held)
 }
 
 /// Only what can have been made for this session: the list is a file that anyone of this user could write.

@@ -22,6 +22,8 @@ pub struct Launcher {
     children: OwnedFd,
     session_dir: PathBuf,
     keep_session: bool,
+    /// Whoever has the session's folder locked keeps it from being tidied up.
+    _held: Option<OwnedFd>,
 }
 
 /// What the zygote does next.
@@ -58,7 +60,8 @@ impl Launcher {
             crate::folders::remove(&session_dir, keep_session, &[]);
         }
         let node = node?;
-        let launcher = Self { socket, node, children, session_dir, keep_session };
+        let _held = crate::folders::hold(&session_dir);
+        let launcher = Self { socket, node, children, session_dir, keep_session, _held };
         launcher.say(Packet { kind: UP, slot: 0, pid: 0, status: 0 });
         Ok(launcher)
     }
@@ -200,7 +203,7 @@ mod tests {
     fn launcher() -> Launcher {
         let (socket, children) = unix::packet_pair().unwrap();
         let node = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
-        Launcher { socket, node, children, session_dir: "/nowhere".into(), keep_session: true }
+        Launcher { socket, node, children, session_dir: "/nowhere".into(), keep_session: true, _held: None }
     }
 
     fn kill(launcher: &Launcher, pid: i32) {

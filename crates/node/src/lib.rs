@@ -36,6 +36,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+pub use folders::remove_session;
 pub use keeper::StartKeeper;
 pub use memory::MemoryOptions;
 use model::{NodeId, Resources};

@@ -67,8 +67,15 @@ fn event_fd() -> PyResult<i32> {
     Ok(fd.into_raw_fd())
 }
 
+/// Removes what a dead session has left: its folder, and those that it had elsewhere.
+#[pyfunction]
+fn remove_session(py: Python<'_>, session_dir: PathBuf) {
+    crate::door::enter(py, || node::remove_session(&session_dir));
+}
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(die_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(thread_count, module)?)?;
+    module.add_function(wrap_pyfunction!(remove_session, module)?)?;
     module.add_function(wrap_pyfunction!(event_fd, module)?)
 }

@@ -1,10 +1,12 @@
 """The daemon: a node that outlives programs, shared by several of them, and gone without a trace when it ends."""
 
+import fcntl
 import json
 import os
 import re
 import signal
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -61,8 +63,83 @@ def test_start_status_and_stop(daemon, drivers, leaks):
     everyone = daemon.everyone(pid)
     assert len(everyone) > 1
     stopped = daemon.stop()
-    assert (stopped.returncode, stopped.stdout) == (0, f"Node stopped (pid {pid}).\n")
+    assert stopped.returncode == 0
+    assert stopped.stdout.startswith(f"Node stopped (pid {pid}).\n")
     leaks.check(everyone, socket)
+
+
+def test_output_of_who_ran_to_the_end_or_crashed_stays_where_stop_says(daemon, drivers):
+    daemon.start()
+    code = """
+    ray.init(address="auto")
+    @ray.remote
+    class Says:
+        def say(self, then=int):
+            print("to be read later", flush=True)
+            then(3)
+    for lifetime in ("detached", None):
+        says = Says.options(lifetime=lifetime, name=f"{lifetime}").remote()
+        ray.get(says.say.remote())
+    try:
+        ray.get(says.say.remote(os._exit))
+    except ray.exceptions.ActorDiedError:
+        pass
+    """
+    drivers.run(code)
+    logs, daemon_log = re.search(r"output is in (\S+), its own in (\S+)\.\n", daemon.stop().stdout).groups()
+    for names in ("worker-*.out", "crashed-*.out"):
+        assert any("to be read later" in path.read_text() for path in Path(logs).glob(names))
+    assert Path(daemon_log).exists()
+    (session,) = drivers.folder.glob("session_*")
+    assert [path.name for path in session.iterdir()] == ["logs"]
+    assert "daemon.log" in drivers.command("stop", "--help").stdout
+
+
+NOBODY = 2**22 + 1  # more than a pid can be
+
+
+def is_locked(folder):
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def test_of_dead_sessions_the_newest_ten_are_kept(daemon, drivers, wait_until):
+    def made(day, pid):
+        folder = drivers.folder / f"session_2020-01-{day:02}_00-00-00_{pid}_000000"
+        (folder / "logs").mkdir(parents=True)
+        return folder
+
+    spill = drivers.folder / "disk"
+    dead = [made(day, NOBODY) for day in range(5, 18)]
+    alive, elsewhere, in_a_bucket = made(1, os.getpid()), made(2, NOBODY), made(3, NOBODY)
+    (in_a_bucket / "folders").write_text("s3://bucket/eagleray-x")
+    left = spill / f"eagleray-{dead[0].name}"
+    left.mkdir(parents=True)
+    (dead[0] / "folders").write_text(f"{left}\n{drivers.folder / 'precious'}\n")
+    (drivers.folder / "precious").mkdir()
+    (drivers.folder / "session_mine").mkdir()
+    held = os.open(elsewhere, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    daemon.start()
+    (own,) = set(drivers.folder.glob("session_202[1-9]*"))
+    kept = {alive, elsewhere, in_a_bucket, *dead[3:], drivers.folder / "session_mine", own}
+    assert set(drivers.folder.glob("session_*")) == kept
+    assert not left.exists()
+    assert (drivers.folder / "precious").exists()
+    wait_until(lambda: is_locked(own))
+    daemon.stop()
+    os.close(held)
+    daemon.start()
+    # Two more are dead by now: the one before, and the one that was held.
+    (new,) = set(drivers.folder.glob("session_202[1-9]*")) - {own}
+    kept = {alive, in_a_bucket, *dead[4:], drivers.folder / "session_mine", own, new}
+    assert set(drivers.folder.glob("session_*")) == kept
 
 
 def test_status_says_who_waits_for_what(daemon, drivers, wait_until):

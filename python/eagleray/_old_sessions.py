@@ -1,0 +1,64 @@
+"""What dead sessions have left in their folders: daemons keep logs for who wants to read them; only the newest stay."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from eagleray import _native
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: Dead sessions whose folders are kept.
+_KEPT_MAX = 10
+
+
+def of_node(folder: Path, pid: int) -> Path | None:
+    """Find the folder of the session whose node runs, or ran, in this process."""
+    return max(folder.glob(f"session_*_{pid}_*"), default=None)
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether the process runs. One that nobody has buried yet does not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as about:
+            return about.read().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+def remove(folder: Path) -> None:
+    """Remove the folders of dead sessions, except for the newest ones."""
+    # Names begin with the time of the start.
+    dead = [path for path in sorted(folder.glob("session_*_*_*_*")) if _is_dead(path)]
+    for path in dead[:-_KEPT_MAX]:
+        _native.remove_session(str(path))
+
+
+def _is_dead(path: Path) -> bool:
+    pid = path.name.split("_")[3]
+    if path.is_symlink() or not path.is_dir() or not pid.isdigit() or is_alive(int(pid)):
+        return False
+    if "://" in _folders_elsewhere(path):
+        return False  # values of it may still lie in a bucket, and this list is all that tells where
+    # The session may be of another container, whose processes do not show here: its launcher holds this lock.
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _folders_elsewhere(path: Path) -> str:
+    try:
+        return (path / "folders").read_text()
+    except OSError:
+        return ""
