@@ -153,7 +153,10 @@ impl Oracle {
     }
 
     pub(crate) fn argument_lost(&mut self, task: Task) {
-        self.history(task).arguments_lost += 1;
+        let history = self.history(task);
+        history.arguments_lost += 1;
+        // One that may be tried again is sent again behind those that are under way; any other only if there are none.
+        history.is_late |= history.retries_max != 0;
     }
 
     /// Somebody reads the value of an object (SIM-2, SIM-10).
