@@ -11,11 +11,15 @@ use owner::{Kept, Legacy};
 use rustc_hash::{FxHashMap, FxHashSet};
 use store::Place;
 use wire::frame::{FAR, GIFT, REPLY};
+use wire::journal::Ref;
 use wire::peer::{Peer, Shares, Testimony};
 
 use crate::Runtime;
 use crate::link::Link;
 use crate::state::State;
+
+/// What differs between two who know of different deaths is settled with the next one: older entries are of no use.
+const ASTRAY_MAX: usize = 4096;
 
 /// References in one message.
 const PART_MAX: usize = 50_000;
@@ -31,6 +35,8 @@ pub(crate) struct Heirs {
     pub(crate) known: u16,
     /// References from senders who knew of more deaths than we did: they may have been registered with an heir.
     early: Vec<(u16, ProcId, ObjectId)>,
+    /// References that we hold under an heir's name, from senders who took another process for their owner.
+    astray: Vec<(u16, ProcId, ObjectId)>,
     /// References that others keep, who knew of more deaths than we did.
     late: Vec<(u16, Kept)>,
     /// Replies that wait for room, by caller and request.
@@ -88,6 +94,22 @@ impl Heirs {
         }
         self.early.retain(|(known, owner, _)| *owner != of && is_older(number, *known));
         counted
+    }
+
+    fn note_astray(&mut self, owner: ProcId, id: ObjectId, known: u16) {
+        if self.astray.len() == ASTRAY_MAX {
+            self.astray.drain(..ASTRAY_MAX / 2);
+        }
+        self.astray.push((known, owner, id));
+    }
+
+    /// Which shares of this process's objects, which has just died, we hold under its heir's name and nobody has told the heir of.
+    fn take_astray(&mut self, of: ProcId) -> Vec<ObjectId> {
+        let number = self.known;
+        let is_lost = |(known, owner, _): &(u16, ProcId, ObjectId)| *owner == of && is_older(*known, number);
+        let lost = self.astray.iter().filter(|entry| is_lost(entry)).map(|(_, _, id)| *id).collect();
+        self.astray.retain(|(_, owner, _)| *owner != of);
+        lost
     }
 
     /// A reply waits for room.
@@ -157,6 +179,9 @@ impl Runtime {
         parts.extend(given.chunks(PART_MAX).map(|given| Testimony { given: given.to_vec(), ..part() }));
         parts.push(Testimony { serving, is_last: true, ..part() });
         parts.into_iter().for_each(|part| self.relay(heir, Peer::Testimony(part)));
+        for object in state.heirs.take_astray(of) {
+            self.relay(heir, Peer::Borrowed(vec![Shares { object, borrower: self.me, count: 1 }]));
+        }
         for (known, kept) in std::mem::take(&mut state.heirs.late) {
             self.note_kept(state, known, kept);
         }
@@ -174,14 +199,18 @@ impl Runtime {
     }
 
     /// A share of another process's object came in, from somebody who knew of so many deaths. If it was registered with nobody but the dead
-    /// owner, the heir is told.
+    /// owner, the heir is told. `owner`: whom the sender took for its owner, which may be the heir of whom we take for it.
     #[inline]
-    pub(crate) fn note_share(&self, state: &mut State, id: ObjectId, owner: ProcId, known: u16) {
+    pub(crate) fn note_share(&self, state: &mut State, (id, named): Ref, owner: ProcId, known: u16) {
         if state.heirs.is_outdated(owner, known) {
             let heir = state.heirs.living(owner);
             self.relay(heir, Peer::Borrowed(vec![Shares { object: id, borrower: self.me, count: 1 }]));
         }
-        state.heirs.note_early(owner, id, known);
+        state.heirs.note_early(named, id, known);
+        // They differ only while one of us has not heard of a death.
+        if named != state.heirs.living(owner) {
+            state.heirs.note_astray(owner, id, known);
+        }
     }
 
     /// Somebody who knew of so many deaths keeps a reference beyond its call. If its owner is dead since, it has testified itself.

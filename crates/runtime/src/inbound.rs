@@ -324,10 +324,12 @@ impl Runtime {
                 } else {
                     // What was registered for a dead process its owner tells the heir of.
                     let shares = i32::from(!sent.is_to_the_dead);
-                    if !sent.is_to_the_dead {
-                        self.note_share(state, id, owner, sent.known);
-                    }
                     let slot = state.owner.on_contained(id, Some(living), shares);
+                    if !sent.is_to_the_dead {
+                        // We may know it under the name of an owner that the sender knew to be dead.
+                        let named = state.owner.object(slot).and_then(|object| object.owner).unwrap_or(living);
+                        self.note_share(state, (id, named), owner, sent.known);
+                    }
                     self.refresh(state, slot);
                     slot
                 }
