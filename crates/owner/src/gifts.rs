@@ -170,7 +170,7 @@ mod tests {
         let mut taker = Gifts::default();
         taker.on_came(process(GIVER));
         taker.on_process_gone(process(GIVER));
-        (0..ENDED_MAX as u16).for_each(|slot| drop(taker.on_process_gone(process(100 + slot))));
+        (0..ENDED_MAX as u16).for_each(|slot| assert!(taker.on_process_gone(process(100 + slot)).is_none()));
         assert!(taker.come.is_empty());
         assert_eq!(taker.count(process(GIVER)), u64::MAX);
     }
@@ -201,7 +201,7 @@ mod tests {
                 takers[usize::from(to)].on_came(giver);
                 held.extend(names.iter().map(|(owner, name)| (*owner, to, *name)));
             }
-            takers.iter_mut().for_each(|taker| drop(taker.on_process_gone(giver)));
+            takers.iter_mut().for_each(|taker| assert!(taker.on_process_gone(giver).is_none()));
             for (at, owner) in owners.iter_mut().enumerate() {
                 let Some(to) = owner.on_process_gone(giver) else { continue };
                 let count = takers[usize::from(to.slot)].count(giver);
