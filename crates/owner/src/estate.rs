@@ -157,11 +157,11 @@ impl Owner {
         waiting.next().map(|(_, task)| task.spec.id.job())
     }
 
-    /// Who runs the task.
+    /// Who runs the task, if its owner before us had sent it there.
     #[must_use]
-    pub fn worker_of(&self, key: TaskKey) -> Option<ProcId> {
+    pub fn adopted_by(&self, key: TaskKey) -> Option<ProcId> {
         match self.task(key)?.stage {
-            Stage::Under { worker, .. } => Some(worker),
+            Stage::Under { worker, ticket: ADOPTED } => Some(worker),
             _ => None,
         }
     }

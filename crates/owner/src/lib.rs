@@ -8,6 +8,7 @@
 //! - **OWN-2** an object is freed only when no handle, no pending task, no container and no borrower holds it.
 //! - **OWN-3** a task is under way on at most one worker.
 //! - **OWN-4** a task that may have run is run again only if its retries allow; one that certainly did not start costs no retry.
+//! - **KEEP-1..3** see `keeping.rs`.
 //! - **LIN-1..4** see `lineage.rs` and `shelf.rs`.
 //! - **OWN-5** calls of one caller on an ordered group of an actor's methods are pushed in the order of submission.
 //! - **GIFT-1** see `gifts.rs`.
@@ -21,7 +22,9 @@ mod effect;
 mod estate;
 mod free;
 mod gifts;
+mod heirs;
 mod invariants;
+mod keeping;
 mod lineage;
 mod moving;
 mod objects;
@@ -34,6 +37,7 @@ mod shelf;
 mod stream;
 mod table;
 mod tasks;
+mod will;
 
 use std::collections::VecDeque;
 
@@ -45,6 +49,8 @@ pub use borrow::Kept;
 pub use effect::{Effect, Slot, Value};
 pub use estate::{ADOPTED, Heirloom, Legacy};
 pub use gifts::{Gift, Gifts};
+pub use heirs::{Heard, Heirs};
+pub use keeping::{Chore, Claim, Counts, Keeping, Words};
 pub use moving::Movable;
 pub use objects::Object;
 pub use packed::Packed;
@@ -53,6 +59,7 @@ pub use records::{Recorded, TaskFacts};
 pub use shelf::Leaving;
 pub use stream::{Next, StreamKey};
 pub use tasks::{Spec, Stage, Submitted, Target, Task};
+pub use will::{Bequest, Estate, Left, Ref};
 
 use crate::lineage::Made;
 use crate::pool::Pool;

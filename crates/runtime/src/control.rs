@@ -306,7 +306,7 @@ impl Runtime {
             Peer::Want { object } if self.is_keeper && state.owner.slot_of(&object).is_none() => {
                 // Its owner died and had no room to record it; or it is long gone.
                 let content = Content::Failed(Failure::OwnerDied);
-                self.relay(sender, Peer::Have { object, content, refs: Vec::new(), known: state.heirs.known });
+                self.relay(sender, Peer::Have { object, content, refs: Vec::new(), known: state.heirs.known() });
             }
             Peer::Want { object } => state.owner.on_wanted(&object, sender, &mut state.effects),
             Peer::Missing { object, bulk } => {

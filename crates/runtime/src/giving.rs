@@ -93,7 +93,7 @@ impl Runtime {
         body: &[u8],
         cargo: &Cargo,
     ) -> Result<(), WriteError> {
-        header.claim = state.heirs.known;
+        header.claim = state.heirs.known();
         if cargo.refs.is_empty() {
             let Some((at, link)) = state.link(to) else { return Ok(()) };
             let written = link.write(&self.store, header, &[body]);
@@ -176,7 +176,7 @@ impl Runtime {
             Value::Failed(failure) => (Content::Failed((**failure).clone()), value::refs_of_failure(failure)),
         };
         let named = if matches!(content, Content::Bulk(_)) { refs.clone() } else { Vec::new() };
-        let message = Peer::Have { object, content, refs: named, known: state.heirs.known };
+        let message = Peer::Have { object, content, refs: named, known: state.heirs.known() };
         self.relay_with_refs(state, to, message, &refs);
     }
 

@@ -172,7 +172,7 @@ impl Runtime {
         let Some((at, link)) = state.link(incoming.peer) else {
             if let Some(heir) = state.heirs.get(incoming.peer) {
                 let (caller, request) = (incoming.peer, incoming.request);
-                let known = state.heirs.known;
+                let known = state.heirs.known();
                 self.relay(heir, Peer::Reply { caller, request, flags: GIVEN_BACK, known, body: Vec::new() });
             }
             return;

@@ -160,7 +160,7 @@ impl Runtime {
     /// The caller is dead: who has taken over from it waits for the reply.
     fn reply_to_heir(&self, state: &mut State, handle: CallHandle, heir: ProcId, body: Vec<u8>, cargo: &Cargo) {
         let CallHandle { peer: caller, request, .. } = handle;
-        let known = state.heirs.known;
+        let known = state.heirs.known();
         self.relay_values(state, heir, wire::peer::Peer::Reply { caller, request, flags: 0, known, body }, cargo);
     }
 

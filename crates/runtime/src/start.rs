@@ -116,10 +116,10 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         let mut state = runtime.state.lock().expect("never poisoned");
         state.owner.set_oom_retries(welcome.oom_retries);
         state.owner.set_lineage_max(welcome.lineage_bytes_max, runtime.files.is_on());
-        state.heirs = crate::estate::Heirs::new(welcome.heirs, welcome.estates);
+        state.heirs = owner::Heirs::new(welcome.heirs, welcome.estates);
         let journals = store::Journals::attach(journals).map_err(|error| Error::Refused(error.to_string()))?;
         if is_keeper {
-            state.keeping = crate::keeper::Keeping::new(journals);
+            state.journals = Some(journals);
         } else if welcome.is_mortal {
             state.owner.set_mortal();
             state.journal = Some(store::Journal::new(journals, me.slot));

@@ -71,9 +71,11 @@ pub(crate) struct State {
     /// Where what we give away is recorded; none if our death is our node's.
     pub(crate) journal: Option<store::Journal>,
     /// Who stands for processes that are dead.
-    pub(crate) heirs: crate::estate::Heirs,
+    pub(crate) heirs: owner::Heirs,
     /// What we keep of those, if we are the one.
-    pub(crate) keeping: crate::keeper::Keeping,
+    pub(crate) keeping: owner::Keeping,
+    /// What the dead have recorded, if we are.
+    pub(crate) journals: Option<store::Journals>,
     /// Generators that run here, by caller and request: what is known of who reads them.
     pub(crate) generating: FxHashMap<(ProcId, u64), crate::stream::Readership>,
     /// Of each running task: what it submitted, for recursive cancelling.
@@ -127,8 +129,9 @@ impl State {
             last_caller: None,
             running: FxHashMap::default(),
             journal: None,
-            heirs: crate::estate::Heirs::default(),
-            keeping: crate::keeper::Keeping::default(),
+            heirs: owner::Heirs::default(),
+            keeping: owner::Keeping::default(),
+            journals: None,
             generating: FxHashMap::default(),
             children: FxHashMap::default(),
             unlinked: FxHashMap::default(),

@@ -110,7 +110,7 @@ fn a_task_that_somebody_runs_is_answered_to_the_heir() {
     let (key, made) = inherited(&mut process, Target::Pool, 0, &[]);
     assert!(process.owner.is_orphan_idle(key));
     process.owner.on_orphan_runs(key, W1);
-    assert_eq!(process.owner.worker_of(key), Some(W1));
+    assert_eq!(process.owner.adopted_by(key), Some(W1));
     assert_eq!(process.replied(key, W1, value(3)), [resolved(made)]);
     assert_eq!(process.owner.tasks_pending(), 0);
 }

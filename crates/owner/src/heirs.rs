@@ -1,0 +1,143 @@
+//! Who stands for whom: what everyone must know of processes that have died and left something.
+//!
+//! Everyone counts such deaths, and says with each message that gives references away how many it knew of. So whoever gets the message can
+//! tell whether the sender had registered those references with the dead owner or with its heir.
+
+use model::{ObjectId, ProcId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::{Kept, Ref};
+
+/// What differs between two who know of different deaths is settled with the next one: older entries are of no use.
+const ASTRAY_MAX: usize = 4096;
+
+/// The dead who have left something, and what came from those who had heard of a death sooner or later than we have.
+#[derive(Debug, Default)]
+pub struct Heirs {
+    /// Who stands for it, and the how-manieth death it was.
+    of: FxHashMap<ProcId, (ProcId, u16)>,
+    known: u16,
+    /// References from senders who knew of more deaths than we did: they may have been registered with an heir.
+    early: Vec<(u16, ProcId, ObjectId)>,
+    /// References that we hold under an heir's name, from senders who took another process for their owner.
+    astray: Vec<(u16, ProcId, ObjectId)>,
+    /// References that others keep, who knew of more deaths than we did.
+    late: Vec<(u16, Kept)>,
+    /// Replies that wait for room, by caller and request.
+    unsent: FxHashSet<(ProcId, u64)>,
+}
+
+/// What the news of a death means for the shares of the dead one's objects that we were given.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Those that are registered with the heir already, and how many.
+    pub counted: FxHashMap<ObjectId, i32>,
+    /// Those that we hold under the heir's name, and nobody has told the heir of.
+    pub astray: Vec<ObjectId>,
+}
+
+/// Whether one count of deaths is older than another. They wrap round.
+fn is_older(one: u16, other: u16) -> bool {
+    (one.wrapping_sub(other) as i16) < 0
+}
+
+impl Heirs {
+    /// Who stands for whom already, after so many deaths.
+    pub fn new(of: impl IntoIterator<Item = (ProcId, ProcId)>, known: u16) -> Self {
+        Self { of: of.into_iter().map(|(of, heir)| (of, (heir, known))).collect(), known, ..Self::default() }
+    }
+
+    /// How many deaths we know of: to be said with what gives references away.
+    #[must_use]
+    #[inline]
+    pub fn known(&self) -> u16 {
+        self.known
+    }
+
+    /// Who answers for this process: itself, if it lives or left nothing.
+    #[must_use]
+    #[inline]
+    pub fn living(&self, process: ProcId) -> ProcId {
+        self.get(process).unwrap_or(process)
+    }
+
+    /// Who stands for this process.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, process: ProcId) -> Option<ProcId> {
+        if self.of.is_empty() { None } else { self.of.get(&process).map(|(heir, _)| *heir) }
+    }
+
+    /// A process has died, and this one takes over.
+    pub fn on_death(&mut self, of: ProcId, heir: ProcId) -> Heard {
+        self.known = self.known.wrapping_add(1);
+        self.of.insert(of, (heir, self.known));
+        let mut counted: FxHashMap<ObjectId, i32> = FxHashMap::default();
+        let number = self.known;
+        for (known, owner, id) in &self.early {
+            if *owner == of && !is_older(*known, number) {
+                *counted.entry(*id).or_default() += 1;
+            }
+        }
+        self.early.retain(|(known, owner, _)| *owner != of && is_older(number, *known));
+        let is_lost = |(known, owner, _): &&(u16, ProcId, ObjectId)| *owner == of && is_older(*known, number);
+        let astray = self.astray.iter().filter(is_lost).map(|(_, _, id)| *id).collect();
+        self.astray.retain(|(_, owner, _)| *owner != of);
+        Heard { counted, astray }
+    }
+
+    /// What was said by those who had heard of a death that we have heard of by now: to be looked at again.
+    pub fn take_late(&mut self) -> Vec<(u16, Kept)> {
+        std::mem::take(&mut self.late)
+    }
+
+    /// Whether somebody who knew of so many deaths took this process to be alive, which is dead.
+    #[must_use]
+    #[inline]
+    pub fn is_outdated(&self, process: ProcId, known: u16) -> bool {
+        !self.of.is_empty() && self.of.get(&process).is_some_and(|(_, number)| is_older(known, *number))
+    }
+
+    /// We got a share of another process's object, named as we know it, from somebody who knew of so many deaths and took `owner` for its
+    /// owner. Returns the heir that must be told of it: the share was registered with nobody but the dead owner.
+    #[inline]
+    pub fn on_share(&mut self, (id, named): Ref, owner: ProcId, known: u16) -> Option<ProcId> {
+        if is_older(self.known, known) {
+            self.early.push((known, named, id));
+        }
+        // They differ only while one of us has not heard of a death.
+        if named != self.living(owner) {
+            if self.astray.len() == ASTRAY_MAX {
+                self.astray.drain(..ASTRAY_MAX / 2);
+            }
+            self.astray.push((known, owner, id));
+        }
+        if self.is_outdated(owner, known) { self.get(owner) } else { None }
+    }
+
+    /// Somebody who knew of so many deaths says that a reference is kept beyond its call. Returns it with who owns it now. Nothing if its
+    /// owner is dead since, because whoever keeps it has testified itself; and nothing yet if the sender knew more than we do.
+    pub fn on_kept(&mut self, known: u16, kept: Kept) -> Option<Kept> {
+        if is_older(self.known, known) {
+            self.late.push((known, kept));
+            return None;
+        }
+        let owner = self.living(kept.owner);
+        (!self.is_outdated(kept.owner, known)).then_some(Kept { owner, ..kept })
+    }
+
+    /// A reply waits for room.
+    pub fn reply_waits(&mut self, caller: ProcId, request: u64) {
+        self.unsent.insert((caller, request));
+    }
+
+    /// It has gone out, or nobody waits for it any more.
+    pub fn reply_went(&mut self, caller: ProcId, request: u64) {
+        self.unsent.remove(&(caller, request));
+    }
+
+    /// The replies to this caller that wait.
+    pub fn replies_waiting(&self, caller: ProcId) -> impl Iterator<Item = u64> {
+        self.unsent.iter().filter(move |(to, _)| *to == caller).map(|(_, request)| *request)
+    }
+}
