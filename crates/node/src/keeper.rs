@@ -39,7 +39,7 @@ pub(crate) struct Estates {
     count: u16,
     /// Dead processes that have left something, and who has it.
     heirs: Vec<(ProcId, ProcId)>,
-    /// Those whose journal the keeper has not read, and until when that is waited for.
+    /// Those whose journal, or whose last words, the keeper has not read, and until when that is waited for.
     unread: FxHashMap<ProcId, Tick>,
     /// Those of which it is not known what is still under way.
     unsettled: FxHashMap<ProcId, Tick>,
@@ -88,11 +88,15 @@ impl Node {
             self.estates.heirs.clear();
             return None;
         }
+        let until = net::clock::now().plus_ms(PATIENCE_MS);
         if self.journals.live(dead.slot) == 0 {
+            // It may have answered calls of the dead to the keeper, who reads that before it hears of this death.
+            if self.estates.keeper.is_some() {
+                self.estates.unread.insert(dead, until);
+            }
             return None;
         }
         let keeper = self.keeper()?;
-        let until = net::clock::now().plus_ms(PATIENCE_MS);
         self.estates.count = self.estates.count.wrapping_add(1);
         if self.estates.heirs.len() >= HEIRS_MAX {
             self.estates.heirs.drain(..HEIRS_MAX / 2);

@@ -277,7 +277,10 @@ impl Owner {
     }
 
     /// A call of a dead process's is with the actor, and will be answered to us.
-    pub(crate) fn orphan_under_actor(&mut self, actor: ActorId, worker: ProcId, key: TaskKey) {
+    pub(crate) fn orphan_under_actor(&mut self, actor: ActorId, worker: ProcId, key: TaskKey, out: &mut Vec<Effect>) {
+        if let Some(CalleeState::Dead(death)) = self.callees.get(&actor).map(|callee| callee.state.clone()) {
+            return self.end_for_dead_actor(actor, key, &death, out);
+        }
         let group = self.group_of(key);
         self.lane_to_enter(actor, group).under.push_back(key);
         self.actor_of_worker.insert(worker, actor);

@@ -135,7 +135,8 @@ impl Owner {
     /// A borrower of our object holds more or fewer shares.
     pub fn on_shares(&mut self, id: &ObjectId, borrower: ProcId, count: i32, out: &mut Vec<Effect>) {
         let Some(slot) = self.by_id.get(id).copied() else { return self.on_early_shares(id, borrower, count) };
-        let Some(object) = self.objects.get_mut(slot) else { return };
+        // One that we have borrowed ourselves may have been taken to be ours: its owner died and had not recorded it.
+        let Some(object) = self.objects.get_mut(slot).filter(|object| object.owner.is_none()) else { return };
         object.lend(borrower, count);
         object.borrowers.retain(|(_, shares)| *shares != 0);
         self.free_if_unheld(slot, out);

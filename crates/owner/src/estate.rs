@@ -95,9 +95,15 @@ impl Owner {
     pub fn on_inherited(&mut self, id: ObjectId) -> Slot {
         let slot = match self.by_id.get(&id).copied() {
             Some(slot) => {
-                // We had borrowed it.
+                // We may have borrowed it. Tasks that have ended hold what others own, and trace what is ours.
+                let is_borrowed = self.object(slot).is_some_and(|object| object.owner.is_some());
+                let made = self.made.iter().map(|(_, _, made)| &made.spec).filter(|_| is_borrowed);
+                let arguments = made.flat_map(|spec| spec.deps.iter().chain(&spec.contains));
+                let traced = arguments.filter(|argument| **argument == slot).count() as u32;
                 let object = self.objects.get_mut(slot).expect("named");
                 (object.owner, object.shares, object.asked) = (None, 0, false);
+                object.uses -= traced;
+                object.traced += traced;
                 slot
             }
             None => {
@@ -219,12 +225,12 @@ impl Owner {
         Made { spec, filed, returns, items: Items::default(), retries_left, oom_retries_left, number, cell: 0 }
     }
 
-    /// This process runs the task, or has it in its queue, and will answer us.
-    pub fn on_orphan_runs(&mut self, key: TaskKey, worker: ProcId) {
+    /// This process runs the task, or has it in its queue, and will answer us. A call on an actor that is dead ends with it.
+    pub fn on_orphan_runs(&mut self, key: TaskKey, worker: ProcId, out: &mut Vec<Effect>) {
         let Some(task) = self.task_mut(key) else { return };
         task.stage = Stage::Under { worker, ticket: ADOPTED };
         match task.spec.target {
-            Target::Actor(actor) => self.orphan_under_actor(actor, worker, key),
+            Target::Actor(actor) => self.orphan_under_actor(actor, worker, key, out),
             Target::Pool => {
                 self.orphans.retain(|orphan| self.tasks.get(orphan.slot()).is_some());
                 self.orphans.push(key);
@@ -245,9 +251,10 @@ impl Owner {
         self.enter_again(key, out);
     }
 
-    /// Ends the task if nobody holds anything that it makes. True if so.
+    /// Ends the task if nobody holds anything that it makes, and we do not run it ourselves by now. True if so.
     pub fn on_orphan_unwanted(&mut self, key: TaskKey, out: &mut Vec<Effect>) -> bool {
-        let Some(task) = self.task(key) else { return false };
+        let is_theirs = |task: &&Task| matches!(task.stage, Stage::Orphan | Stage::Under { ticket: ADOPTED, .. });
+        let Some(task) = self.task(key).filter(is_theirs) else { return false };
         let is_wanted = |slot: &Slot| {
             self.objects.get(*slot).is_some_and(|object| object.is_used() || object.borrowers_count() > 0)
         };

@@ -6,7 +6,7 @@
 use model::{ObjectId, ProcId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::{Kept, Ref};
+use crate::{Kept, Owner, Ref, Slot};
 
 /// What differs between two who know of different deaths is settled with the next one: older entries are of no use.
 const ASTRAY_MAX: usize = 4096;
@@ -21,8 +21,7 @@ pub struct Heirs {
     early: Vec<(u16, ProcId, ObjectId)>,
     /// References that we hold under an heir's name, from senders who took another process for their owner.
     astray: Vec<(u16, ProcId, ObjectId)>,
-    /// References that others keep, who knew of more deaths than we did.
-    late: Vec<(u16, Kept)>,
+    late: Vec<Late>,
     /// Replies that wait for room, by caller and request.
     unsent: FxHashSet<(ProcId, u64)>,
 }
@@ -34,6 +33,17 @@ pub struct Heard {
     pub counted: FxHashMap<ObjectId, i32>,
     /// Those that we hold under the heir's name, and nobody has told the heir of.
     pub astray: Vec<ObjectId>,
+}
+
+/// A reference that somebody keeps, told of by one who knew of more deaths than we did.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Late {
+    /// Of how many.
+    pub known: u16,
+    /// What is kept, and by whom.
+    pub kept: Kept,
+    /// We hold it until that is counted. To be dropped then.
+    pub slot: Option<Slot>,
 }
 
 /// Whether one count of deaths is older than another. They wrap round.
@@ -87,7 +97,7 @@ impl Heirs {
     }
 
     /// What was said by those who had heard of a death that we have heard of by now: to be looked at again.
-    pub fn take_late(&mut self) -> Vec<(u16, Kept)> {
+    pub fn take_late(&mut self) -> Vec<Late> {
         std::mem::take(&mut self.late)
     }
 
@@ -116,10 +126,13 @@ impl Heirs {
     }
 
     /// Somebody who knew of so many deaths says that a reference is kept beyond its call. Returns it with who owns it now. Nothing if its
-    /// owner is dead since, because whoever keeps it has testified itself; and nothing yet if the sender knew more than we do.
-    pub fn on_kept(&mut self, known: u16, kept: Kept) -> Option<Kept> {
+    /// owner is dead since, because whoever keeps it has testified itself; and nothing yet if the sender knew more than we do: then we hold
+    /// it ourselves, because the hold that the call had on it ends.
+    pub fn on_kept(&mut self, known: u16, kept: Kept, owner: &mut Owner) -> Option<Kept> {
         if is_older(self.known, known) {
-            self.late.push((known, kept));
+            let slot = owner.slot_of(&kept.id);
+            slot.into_iter().for_each(|slot| owner.on_handle_added(slot));
+            self.late.push(Late { known, kept, slot });
             return None;
         }
         let owner = self.living(kept.owner);

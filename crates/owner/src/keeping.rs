@@ -81,6 +81,9 @@ pub enum Counts {
     ForHeir(ProcId),
 }
 
+/// A call of the dead: who called, and what that called it.
+type Call = (ProcId, u64);
+
 /// What is awaited of the witnesses.
 #[derive(Debug)]
 enum Stage {
@@ -102,8 +105,7 @@ struct Open {
 #[derive(Debug, Default)]
 pub struct Keeping {
     estates: FxHashMap<ProcId, Open>,
-    /// By who called and what that called them.
-    calls: FxHashMap<(ProcId, u64), TaskKey>,
+    calls: FxHashMap<Call, TaskKey>,
     /// How many of those each process answers.
     serving: FxHashMap<ProcId, usize>,
 }
@@ -139,7 +141,7 @@ impl Keeping {
         }
         for request in serving {
             if let Some(key) = self.calls.get(&(of, *request)).copied() {
-                self.runs(key, from, owner);
+                self.runs((of, *request), key, from, owner, out);
             }
         }
         let is_awaited = self.estates.get(&of).is_some_and(|open| matches!(open.stage, Stage::Testimony));
@@ -214,24 +216,34 @@ impl Keeping {
         chores
     }
 
-    /// Somebody runs a call of the dead process's, and will answer us.
-    fn runs(&mut self, key: TaskKey, worker: ProcId, owner: &mut Owner) {
-        owner.on_orphan_runs(key, worker);
-        *self.serving.entry(worker).or_default() += 1;
+    /// Somebody runs a call of the dead process's, and will answer us. Nobody waits for that if the actor that it calls is dead.
+    fn runs(&mut self, call: Call, key: TaskKey, worker: ProcId, owner: &mut Owner, out: &mut Vec<Effect>) {
+        owner.on_orphan_runs(key, worker, out);
+        if owner.is_under(key, worker) {
+            *self.serving.entry(worker).or_default() += 1;
+        } else {
+            self.calls.remove(&call);
+        }
     }
 
     /// An answer to a call of a dead process's comes. Returns which task it is of; nothing if nobody has ever asked for what it makes, or
     /// nobody waits any more.
-    pub fn on_orphan_reply(&mut self, call: (ProcId, u64), from: ProcId, owner: &mut Owner) -> Option<TaskKey> {
+    pub fn on_orphan_reply(
+        &mut self,
+        call: Call,
+        from: ProcId,
+        owner: &mut Owner,
+        out: &mut Vec<Effect>,
+    ) -> Option<TaskKey> {
         let key = self.calls.get(&call).copied()?;
         if !owner.is_under(key, from) {
-            self.runs(key, from, owner);
+            self.runs(call, key, from, owner, out);
         }
-        Some(key)
+        owner.is_under(key, from).then_some(key)
     }
 
     /// That answer was taken.
-    pub fn on_orphan_answered(&mut self, call: (ProcId, u64), from: ProcId) -> Option<Chore> {
+    pub fn on_orphan_answered(&mut self, call: Call, from: ProcId) -> Option<Chore> {
         self.calls.remove(&call);
         self.served(from)
     }

@@ -49,7 +49,7 @@ pub use borrow::Kept;
 pub use effect::{Effect, Slot, Value};
 pub use estate::{ADOPTED, Heirloom, Legacy};
 pub use gifts::{Gift, Gifts};
-pub use heirs::{Heard, Heirs};
+pub use heirs::{Heard, Heirs, Late};
 pub use keeping::{Chore, Claim, Counts, Keeping, Words};
 pub use moving::Movable;
 pub use objects::Object;
@@ -59,7 +59,7 @@ pub use records::{Recorded, TaskFacts};
 pub use shelf::Leaving;
 pub use stream::{Next, StreamKey};
 pub use tasks::{Spec, Stage, Submitted, Target, Task};
-pub use will::{Bequest, Estate, Left, Ref};
+pub use will::{Bequest, Estate, Left, Ref, Will};
 
 use crate::lineage::Made;
 use crate::pool::Pool;

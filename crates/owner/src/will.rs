@@ -25,6 +25,17 @@ pub enum Left {
     Value(Value, Vec<Ref>),
 }
 
+/// The objects that a dead process has recorded, for its heir, who reads them.
+#[derive(Debug)]
+pub struct Will {
+    /// Who is dead.
+    pub of: ProcId,
+    /// Who has it now: this process.
+    pub heir: ProcId,
+    /// Which objects there are.
+    pub objects: Vec<(ObjectId, Left)>,
+}
+
 /// A task in a dead process's records.
 #[derive(Clone, Debug)]
 pub struct Bequest {
@@ -78,14 +89,10 @@ pub struct Estate {
 }
 
 impl Estate {
-    /// Takes the objects over. `heirs` names us as the heir already.
-    pub fn new(
-        me: ProcId,
-        objects: Vec<(ObjectId, Left)>,
-        heirs: &Heirs,
-        owner: &mut Owner,
-        out: &mut Vec<Effect>,
-    ) -> Self {
+    /// We are the heir: takes the objects over. From now on the dead one's name means us.
+    pub fn new(will: Will, heirs: &mut Heirs, owner: &mut Owner, out: &mut Vec<Effect>) -> Self {
+        let Will { of, heir: me, objects } = will;
+        let counted = heirs.on_death(of, me).counted;
         // First their names: values and tasks speak of each other.
         let slots = objects.iter().map(|(id, _)| (*id, owner.on_inherited(*id))).collect();
         let mut estate = Self { me, slots, due: FxHashSet::default(), tasks: Vec::new() };
@@ -105,6 +112,10 @@ impl Estate {
             };
             let contains = refs.into_iter().map(take).collect();
             owner.on_value_inherited(estate.slots[&id], value, contains, out);
+        }
+        // Whoever gave us these had heard of the death before we had, and has registered them with us for us.
+        for (id, count) in counted.into_iter().filter(|(id, _)| estate.slots.contains_key(id)) {
+            owner.on_shares(&id, me, -count, out);
         }
         estate
     }

@@ -7,31 +7,52 @@
 //! in, and whoever finds such a reference claims a share of it; only then does the heir let go of what nobody holds.
 
 use model::ProcId;
-use owner::{Claim, Counts, Heard, Kept, Legacy};
+use owner::{Claim, Counts, Heard, Kept, Late, Legacy};
 use store::Place;
-use wire::frame::{FAR, GIFT, REPLY};
+use wire::Reader;
+use wire::frame::{self, FAR, GIFT, REPLY};
 use wire::journal::Ref;
 use wire::peer::{Peer, Shares, Testimony};
 
-use crate::Runtime;
+use crate::execute::Incoming;
 use crate::link::Link;
 use crate::state::State;
+use crate::{Runtime, value};
 
 /// References in one message.
 const PART_MAX: usize = 50_000;
 
 impl Runtime {
-    /// The calls of a dead process that have come in: nobody can take them back any more. Those that were are dropped.
+    /// The calls of a dead process that have come in: nobody can take them back any more. Those that were are dropped. Whoever called held
+    /// what they name, so we hold it now.
     pub(crate) fn claim_calls(&self, state: &mut State, of: ProcId) {
         let State { incoming, link_of, links, .. } = state;
         let Some(link) = link_of.get(&of).and_then(|at| links[*at].as_mut()) else { return };
+        let mut named = Vec::new();
         incoming.retain_mut(|call| {
             if call.peer == of && !call.is_claimed {
                 call.is_claimed = link.rings.their_claims.start(call.claim, call.word);
+                if call.is_claimed {
+                    named.push((call.request, refs_in_call(call)));
+                }
                 return call.is_claimed;
             }
             true
         });
+        for (request, refs) in named {
+            let slots = refs.into_iter().map(|(id, owner)| self.borrow_one(state, id, owner, 0)).collect();
+            state.claimed.insert((of, request), slots);
+        }
+    }
+
+    /// Such a call is answered, or given back.
+    #[inline]
+    pub(crate) fn let_go_of_claimed(&self, state: &mut State, caller: ProcId, request: u64) {
+        if !state.claimed.is_empty() {
+            for slot in state.claimed.remove(&(caller, request)).unwrap_or_default() {
+                state.owner.on_handle_dropped(slot, &mut state.effects);
+            }
+        }
     }
 
     /// Replies that the dead process has never read go to its heir.
@@ -41,7 +62,7 @@ impl Runtime {
                 continue;
             }
             if header.flags & FAR != 0 {
-                let place = wire::frame::read_place(&mut wire::Reader::new(&body));
+                let place = frame::read_place(&mut Reader::new(&body));
                 let Some(view) = place.ok().and_then(|place| self.store.pin(place).ok()) else { continue };
                 body = view.as_slice().to_vec();
             }
@@ -78,8 +99,14 @@ impl Runtime {
         for object in astray {
             self.relay(heir, Peer::Borrowed(vec![Shares { object, borrower: self.me, count: 1 }]));
         }
-        for (known, kept) in state.heirs.take_late() {
+        self.count_late(state);
+    }
+
+    /// One more death is known: what was said by those who had heard of it before us may be counted now.
+    pub(crate) fn count_late(&self, state: &mut State) {
+        for Late { known, kept, slot } in state.heirs.take_late() {
             self.note_kept(state, known, kept);
+            slot.into_iter().for_each(|slot| state.owner.on_handle_dropped(slot, &mut state.effects));
         }
     }
 
@@ -105,7 +132,7 @@ impl Runtime {
 
     /// Somebody who knew of so many deaths keeps a reference beyond its call.
     pub(crate) fn note_kept(&self, state: &mut State, known: u16, kept: Kept) {
-        let Some(Kept { id, owner, borrower }) = state.heirs.on_kept(known, kept) else { return };
+        let Some(Kept { id, owner, borrower }) = state.heirs.on_kept(known, kept, &mut state.owner) else { return };
         if !state.dead.contains_key(&borrower) {
             state.owner.on_kept_by(&id, (owner != self.me).then_some(owner), borrower, &mut state.effects);
         }
@@ -126,4 +153,18 @@ impl Runtime {
             }
         }
     }
+}
+
+/// References in the arguments of a call, also inside values that are sent along.
+fn refs_in_call(call: &Incoming) -> Vec<Ref> {
+    let mut refs = value::refs_of(&call.body[call.payload.clone()]);
+    let mut reader = Reader::new(&call.body[call.payload.end..]);
+    while !reader.rest().is_empty()
+        && let Ok(argument) = frame::Value::read(&mut reader)
+    {
+        if let frame::Value::Inline(bytes) = argument {
+            refs.extend(value::refs_of(bytes));
+        }
+    }
+    refs
 }

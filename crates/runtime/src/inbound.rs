@@ -174,6 +174,7 @@ impl Runtime {
                 let (caller, request) = (incoming.peer, incoming.request);
                 let known = state.heirs.known();
                 self.relay(heir, Peer::Reply { caller, request, flags: GIVEN_BACK, known, body: Vec::new() });
+                self.let_go_of_claimed(state, caller, request);
             }
             return;
         };
@@ -315,24 +316,20 @@ impl Runtime {
         refs.into_iter()
             .map(|(id, owner)| {
                 let living = state.heirs.living(owner);
-                if living == self.me {
-                    let slot = state.owner.on_contained(id, None, 0);
-                    if !sent.is_to_the_dead && !state.heirs.is_outdated(owner, sent.known) {
-                        state.owner.on_shares(&id, self.me, -1, &mut state.effects);
-                    }
-                    slot
-                } else {
-                    // What was registered for a dead process its owner tells the heir of.
-                    let shares = i32::from(!sent.is_to_the_dead);
-                    let slot = state.owner.on_contained(id, Some(living), shares);
-                    if !sent.is_to_the_dead {
-                        // We may know it under the name of an owner that the sender knew to be dead.
-                        let named = state.owner.object(slot).and_then(|object| object.owner).unwrap_or(living);
-                        self.note_share(state, (id, named), owner, sent.known);
-                    }
-                    self.refresh(state, slot);
-                    slot
+                // What was registered for a dead process its owner tells the heir of.
+                let shares = i32::from(!sent.is_to_the_dead);
+                let slot = state.owner.on_contained(id, (living != self.me).then_some(living), shares);
+                // We may know it under the name of an owner that the sender knew to be dead.
+                match state.owner.object(slot).and_then(|object| object.owner) {
+                    _ if sent.is_to_the_dead => {}
+                    Some(named) => self.note_share(state, (id, named), owner, sent.known),
+                    None if state.heirs.is_outdated(owner, sent.known) => {}
+                    None => state.owner.on_shares(&id, self.me, -1, &mut state.effects),
                 }
+                if living != self.me {
+                    self.refresh(state, slot);
+                }
+                slot
             })
             .collect()
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use model::{Bulk, FileId, Filed, ObjectId, ProcId, TaskId, TaskKey};
-use owner::{Bequest, Chore, Estate, Left, Packed, Target, Value, Words};
+use owner::{Bequest, Chore, Estate, Left, Packed, Target, Value, Will, Words};
 use rustc_hash::FxHashMap;
 use store::{Journals, Progress};
 use wire::control::ToNode;
@@ -21,13 +21,13 @@ use crate::{Runtime, value};
 
 /// What was recorded last of everything.
 #[derive(Default)]
-struct Will {
+struct Records {
     objects: FxHashMap<ObjectId, Option<Content>>,
     /// Those that have not ended first, in the order of submission.
     tasks: Vec<(TaskRecord, Progress)>,
 }
 
-impl Will {
+impl Records {
     fn read(journals: &Journals, of: ProcId) -> Self {
         let mut objects: FxHashMap<ObjectId, Option<Content>> = FxHashMap::default();
         let mut tasks: FxHashMap<(TaskId, bool), (TaskRecord, Progress)> = FxHashMap::default();
@@ -51,15 +51,13 @@ impl Runtime {
     /// A process is dead: takes over what it has left.
     pub(crate) fn inherit(&self, state: &mut State, of: ProcId, witnesses: Vec<ProcId>) {
         let Some(journals) = &state.journals else { return };
-        let will = Will::read(journals, of);
-        // From now on its name means us.
-        state.heirs.on_death(of, self.me);
+        let records = Records::read(journals, of);
         let mut files = FxHashMap::default();
-        let objects = will.objects.into_iter();
+        let objects = records.objects.into_iter();
         let objects = objects.map(|(id, content)| (id, self.inherit_content(state, of, content, &mut files))).collect();
         let State { owner, heirs, effects, .. } = state;
-        let mut estate = Estate::new(self.me, objects, heirs, owner, effects);
-        for (task, progress) in will.tasks {
+        let mut estate = Estate::new(Will { of, heir: self.me, objects }, heirs, owner, effects);
+        for (task, progress) in records.tasks {
             if !estate.wants(task.request.is_some(), &task.returns, &state.owner) {
                 continue;
             }
@@ -73,6 +71,7 @@ impl Runtime {
             estate.take(bequest, heirs, owner, effects);
         }
         estate.slots().for_each(|slot| self.refresh(state, slot));
+        self.count_late(state);
         self.apply(state);
         self.send(&ToNode::Inherited { of });
         let State { keeping, owner, effects, .. } = state;
@@ -190,8 +189,11 @@ impl Runtime {
         self.do_chores(state, chores);
     }
 
-    /// A process is dead that may be a witness, and may have had calls of the dead.
+    /// A process is dead that may be a witness, and may have had calls of the dead. What it had answered is read and pinned by now.
     pub(crate) fn witness_died(&self, state: &mut State, witness: ProcId) {
+        if state.heirs.get(witness).is_none() {
+            self.send(&ToNode::Inherited { of: witness });
+        }
         let State { keeping, owner, effects, .. } = state;
         let chores = keeping.on_witness_died(witness, owner, effects);
         self.do_chores(state, chores);
@@ -200,7 +202,8 @@ impl Runtime {
     /// An answer to a call of the dead process's.
     pub(crate) fn on_orphan_reply(&self, state: &mut State, sent: Sent, call: (ProcId, u64), flags: u8, body: &[u8]) {
         let from = sent.by;
-        let Some(key) = state.keeping.on_orphan_reply(call, from, &mut state.owner) else {
+        let State { keeping, owner, effects, .. } = &mut *state;
+        let Some(key) = keeping.on_orphan_reply(call, from, owner, effects) else {
             // Nothing of it is kept.
             let nobody = TaskKey(u64::MAX);
             let _ = self.take_reply(state, nobody, sent, flags, body);

@@ -174,7 +174,7 @@ impl Scheduler {
                     self.end_granted(at, granted);
                     self.pool.kill(granted.worker, at, out);
                 }
-                State::Ending => {
+                State::Ending { .. } => {
                     let of_lease = |(_, duty): &(_, Duty)| *duty == Duty::Ending(Some(at));
                     out.extend(self.pool.iter().find(of_lease).map(|(worker, _)| Effect::KillWorker(worker)));
                 }

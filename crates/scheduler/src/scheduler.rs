@@ -184,6 +184,12 @@ impl Scheduler {
     }
 
     fn on_worker_blocked(&mut self, worker: ProcId, out: &mut Vec<Effect>) {
+        if let Some(at) = self.ending_with(worker, false) {
+            self.leases.get_mut(at).state = State::Ending { is_blocked: true };
+            let lease = self.leases.get(at);
+            self.shapes.get(lease.shape).demand_at(lease.choice).lend_cpu(&mut self.ledger.free);
+            return self.place_from(0, out);
+        }
         let Some((at, granted)) = self.granted_to(worker).filter(|(_, granted)| !granted.is_blocked) else { return };
         self.unlist_granted(at, granted);
         self.leases.get_mut(at).state = State::Granted(Granted { is_blocked: true, ..granted });
@@ -193,6 +199,11 @@ impl Scheduler {
     }
 
     fn on_worker_unblocked(&mut self, worker: ProcId) {
+        if let Some(at) = self.ending_with(worker, true) {
+            self.leases.get_mut(at).state = State::Ending { is_blocked: false };
+            let lease = self.leases.get(at);
+            return self.shapes.get(lease.shape).demand_at(lease.choice).reclaim_cpu(&mut self.ledger.free);
+        }
         let Some((at, granted)) = self.granted_to(worker).filter(|(_, granted)| granted.is_blocked) else { return };
         let granted = Granted { is_blocked: false, ..granted };
         let lease = self.leases.get_mut(at);
@@ -241,7 +252,7 @@ impl Scheduler {
                     self.pool.end(granted.worker, Some(at), out);
                 }
             },
-            State::Ending => {}
+            State::Ending { .. } => {}
         }
     }
 
@@ -259,22 +270,23 @@ impl Scheduler {
 
     /// The worker of a lease is told to end. What it holds, a GPU's memory say, is free only when the process is gone.
     pub(crate) fn end_granted(&mut self, at: At, granted: Granted) {
-        let lease = self.leases.get(at);
-        if granted.is_blocked {
-            self.shapes.get(lease.shape).demand_at(lease.choice).reclaim_cpu(&mut self.ledger.free);
-        }
         self.unlist_granted(at, granted);
-        self.leases.get_mut(at).state = State::Ending;
+        self.leases.get_mut(at).state = State::Ending { is_blocked: granted.is_blocked };
     }
 
     /// Frees what a lease holds, and forgets it.
     fn remove_held(&mut self, at: At) {
-        if let State::Granted(granted) = self.leases.get(at).state {
-            self.unlist_granted(at, granted);
-            if granted.is_blocked {
-                let lease = self.leases.get(at);
-                self.shapes.get(lease.shape).demand_at(lease.choice).reclaim_cpu(&mut self.ledger.free);
+        let is_blocked = match self.leases.get(at).state {
+            State::Granted(granted) => {
+                self.unlist_granted(at, granted);
+                granted.is_blocked
             }
+            State::Ending { is_blocked } => is_blocked,
+            State::Waiting | State::Placed => false,
+        };
+        if is_blocked {
+            let lease = self.leases.get(at);
+            self.shapes.get(lease.shape).demand_at(lease.choice).reclaim_cpu(&mut self.ledger.free);
         }
         let gpus = std::mem::take(&mut self.leases.get_mut(at).gpus);
         let lease = self.leases.get(at);
@@ -310,7 +322,7 @@ impl Scheduler {
     fn has_running(&self) -> bool {
         self.leases.iter().any(|(_, lease)| match lease.state {
             State::Granted(granted) => !granted.is_blocked && self.shapes.get(lease.shape).kind == LeaseKind::Tasks,
-            State::Placed | State::Ending => true,
+            State::Placed | State::Ending { .. } => true,
             State::Waiting => false,
         })
     }
@@ -319,8 +331,14 @@ impl Scheduler {
         let Some(Duty::Leased(at)) = self.pool.duty(worker) else { return None };
         match self.leases.get(at).state {
             State::Granted(granted) => Some((at, granted)),
-            State::Waiting | State::Placed | State::Ending => None,
+            State::Waiting | State::Placed | State::Ending { .. } => None,
         }
+    }
+
+    /// The lease whose worker this is, if that was told to end, and is blocked or not.
+    fn ending_with(&self, worker: ProcId, is_blocked: bool) -> Option<At> {
+        let Some(Duty::Ending(Some(at))) = self.pool.duty(worker) else { return None };
+        (self.leases.get(at).state == State::Ending { is_blocked }).then_some(at)
     }
 }
 

@@ -37,8 +37,9 @@ pub(crate) enum State {
     Placed,
     /// Has a worker.
     Granted(Granted),
-    /// Its worker was told to end; it holds its resources until the process is gone. In no list.
-    Ending,
+    /// Its worker was told to end; it holds its resources until the process is gone. In no list. It may have something to finish first, and
+    /// lends its cores out while it is blocked, as before.
+    Ending { is_blocked: bool },
 }
 
 /// How a granted lease stands.

@@ -66,7 +66,7 @@ impl Scheduler {
                 State::Waiting if shape.capped_until.is_some() && self.fits(lease.shape) => WaitReason::Capped,
                 State::Waiting if self.lacks_only_workers(lease.shape) => WaitReason::NoWorker,
                 State::Waiting => WaitReason::NoResources,
-                State::Granted(_) | State::Ending => return None,
+                State::Granted(_) | State::Ending { .. } => return None,
             };
             let Lease { id, job, since, .. } = *lease;
             Some(Wait { lease: id, job, kind: shape.kind, need: &shape.need, since, reason })
@@ -77,7 +77,7 @@ impl Scheduler {
     pub fn granted(&self) -> impl Iterator<Item = (LeaseId, ProcId)> {
         self.leases.iter().filter_map(|(_, lease)| match lease.state {
             State::Granted(Granted { worker, .. }) => Some((lease.id, worker)),
-            State::Waiting | State::Placed | State::Ending => None,
+            State::Waiting | State::Placed | State::Ending { .. } => None,
         })
     }
 
@@ -144,11 +144,11 @@ impl Scheduler {
             let demand = shape.demand_at(lease.choice);
             match lease.state {
                 State::Waiting => continue,
-                State::Granted(Granted { is_blocked: true, .. }) => {
+                State::Granted(Granted { is_blocked: true, .. }) | State::Ending { is_blocked: true } => {
                     demand.give(&mut held);
                     demand.reclaim_cpu(&mut held);
                 }
-                State::Placed | State::Granted(_) | State::Ending => demand.give(&mut held),
+                State::Placed | State::Granted(_) | State::Ending { .. } => demand.give(&mut held),
             }
             shape.group.into_iter().for_each(|group| *in_groups.entry(group).or_default() += 1);
             let is_inside = lease.gpus.iter().all(|gpu| demand.among.contains(gpu));

@@ -189,3 +189,21 @@ fn a_cap_does_not_hold_up_other_shapes() {
     node.given([tasks(lease(A, 1), cpus(1)), Event::WorkerBlocked(worker(1)), tasks(lease(A, 2), cpus(1))]);
     assert_eq!(node.given([tasks(lease(A, 3), with(cpus(0), "CPU", 5_000))]), [granted(lease(A, 3), 2)]);
 }
+
+/// A worker that still answers calls of its dead owner's waited for a task that needed its core. That was taken back from it when it was told
+/// to end, and both waited for ever.
+#[test]
+fn a_worker_that_was_told_to_end_lends_its_core_while_it_is_blocked() {
+    let mut node = Node::cpus(1);
+    node.given([tasks(lease(A, 1), cpus(1)), Event::WorkerBlocked(worker(1))]);
+    assert_eq!(node.when(Event::OwnerDied(A)), [Effect::EndWorker(worker(1))]);
+    assert_eq!(node.free_cpus(), 1.0);
+    let half = with(cpus(0), "CPU", 5_000);
+    assert_eq!(node.given([tasks(lease(B, 1), half)]), [granted(lease(B, 1), 2)]);
+    node.given([Event::WorkerUnblocked(worker(1)), Event::LeaseReturned(lease(B, 1))]);
+    assert_eq!(node.free_cpus(), 0.0);
+    node.given([Event::WorkerBlocked(worker(1))]);
+    assert_eq!(node.free_cpus(), 1.0);
+    node.given([Event::WorkerDied(worker(1))]);
+    assert_eq!(node.free_cpus(), 1.0, "lent and given back, not twice");
+}

@@ -9,7 +9,7 @@ use crate::env::Env;
 use crate::large::Content;
 use crate::network::Item;
 use crate::process::{Inputs, Process, Role, ToNode, life_of};
-use crate::refs::Number;
+use crate::refs::{Number, Ref};
 use crate::work::cpu;
 
 const ACTORS_MAX: usize = 3;
@@ -60,7 +60,7 @@ impl Process {
     fn driver(&mut self) -> &mut Driver {
         match &mut self.role {
             Role::Driver(driver) => driver,
-            Role::Worker(_) => unreachable!("only programs take steps"),
+            Role::Worker(_) | Role::Keeper => unreachable!("only programs take steps"),
         }
     }
 
@@ -132,6 +132,17 @@ impl Process {
         match self.submit_seated(env, id) {
             Some(slot) => self.driver().refs.push(slot),
             None => self.submit_task(env),
+        }
+    }
+
+    /// The program may keep what it finds in a value that it reads.
+    pub(crate) fn keep_some(&mut self, env: &mut Env, refs: &[Ref]) {
+        for Ref { id, owner } in refs {
+            let Role::Driver(driver) = &mut self.role else { return };
+            if env.rng.chance(500) && !driver.is_done {
+                let living = self.heirs.living(*owner);
+                driver.refs.push(self.owner.on_borrowed(*id, (living != self.pid.1).then_some(living), 0));
+            }
         }
     }
 
@@ -209,8 +220,8 @@ impl Process {
 
     fn cancel(&mut self, env: &mut Env) {
         if let Some(slot) = env.rng.pick(&self.driver().refs).copied() {
-            let Some(key) = self.maker.get(&slot) else { return };
-            env.oracle.cancelled((self.pid, *key));
+            let Some(task) = self.maker.get(&slot) else { return };
+            env.oracle.cancelled(*task);
             self.owner.on_cancel(slot, false, false, &mut self.effects);
         }
     }

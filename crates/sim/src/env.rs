@@ -1,11 +1,13 @@
 //! What every simulated process and node shares: clock, chance, network, history.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use model::{Tick, Where};
+use model::{ProcId, Tick, Where};
 use rustc_hash::FxHashMap;
 
 use crate::Settings;
+use crate::journal::Journal;
 use crate::memory::Memory;
 use crate::network::{Fault, Item, Order, Pid, Queue};
 use crate::oracle::Oracle;
@@ -42,6 +44,10 @@ pub struct Counts {
     pub groups: u64,
     /// Processes that died between telling owners of shares and giving them.
     pub gifts_cut: u64,
+    /// Deaths of processes that left something.
+    pub estates: u64,
+    /// Calls of the dead that were answered to their heir.
+    pub salvaged: u64,
 }
 
 impl Counts {
@@ -71,6 +77,8 @@ impl std::ops::Add for Counts {
             stale: self.stale + other.stale,
             groups: self.groups + other.groups,
             gifts_cut: self.gifts_cut + other.gifts_cut,
+            estates: self.estates + other.estates,
+            salvaged: self.salvaged + other.salvaged,
         }
     }
 }
@@ -95,8 +103,13 @@ pub(crate) struct Env {
     pub(crate) memories: Vec<Memory>,
     /// Somebody is going to be asked to make room.
     pub(crate) is_short: bool,
+    /// What the dead have recorded, until their heir has read it.
+    pub(crate) journals: BTreeMap<Pid, Journal>,
+    /// Frames whose readers were dead when they came, by writer and reader.
+    unread: BTreeMap<(Pid, Pid), Vec<Frame>>,
     claims: FxHashMap<u64, Claim>,
     tickets: u64,
+    runs: u64,
     /// Hash of all that happened.
     pub(crate) trace: u64,
 }
@@ -114,8 +127,11 @@ impl Env {
             plans: Plans::default(),
             memories,
             is_short: false,
+            journals: BTreeMap::new(),
+            unread: BTreeMap::new(),
             claims: FxHashMap::default(),
             tickets: 0,
+            runs: 0,
             trace: 0,
         }
     }
@@ -153,7 +169,8 @@ impl Env {
             ToNode::RequestLease { .. } | ToNode::ReturnLease { .. } => (Order::Loose, true),
             ToNode::CreateActor(_) | ToNode::KillActor { .. } | ToNode::OutOfScope(_) => (Order::Kept, true),
             ToNode::CreateGroup { .. } | ToNode::RemoveGroup(_) => (Order::Kept, true),
-            ToNode::Relay { .. } | ToNode::WatchGroup(_) => (Order::Kept, false),
+            ToNode::Relay { .. } | ToNode::WatchGroup(_) | ToNode::WatchActor(_) => (Order::Kept, false),
+            ToNode::Settled { .. } | ToNode::Served(_) => (Order::Kept, false),
             ToNode::Blocked(_) | ToNode::Built(_) | ToNode::BuildFailed(_) | ToNode::Leaving => (Order::Kept, false),
         };
         self.send(order, may_repeat, Item::ToNode { from, message });
@@ -171,6 +188,7 @@ impl Env {
 
     fn send(&mut self, order: Order, may_repeat: bool, item: Item) {
         let mut us = self.rng.between(1, 40);
+        let mut again = None;
         if self.has_faults() {
             while self.rng.chance(self.settings.drop) {
                 self.counts.dropped += 1;
@@ -182,17 +200,20 @@ impl Env {
             }
             if may_repeat && self.rng.chance(self.settings.repeat) {
                 self.counts.repeated += 1;
-                let again = us + self.rng.between(1, 100_000);
-                self.later(again, item.clone());
+                again = Some((self.rng.between(1, 100_000), item.clone()));
             }
         }
-        self.queue.send(Tick(self.now.0 + us), order, item);
+        let arrival = self.queue.send(Tick(self.now.0 + us), order, item);
+        if let Some((us, item)) = again {
+            self.queue.at(Tick(arrival.0 + us), item);
+        }
     }
 
     /// Plans the next fault of this kind, if there are any.
     pub(crate) fn plan_fault(&mut self, fault: Fault) {
         let every_ms = match fault {
             Fault::KillWorker => self.settings.kill_worker_every_ms,
+            Fault::KillOwner => self.settings.kill_owner_every_ms,
             Fault::KillDriver => self.settings.kill_driver_every_ms,
             Fault::Pause => self.settings.pause_every_ms,
             Fault::HarmFile => self.settings.harm_every_ms,
@@ -211,6 +232,38 @@ impl Env {
             let us = self.rng.between(10, 2_000);
             self.later(us, Item::Fault(Fault::Shortage));
         }
+    }
+
+    /// Nobody is there any more to read this.
+    pub(crate) fn not_read(&mut self, from: Pid, to: Pid, frame: Frame) {
+        self.unread.entry((from, to)).or_default().push(frame);
+    }
+
+    /// What a process had written to others that are dead dies with it, and so does what others who are dead had written to it.
+    pub(crate) fn lose_unread(&mut self, dead: Pid, is_alive: impl Fn(&Pid) -> bool) {
+        let written = (dead, (0, ProcId { slot: 0, epoch: 0 }))
+            ..=(dead, (usize::MAX, ProcId { slot: u16::MAX, epoch: u32::MAX }));
+        let unread = self.unread.extract_if(written, |_, _| true).flat_map(|(_, frames)| frames);
+        let mut lost: Vec<Frame> = unread.collect();
+        lost.extend(self.queue.take_lost(dead, is_alive));
+        for frame in lost {
+            if let Frame::Reply { first, .. } = frame {
+                self.oracle.reply_lost(first);
+            }
+        }
+    }
+
+    /// What a process had written to one that is dead and has not read it.
+    pub(crate) fn take_unread(&mut self, from: Pid, to: Pid) -> Vec<Frame> {
+        let mut frames = self.unread.remove(&(from, to)).unwrap_or_default();
+        frames.extend(self.queue.take_frames(from, to));
+        frames
+    }
+
+    /// A number for a run of a task.
+    pub(crate) fn new_run(&mut self) -> u64 {
+        self.runs += 1;
+        self.runs
     }
 
     pub(crate) fn new_claim(&mut self) -> u64 {

@@ -4,7 +4,7 @@ use model::WorkerExit;
 
 use crate::env::Env;
 use crate::network::{Fault, Item, Order, Pid};
-use crate::process::{Process, Role};
+use crate::process::Role;
 use crate::world::World;
 
 impl World {
@@ -43,9 +43,22 @@ impl World {
         let Some(process) = self.procs.remove(&pid) else { return };
         self.env.oracle.died(pid);
         if let Role::Worker(worker) = &process.role
-            && let Some(task) = worker.running(pid.0)
+            && let Some(task) = worker.running()
         {
             self.env.oracle.lost(task);
+        }
+        // What lay unread in its rings, others may still want back.
+        for item in process.stopped.into_iter().flatten() {
+            if let Item::Frame { from, to, frame } = item
+                && self.procs.contains_key(&from)
+            {
+                self.env.not_read(from, to, frame);
+            }
+        }
+        let Self { env, procs, .. } = self;
+        env.lose_unread(pid, |other| procs.contains_key(other));
+        if !process.journal.is_empty() {
+            self.env.journals.insert(pid, process.journal);
         }
         let us = self.env.rng.between(10, 2_000);
         // The end of its stream comes behind all that it said.
@@ -74,16 +87,24 @@ impl World {
         if !self.env.has_faults() {
             return;
         }
-        let is_driver = |process: &&Process| matches!(process.role, Role::Driver(_));
-        let of_role = |wanted: bool| -> Vec<Pid> {
-            self.procs.values().filter(|process| is_driver(process) == wanted).map(|process| process.pid).collect()
+        let of_role = |is_it: fn(&Role) -> bool| -> Vec<Pid> {
+            self.procs.values().filter(|process| is_it(&process.role)).map(|process| process.pid).collect()
         };
-        let (drivers, workers) = (of_role(true), of_role(false));
+        let drivers = of_role(|role| matches!(role, Role::Driver(_)));
+        let workers = of_role(|role| matches!(role, Role::Worker(_)));
         let killed = WorkerExit::Signal(9, "".into());
         let counts = &mut self.env.counts;
         match fault {
             Fault::KillWorker => {
                 if let Some(victim) = self.env.rng.pick(&workers).copied() {
+                    counts.workers_killed += 1;
+                    self.kill(victim, killed);
+                }
+            }
+            Fault::KillOwner => {
+                let is_owner = |pid: &&Pid| self.procs.get(*pid).is_some_and(|process| !process.journal.is_empty());
+                let owners: Vec<Pid> = workers.iter().filter(is_owner).copied().collect();
+                if let Some(victim) = self.env.rng.pick(&owners).copied() {
                     counts.workers_killed += 1;
                     self.kill(victim, killed);
                 }

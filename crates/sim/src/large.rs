@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::env::Env;
+use crate::keeper::Sent;
 use crate::network::Item;
 use crate::process::Process;
 use crate::refs::{Number, Peer};
@@ -118,9 +119,10 @@ impl Process {
     pub(crate) fn take_value(
         &mut self,
         env: &mut Env,
-        from: ProcId,
+        sent: Sent,
         answer: Result<Content, Failure>,
     ) -> (Value, SmallVec<[Slot; 0]>) {
+        let from = sent.by;
         let content = match answer {
             Err(failure) => return (Value::Failed(Arc::new(failure)), SmallVec::new()),
             Ok(content) => content,
@@ -156,11 +158,11 @@ impl Process {
                 (number, Value::bulk(Bulk::Filed(filed)))
             }
         };
-        let contains = self.take_contained(env, &number.refs);
+        let contains = self.take_contained(env, sent, &number.refs);
         (value, contains)
     }
 
-    fn hold_file(&mut self, file: FileId) {
+    pub(crate) fn hold_file(&mut self, file: FileId) {
         *self.holdings.files.entry(file).or_default() += 1;
     }
 
@@ -351,6 +353,7 @@ impl Process {
                 }
                 Found::Value(number, pin) => {
                     env.oracle.read_value(self.pid, get.id, &number);
+                    self.keep_some(env, &number.refs);
                     self.owner.on_handle_dropped(get.slot, &mut self.effects);
                     if let Some(place) = pin {
                         let us = env.rng.between(1, 60_000);

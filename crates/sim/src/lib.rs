@@ -16,10 +16,12 @@
 //! - **SIM-4** calls of one caller start on an actor in the order of submission.
 //! - **SIM-5** once faults stop, nothing waits for ever.
 //! - **SIM-6** at rest nothing is held: no lease, no object, no actor out of scope, no room in memory, no file, no pin.
-//! - **SIM-8** an object that somebody holds, wherever, is there, unless its owner or somebody on its way was killed (OWN-2).
+//! - **SIM-8** an object that somebody holds, wherever, is there, unless somebody on its way was killed (OWN-2).
 //! - **SIM-9** whoever reads a generator gets each value once and in order, then at most one failure, then the end (STREAM-1, STREAM-2).
 //! - **SIM-10** nothing is read from room that was given to another value, nothing is freed twice, and what is said to be lost was lost.
 //! - **SIM-11** a placement group has all its bundles or none, what runs in it fits into it, and all is given back when it is removed.
+//! - **SIM-12** what somebody holds outlives its owner, if nobody else on its way was killed; a task of the dead ends by its rules; and in the
+//!   end the keeper keeps nothing.
 //! - **SIM-7** the same seed gives the same run.
 //!
 //! The brains' own invariants are checked all along: after each step in a debug build, else now and then.
@@ -31,6 +33,8 @@ mod driver;
 mod env;
 mod faults;
 mod grouped;
+mod journal;
+mod keeper;
 mod large;
 mod memory;
 mod network;

@@ -198,9 +198,10 @@ impl Memory {
         self.links.insert((one.min(other), one.max(other)));
     }
 
-    /// A process is dead. What it had is kept until all who had a ring with it have read that.
-    pub(crate) fn died(&mut self, dead: ProcId, alive: impl Iterator<Item = ProcId>) {
-        let witnesses = alive.filter(|other| self.links.contains(&(dead.min(*other), dead.max(*other)))).collect();
+    /// A process is dead. What it had is kept until all who had a ring with it have read that, and the keeper what it had said.
+    pub(crate) fn died(&mut self, dead: ProcId, keeper: Option<ProcId>, alive: impl Iterator<Item = ProcId>) {
+        let has_ring = |other: &ProcId| self.links.contains(&(dead.min(*other), dead.max(*other)));
+        let witnesses = alive.filter(|other| has_ring(other) || keeper == Some(*other)).collect();
         self.unburied.insert(dead, witnesses);
         self.links.retain(|(one, other)| *one != dead && *other != dead);
         for others in self.unburied.values_mut() {

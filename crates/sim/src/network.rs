@@ -98,6 +98,8 @@ pub(crate) enum Item {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     KillWorker,
+    /// A worker that owns what others may hold.
+    KillOwner,
     KillDriver,
     Pause,
     /// A file vanishes, or a value in it is damaged.
@@ -137,8 +139,8 @@ impl Queue {
         self.items.insert((now, false, self.planned), item);
     }
 
-    /// Plans the arrival of a message.
-    pub(crate) fn send(&mut self, arrival: Tick, order: Order, item: Item) {
+    /// Plans the arrival of a message, and returns when that is.
+    pub(crate) fn send(&mut self, arrival: Tick, order: Order, item: Item) -> Tick {
         let when = match (order, link_of(&item)) {
             (Order::Kept, Some(link)) => {
                 let latest = self.latest.entry(link).or_default();
@@ -148,10 +150,37 @@ impl Queue {
             _ => arrival,
         };
         self.at(when, item);
+        when
     }
 
     pub(crate) fn next(&mut self) -> Option<(Tick, Item)> {
         self.items.pop_first().map(|((when, _, _), item)| (when, item))
+    }
+
+    /// All that lies in a process's rings.
+    pub(crate) fn take_all_frames(&mut self, reader: Pid) -> Vec<(Pid, Frame)> {
+        let taken = self.items.extract_if(.., |_, item| matches!(item, Item::Frame { to, .. } if *to == reader));
+        taken
+            .filter_map(|(_, item)| match item {
+                Item::Frame { from, frame, .. } => Some((from, frame)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// What lies in rings of which this is one end, and somebody who is not alive the other.
+    pub(crate) fn take_lost(&mut self, dead: Pid, is_alive: impl Fn(&Pid) -> bool) -> Vec<Frame> {
+        let is_lost = |item: &Item| {
+            matches!(item, Item::Frame { from, to, .. }
+                if (*from == dead && !is_alive(to)) || (*to == dead && !is_alive(from)))
+        };
+        let taken = self.items.extract_if(.., |_, item| is_lost(item));
+        taken
+            .filter_map(|(_, item)| match item {
+                Item::Frame { frame, .. } => Some(frame),
+                _ => None,
+            })
+            .collect()
     }
 
     /// What a dead process had written into its ring to another: that is read before its death is.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control::{ActorState, ActorView, Actors, GroupEvent, Groups};
 use model::{ActorId, GroupId, JobId, LeaseId, ProcId, Tick, WorkerExit};
-use owner::ActorNews;
+use owner::{ActorNews, Heirs};
 use rustc_hash::FxHashMap;
 use scheduler::{LeaseKind, Options, Scheduler};
 
@@ -34,6 +34,15 @@ pub(crate) struct Node {
     creators: FxHashMap<ActorId, ProcId>,
     watchers: FxHashMap<ActorId, BTreeSet<ProcId>>,
     tick_at: Option<Tick>,
+    /// Who takes over from the dead.
+    keeper: Option<ProcId>,
+    /// Who was taken over from, in this order.
+    heirs: Vec<(ProcId, ProcId)>,
+    /// Those of which it is not known what is still under way.
+    unsettled: BTreeSet<ProcId>,
+    /// Workers that go on with what a dead process had sent them; and of those the ones that shall end then.
+    serving: BTreeSet<ProcId>,
+    ending_later: BTreeSet<ProcId>,
 }
 
 impl Node {
@@ -60,7 +69,46 @@ impl Node {
             creators: FxHashMap::default(),
             watchers: FxHashMap::default(),
             tick_at: None,
+            keeper: None,
+            heirs: Vec::new(),
+            unsettled: BTreeSet::new(),
+            serving: BTreeSet::new(),
+            ending_later: BTreeSet::new(),
         }
+    }
+
+    pub(crate) fn add_keeper(&mut self) -> ProcId {
+        let keeper = self.add_process(None);
+        self.keeper = Some(keeper);
+        keeper
+    }
+
+    /// What a new process is told of the dead.
+    pub(crate) fn heirs(&self) -> Heirs {
+        Heirs::new(self.heirs.iter().copied(), self.heirs.len() as u16)
+    }
+
+    /// The keeper knows what a dead process has left: its leases end, and with them the workers that do not answer calls of its.
+    fn on_settled(&mut self, env: &mut Env, of: ProcId, serving: Vec<ProcId>) {
+        if self.unsettled.remove(&of) {
+            self.serving.extend(serving.into_iter().filter(|worker| self.procs.contains_key(worker)));
+            self.schedule(env, scheduler::Event::OwnerDied(of));
+        }
+    }
+
+    fn on_served(&mut self, env: &mut Env, worker: ProcId) {
+        self.serving.remove(&worker);
+        if self.ending_later.remove(&worker) {
+            self.end_worker(env, worker, false);
+        }
+    }
+
+    fn watch_actor(&mut self, env: &mut Env, actor: ActorId, by: ProcId) {
+        let view = self.actors.view(actor);
+        if !matches!(view.state, ActorState::Dead(_)) {
+            self.watchers.entry(actor).or_default().insert(by);
+        }
+        self.tell(env, by, FromNode::Actor { actor, news: news_of(&view), incarnation: view.incarnation });
     }
 
     /// A process of this node; slots are used again, with another epoch.
@@ -105,6 +153,9 @@ impl Node {
             ToNode::CreateGroup { group, options } => self.create_group(env, who, group, *options),
             ToNode::RemoveGroup(group) => self.group_changed(env, GroupEvent::RemoveRequested(group)),
             ToNode::WatchGroup(group) => self.watch_group(env, who, group),
+            ToNode::WatchActor(actor) => self.watch_actor(env, actor, who),
+            ToNode::Settled { of, serving } => self.on_settled(env, of, serving),
+            ToNode::Served(worker) => self.on_served(env, worker),
             ToNode::Built(actor) => self.act(env, control::Event::Built { actor, worker: who }),
             ToNode::BuildFailed(actor) => {
                 self.act(env, control::Event::BuildFailed { actor, worker: who, error: [1].into() });
@@ -117,12 +168,24 @@ impl Node {
     pub(crate) fn process_died(&mut self, env: &mut Env, dead: ProcId, exit: WorkerExit) {
         let Some(job) = self.procs.remove(&dead) else { return };
         let exit = if self.ending.remove(&dead) { WorkerExit::Intended("ended".into()) } else { exit };
-        env.memories[self.index].died(dead, self.procs.keys().copied());
+        let heir = self.keeper.filter(|_| env.journals.contains_key(&(self.index, dead)));
+        env.memories[self.index].died(dead, self.keeper, self.procs.keys().copied());
+        if let Some(keeper) = heir {
+            env.counts.estates += 1;
+            self.heirs.push((dead, keeper));
+            self.unsettled.insert(dead);
+            let witnesses = self.procs.keys().copied().filter(|process| *process != keeper).collect();
+            self.tell(env, keeper, FromNode::Inherit { of: dead, witnesses });
+        }
         for other in self.procs.keys() {
-            env.tell_process((self.index, *other), FromNode::PeerDied { peer: dead, exit: exit.clone() });
+            env.tell_process((self.index, *other), FromNode::PeerDied { peer: dead, exit: exit.clone(), heir });
         }
         self.schedule(env, scheduler::Event::WorkerDied(dead));
-        self.schedule(env, scheduler::Event::OwnerDied(dead));
+        if heir.is_none() {
+            self.schedule(env, scheduler::Event::OwnerDied(dead));
+        }
+        self.serving.remove(&dead);
+        self.ending_later.remove(&dead);
         if let Some(job) = job {
             self.act(env, control::Event::JobEnded(job));
             self.group_changed(env, GroupEvent::JobEnded(job));
@@ -169,6 +232,9 @@ impl Node {
             },
             scheduler::Effect::Revoke(lease) => {
                 self.tell(env, lease.owner, FromNode::Revoke { number: lease.number });
+            }
+            scheduler::Effect::EndWorker(worker) if self.serving.contains(&worker) => {
+                self.ending_later.insert(worker);
             }
             scheduler::Effect::EndWorker(worker) => self.end_worker(env, worker, false),
             scheduler::Effect::Infeasible(lease) => env.oracle.fail(format!("{lease:?} is infeasible")),
@@ -223,13 +289,7 @@ impl Node {
     }
 
     fn publish(&mut self, env: &mut Env, view: &ActorView) {
-        let news = match &view.state {
-            ActorState::Pending => ActorNews::Pending,
-            ActorState::Alive { worker } => ActorNews::Alive(*worker),
-            ActorState::Restarting => ActorNews::Restarting,
-            ActorState::Dead(death) => ActorNews::Dead(death.clone()),
-        };
-        let (actor, incarnation) = (view.actor, view.incarnation);
+        let (actor, incarnation, news) = (view.actor, view.incarnation, news_of(view));
         for watcher in self.watchers.get(&actor).into_iter().flatten() {
             self.tell(env, *watcher, FromNode::Actor { actor, news: news.clone(), incarnation });
         }
@@ -265,5 +325,14 @@ impl Node {
         if self.procs.contains_key(&to) {
             env.tell_process((self.index, to), message);
         }
+    }
+}
+
+fn news_of(view: &ActorView) -> ActorNews {
+    match &view.state {
+        ActorState::Pending => ActorNews::Pending,
+        ActorState::Alive { worker } => ActorNews::Alive(*worker),
+        ActorState::Restarting => ActorNews::Restarting,
+        ActorState::Dead(death) => ActorNews::Dead(death.clone()),
     }
 }

@@ -21,6 +21,7 @@ struct History {
     expected: u64,
     deps: Vec<ObjectId>,
     retries_max: i32,
+    is_generator: bool,
     actor: Option<ActorId>,
     group: Option<GroupId>,
     /// The how-manieth submission of its owner.
@@ -56,6 +57,7 @@ pub(crate) struct Submission {
     pub(crate) children: Vec<u64>,
     pub(crate) deps: Vec<ObjectId>,
     pub(crate) retries_max: i32,
+    pub(crate) is_generator: bool,
     pub(crate) actor: Option<ActorId>,
     pub(crate) group: Option<GroupId>,
     pub(crate) index: u64,
@@ -91,7 +93,7 @@ impl Oracle {
     }
 
     pub(crate) fn submitted(&mut self, task: Task, submission: Submission) {
-        let Submission { id, plan, children, deps, retries_max, actor, group, index } = submission;
+        let Submission { id, plan, children, deps, retries_max, is_generator, actor, group, index } = submission;
         let inputs: Vec<u64> = deps.iter().map(|dep| self.expected(dep)).chain(children).collect();
         let expected = crate::work::value_of(plan, &inputs);
         let history = History {
@@ -99,6 +101,7 @@ impl Oracle {
             expected,
             deps,
             retries_max,
+            is_generator,
             actor,
             group,
             index,
@@ -180,9 +183,9 @@ impl Oracle {
 
     /// Whether there may be no value of the object.
     fn may_lack(&self, object: &ObjectId) -> bool {
-        let Known { owner, task, is_lost, .. } = &self.values[object];
+        let Known { task, is_lost, .. } = &self.values[object];
         let has_failed = |task: &Task| matches!(self.tasks[task].outcome, Some(Outcome::Failure | Outcome::Unseen));
-        *is_lost || task.as_ref().is_some_and(has_failed) || self.dead.contains(owner) || self.is_excused(object)
+        *is_lost || task.as_ref().is_some_and(has_failed) || self.is_excused(object)
     }
 
     pub(crate) fn cancelled(&mut self, task: Task) {
@@ -226,9 +229,24 @@ impl Oracle {
         self.dead.insert(pid);
     }
 
-    /// Whether somebody who had the reference in hands is dead: what it was to pass on may have died with it.
+    /// The task that makes the object; `None`: it was put.
+    pub(crate) fn maker_of(&self, object: &ObjectId) -> Option<Task> {
+        self.values.get(object).and_then(|known| known.task)
+    }
+
+    /// The value was gone when its owner's heir looked for it.
+    pub(crate) fn lost_with_its_owner(&mut self, object: &ObjectId) {
+        match self.maker_of(object) {
+            Some(task) => self.unresolved(task, true),
+            None => self.put_lost(object),
+        }
+    }
+
+    /// Whether somebody who had the reference in hands, and does not own it, is dead: what it was to pass on may have died with it.
     pub(crate) fn is_excused(&self, object: &ObjectId) -> bool {
-        self.handled.get(object).is_some_and(|by| by.iter().any(|pid| self.dead.contains(pid)))
+        let owner = self.values.get(object).map(|known| known.owner);
+        let is_gone = |pid: &Pid| self.dead.contains(pid) && Some(*pid) != owner;
+        self.handled.get(object).is_some_and(|by| by.iter().any(is_gone))
     }
 
     pub(crate) fn answered(&mut self, task: Task, answer: &Result<Number, Failure>) {
@@ -242,6 +260,7 @@ impl Oracle {
     pub(crate) fn resolved(&mut self, task: Task, value: Option<&Value>) {
         let history = &self.tasks[&task];
         let is_spent = history.retries_max >= 0 && history.starts > history.retries_max.unsigned_abs();
+        let is_orphan = self.dead.contains(&task.0) && history.retries_max >= 0;
         let (outcome, is_explained) = match value {
             None => (Outcome::Unseen, true),
             Some(Value::Inline(bytes)) => {
@@ -254,20 +273,29 @@ impl Oracle {
                     Failure::Raised(_) => history.raised.contains(failure),
                     Failure::Retryable(_) => history.raised.contains(failure) && (is_spent || history.is_cancelled),
                     Failure::Argument { .. } => history.deps.iter().any(|dep| self.may_lack(dep)),
-                    Failure::WorkerDied(_) => history.lost > 0 && is_spent,
+                    // What waited with its worker when its owner died may have run, for all that its heir knows.
+                    Failure::WorkerDied(_) => (history.lost > 0 && is_spent) || is_orphan,
                     Failure::Cancelled => history.is_cancelled,
                     Failure::ActorDied(actor, _) => history.actor == Some(*actor),
                     Failure::ActorUnavailable { actor, .. } => {
-                        history.actor == Some(*actor) && (is_spent || history.retries_max == 0)
+                        history.actor == Some(*actor) && (is_spent || history.retries_max == 0 || is_orphan)
                     }
-                    Failure::GroupRemoved => history.group.is_some_and(|group| self.removed.contains(&group)),
+                    Failure::GroupRemoved => {
+                        // It is removed with its program.
+                        let is_removed = |group| self.removed.contains(&group) || self.dead.contains(&task.0);
+                        history.group.is_some_and(is_removed)
+                    }
                     Failure::Lost(_) => {
                         let was_there = history.outcome == Some(Outcome::Gone) || history.has_sent_value;
                         let is_over = is_spent || history.is_cancelled;
                         (was_there && is_over) || (history.actor.is_some() && history.arguments_lost > 0)
                     }
-                    Failure::OwnerDied
-                    | Failure::Freed
+                    // Its heir runs no generator, nothing that its files lost, and nothing that may have run once too often.
+                    Failure::OwnerDied => {
+                        let is_lost = self.values[&history.id].is_lost;
+                        is_orphan || (self.dead.contains(&task.0) && (is_lost || history.is_generator))
+                    }
+                    Failure::Freed
                     | Failure::NodeDied
                     | Failure::StoreFull(_)
                     | Failure::ArgumentLost(_)

@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 
 use control::{Creation, Registered};
 use model::{ActorId, Failure, GroupId, GroupOptions, JobId, ObjectId, ProcId, TaskId, TaskKey, Where, WorkerExit};
-use owner::{ActorNews, Effect, Kept, Owner, Slot, Spec, Stage, Submitted, Target, Value};
+use owner::{ActorNews, Effect, Heirs, Keeping, Kept, Owner, Slot, Spec, Stage, Submitted, Target, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::driver::Driver;
 use crate::env::{Claim, Env};
 use crate::grouped::Made;
+use crate::journal::Journal;
+use crate::keeper::Sent;
 use crate::large::{Content, Holdings};
 use crate::network::{Item, Pid};
-use crate::oracle::Submission;
+use crate::oracle::{Submission, Task};
 use crate::refs::{Number, Peer, Ref};
 use crate::streams::Reading;
 use crate::work::{PlanId, Plans, value_of};
@@ -24,16 +26,38 @@ const OWNER_TICK_MS: u64 = 100;
 /// What a process says to its node.
 #[derive(Clone, Debug)]
 pub(crate) enum ToNode {
-    RequestLease { number: u64, need: model::Need },
-    ReturnLease { number: u64 },
+    RequestLease {
+        number: u64,
+        need: model::Need,
+    },
+    ReturnLease {
+        number: u64,
+    },
     Blocked(bool),
     CreateActor(Box<Creation>),
-    KillActor { actor: ActorId, no_restart: bool },
+    KillActor {
+        actor: ActorId,
+        no_restart: bool,
+    },
     OutOfScope(ActorId),
-    Relay { to: ProcId, message: Peer },
-    CreateGroup { group: GroupId, options: Box<GroupOptions> },
+    Relay {
+        to: ProcId,
+        message: Peer,
+    },
+    CreateGroup {
+        group: GroupId,
+        options: Box<GroupOptions>,
+    },
     RemoveGroup(GroupId),
     WatchGroup(GroupId),
+    WatchActor(ActorId),
+    /// The keeper knows what a dead process has left, and who still answers its calls.
+    Settled {
+        of: ProcId,
+        serving: Vec<ProcId>,
+    },
+    /// That worker has answered all of them.
+    Served(ProcId),
     Built(ActorId),
     BuildFailed(ActorId),
     Leaving,
@@ -42,17 +66,54 @@ pub(crate) enum ToNode {
 /// What a node says to a process.
 #[derive(Clone, Debug)]
 pub(crate) enum FromNode {
-    Granted { number: u64, worker: ProcId },
-    Revoke { number: u64 },
-    LeaseRefused { number: u64 },
-    Group { group: GroupId, is_there: bool },
-    PeerDied { peer: ProcId, exit: WorkerExit },
-    ActorAnswer { request: ActorId, answer: Registered },
-    Actor { actor: ActorId, news: ActorNews, incarnation: u32 },
-    BuildActor { actor: ActorId },
-    Interrupt { caller: ProcId, key: TaskKey },
-    Relay { from: ProcId, message: Peer },
-    Undeliverable { to: ProcId, message: Peer },
+    Granted {
+        number: u64,
+        worker: ProcId,
+    },
+    Revoke {
+        number: u64,
+    },
+    LeaseRefused {
+        number: u64,
+    },
+    Group {
+        group: GroupId,
+        is_there: bool,
+    },
+    PeerDied {
+        peer: ProcId,
+        exit: WorkerExit,
+        heir: Option<ProcId>,
+    },
+    /// To the keeper: a process is dead and has left something.
+    Inherit {
+        of: ProcId,
+        witnesses: Vec<ProcId>,
+    },
+    ActorAnswer {
+        request: ActorId,
+        answer: Registered,
+    },
+    Actor {
+        actor: ActorId,
+        news: ActorNews,
+        incarnation: u32,
+    },
+    BuildActor {
+        actor: ActorId,
+    },
+    Interrupt {
+        caller: ProcId,
+        key: TaskKey,
+    },
+    Relay {
+        from: ProcId,
+        message: Peer,
+    },
+    Undeliverable {
+        to: ProcId,
+        message: Peer,
+    },
     Exit,
 }
 
@@ -60,15 +121,20 @@ pub(crate) enum FromNode {
 #[derive(Clone, Debug)]
 pub(crate) enum Frame {
     Call(Call),
-    /// `kept`: references of the call that the worker keeps beyond it.
+    /// `kept`: references of the call that the worker keeps beyond it. `known`: how many deaths it knew of when it registered what this
+    /// gives away.
     Reply {
         key: TaskKey,
         answer: Result<Content, Failure>,
         kept: Vec<Kept>,
         is_gift: bool,
+        known: u16,
+        /// The task as it was first submitted.
+        first: Task,
     },
     GivenBack {
         key: TaskKey,
+        known: u16,
     },
     /// A value that a call yields.
     Item {
@@ -90,8 +156,10 @@ pub(crate) struct Call {
     pub(crate) plan: PlanId,
     pub(crate) ticket: u64,
     pub(crate) is_on_actor: bool,
-    /// The task that its owner first submitted: one that runs again has another key.
-    pub(crate) first: TaskKey,
+    /// The task as it was first submitted: one that runs again has another key, and may have another owner.
+    pub(crate) first: Task,
+    /// Its caller is dead and cannot take it back any more. What it names we hold instead.
+    pub(crate) claimed: Option<Vec<Slot>>,
     pub(crate) args: Vec<Arg>,
     /// References inside the arguments.
     pub(crate) refs: Vec<Ref>,
@@ -116,7 +184,9 @@ pub(crate) struct Inputs<'a> {
 /// What a process is for.
 pub(crate) enum Role {
     Driver(Driver),
-    Worker(Worker),
+    Worker(Box<Worker>),
+    /// Inherits from those that die.
+    Keeper,
 }
 
 pub(crate) struct Process {
@@ -125,8 +195,13 @@ pub(crate) struct Process {
     pub(crate) owner: Owner,
     pub(crate) effects: Vec<Effect>,
     pub(crate) role: Role,
-    /// The task that makes the object in a slot.
-    pub(crate) maker: FxHashMap<Slot, TaskKey>,
+    /// The task that makes the object in a slot, as it was first submitted.
+    pub(crate) maker: FxHashMap<Slot, Task>,
+    /// Who stands for processes that are dead.
+    pub(crate) heirs: Heirs,
+    /// What the keeper keeps of those.
+    pub(crate) keeping: Keeping,
+    pub(crate) journal: Journal,
     /// The object in a slot, if it was put.
     pub(crate) puts: FxHashMap<Slot, ObjectId>,
     /// Generators that it reads.
@@ -145,11 +220,18 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(pid: Pid, job: JobId, role: Role) -> Self {
+    pub(crate) fn new(pid: Pid, job: JobId, role: Role, heirs: Heirs) -> Self {
+        let mut owner = Owner::new();
+        if !matches!(role, Role::Keeper) {
+            owner.set_mortal();
+        }
         Self {
             pid,
             job,
-            owner: Owner::new(),
+            owner,
+            heirs,
+            keeping: Keeping::default(),
+            journal: Journal::default(),
             effects: Vec::new(),
             role,
             maker: FxHashMap::default(),
@@ -176,7 +258,8 @@ impl Process {
                 self.owner.on_lease_refused(number, &Failure::GroupRemoved, &mut self.effects);
             }
             FromNode::Group { group, is_there } => self.on_group(group, is_there),
-            FromNode::PeerDied { peer, exit } => self.on_peer_died(env, peer, &exit),
+            FromNode::PeerDied { peer, exit, heir } => self.on_peer_died(env, peer, &exit, heir),
+            FromNode::Inherit { of, witnesses } => self.on_inherit(env, of, witnesses),
             FromNode::ActorAnswer { request, answer } => self.on_actor_answer(request, &answer),
             FromNode::Actor { actor, news, incarnation } => {
                 self.owner.on_actor_news(actor, incarnation, news, &mut self.effects);
@@ -193,25 +276,14 @@ impl Process {
     pub(crate) fn on_frame(&mut self, env: &mut Env, from: ProcId, frame: Frame) {
         match frame {
             Frame::Call(call) => self.on_call(env, call),
-            Frame::Reply { key, answer, kept, is_gift } => {
+            Frame::Reply { key, answer, kept, known, is_gift, .. } => {
                 if is_gift {
                     self.gifts.on_came(from);
                 }
-                // Before our own hold on them ends.
-                self.on_kept(&kept);
-                if let Err(Failure::ArgumentLost(why)) = &answer {
-                    self.on_argument_lost(env, key, from, why);
-                } else {
-                    let value = self.take_value(env, from, answer);
-                    let is_lost = matches!(&value.0, Value::Failed(failure) if matches!(**failure, Failure::Lost(_)));
-                    if let Some(task) = self.owner.task(key).filter(|_| is_lost) {
-                        env.oracle.reply_lost((self.pid, self.maker[&task.returns[0]]));
-                    }
-                    let reply = SmallVec::from_iter([value]);
-                    self.owner.on_replied(env.now, key, from, reply, &mut self.effects);
-                }
+                let sent = Sent { by: from, known, is_to_the_dead: false };
+                self.take_reply(env, key, sent, answer, &kept);
             }
-            Frame::GivenBack { key } => self.owner.on_given_back(env.now, key, from, &mut self.effects),
+            Frame::GivenBack { key, .. } => self.owner.on_given_back(env.now, key, from, &mut self.effects),
             Frame::Item { key, answer } => {
                 self.owner.on_item(key, from, answer.to_value(), SmallVec::new(), &mut self.effects);
             }
@@ -220,21 +292,62 @@ impl Process {
         self.apply(env);
     }
 
-    /// All that the dead one had written is read first; then its calls are lost.
-    fn on_peer_died(&mut self, env: &mut Env, peer: ProcId, exit: &WorkerExit) {
+    pub(crate) fn take_reply(
+        &mut self,
+        env: &mut Env,
+        key: TaskKey,
+        sent: Sent,
+        answer: Result<Content, Failure>,
+        kept: &[Kept],
+    ) {
+        // The real body reads the value first, which says that it is not there, and then the list; both before our own hold ends.
+        let lost = match answer {
+            Err(Failure::ArgumentLost(why)) => Err(why),
+            answer => Ok(self.take_value(env, sent, answer)),
+        };
+        kept.iter().for_each(|kept| self.note_kept(sent.known, *kept));
+        match lost {
+            Err(why) => self.on_argument_lost(env, key, sent.by, &why),
+            Ok(value) => {
+                let is_lost = matches!(&value.0, Value::Failed(failure) if matches!(**failure, Failure::Lost(_)));
+                if let Some(task) = self.owner.task(key).filter(|_| is_lost) {
+                    env.oracle.reply_lost(self.maker[&task.returns[0]]);
+                }
+                let reply = SmallVec::from_iter([value]);
+                self.owner.on_replied(env.now, key, sent.by, reply, &mut self.effects);
+            }
+        }
+    }
+
+    /// All that the dead one had written is read first; then its calls are lost. `heir`: who takes over what it has left.
+    fn on_peer_died(&mut self, env: &mut Env, peer: ProcId, exit: &WorkerExit, heir: Option<ProcId>) {
         for frame in env.queue.take_frames((self.pid.0, peer), self.pid) {
             self.on_frame(env, peer, frame);
         }
-        if let Role::Worker(worker) = &mut self.role {
-            worker.incoming.retain(|call| call.caller != peer);
+        match (heir, &mut self.role) {
+            (Some(_), _) => self.claim_calls(env, peer),
+            (None, Role::Worker(worker)) => worker.incoming.retain(|call| call.caller != peer),
+            (None, Role::Driver(_) | Role::Keeper) => {}
+        }
+        self.dead.insert(peer);
+        self.salvage(env, peer, heir);
+        let has_started = |ticket| ticket == owner::ADOPTED || env.has_started(ticket);
+        self.owner.on_worker_died(peer, exit, has_started, &mut self.effects);
+        match heir {
+            // What it had borrowed is held until all is settled.
+            Some(heir) if heir == self.pid.1 => self.free_given(env, peer),
+            Some(heir) => self.testify(env, peer, heir),
+            None => {
+                self.owner.on_process_gone(peer, &mut self.effects);
+                self.free_given(env, peer);
+            }
         }
         self.giver_died(env, peer);
         self.reader_died(env, peer, exit);
-        self.dead.insert(peer);
-        self.owner.on_worker_died(peer, exit, |ticket| env.has_started(ticket), &mut self.effects);
-        self.owner.on_process_gone(peer, &mut self.effects);
-        self.free_given(env, peer);
         env.memories[self.pid.0].mourned(peer, self.pid.1);
+        if let Role::Keeper = self.role {
+            self.witness_died(env, peer);
+        }
     }
 
     pub(crate) fn on_tick(&mut self, env: &mut Env) {
@@ -258,7 +371,7 @@ impl Process {
         if let Some(life) = self.actor_slot(call) {
             self.owner.on_call_holds(key, life);
         }
-        self.maker.insert(returns[0], key);
+        self.maker.insert(returns[0], (self.pid, key));
         if let Some(stream) = stream {
             self.read_stream(env, stream, plan);
         }
@@ -280,6 +393,7 @@ impl Process {
                 .collect(),
             deps: dep_ids,
             retries_max,
+            is_generator: stream.is_some(),
             group,
             actor: if let Target::Actor(actor) = call { Some(actor) } else { None },
             index: self.submissions,
@@ -329,7 +443,7 @@ impl Process {
                 let object = self.owner.object(slot).filter(|object| object.id.index() == 1);
                 let value = object.and_then(|object| object.value.as_ref());
                 if let Some(key) = self.maker.get(&slot) {
-                    env.oracle.resolved((self.pid, *key), value);
+                    env.oracle.resolved(*key, value);
                 }
             }
             Effect::Unresolved(slot) => match self.maker.get(&slot) {
@@ -337,7 +451,7 @@ impl Process {
                     // One that is gone by now may have been lost before.
                     let object = self.owner.object(slot).filter(|object| object.id.index() == 1);
                     let is_lost = object.is_none_or(|object| matches!(object.value, Some(Value::Failed(_))));
-                    env.oracle.unresolved((self.pid, *key), is_lost);
+                    env.oracle.unresolved(*key, is_lost);
                 }
                 None => self.put_resolved(env, slot),
             },
@@ -365,7 +479,9 @@ impl Process {
             Effect::Unread { .. } => {}
             Effect::AskFree { .. } | Effect::Unreadable { .. } => unreachable!("nobody frees here"),
             Effect::MoveLineage | Effect::ReadArguments { .. } => unreachable!("any amount is kept"),
-            Effect::Record(_) | Effect::Erase(_) | Effect::Note(_) => {}
+            Effect::Record(what) => self.record(what),
+            Effect::Erase(cell) => self.journal.erase(cell),
+            Effect::Note(key) => self.note_progress(key),
             Effect::ActorUnreachable(actor) => env.tell_node(self.pid, ToNode::OutOfScope(actor)),
             Effect::Want { owner, object } => self.relay(env, owner, Peer::Want { object }),
             Effect::Have { to, object, value } => self.answer_want(env, to, object, &value),
@@ -397,8 +513,12 @@ impl Process {
         let is_on_actor = task.spec.target != Target::Pool;
         let id = task.spec.id;
         let refs: Vec<Ref> = names.into_iter().filter_map(|slot| self.escape(env, slot)).collect();
-        let call = Call { caller: self.pid.1, key, first, id, plan, ticket, is_on_actor, args, refs, consumed: 0 };
+        let (caller, claimed, consumed) = (self.pid.1, None, 0);
+        let call = Call { caller, key, first, claimed, id, plan, ticket, is_on_actor, args, refs, consumed };
         self.owner.on_pushed(key, ticket);
+        if self.owner.is_recorded(key) {
+            self.note_progress(key);
+        }
         env.frame(self.pid, (self.pid.0, worker), Frame::Call(call));
         if let Some(count) = self.owner.consumed(key) {
             env.frame(self.pid, (self.pid.0, worker), Frame::Consumed { key, count });

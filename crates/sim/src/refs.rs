@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use model::{Bulk, Failure, ObjectId, Place, ProcId};
-use owner::{Gift, Kept, Slot, Value};
+use model::{Bulk, Failure, ObjectId, Place, ProcId, TaskKey};
+use owner::{Gift, Slot, Value};
 use smallvec::SmallVec;
 
 use crate::env::Env;
+use crate::keeper::{Answer, Sent, Testimony};
 use crate::large::Content;
-use crate::process::{Process, ToNode};
+use crate::process::{Process, Role, ToNode};
 
 /// A reference under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) enum Peer {
         answer: Result<Content, Failure>,
         /// What it names. It may not lie there any more when this is read.
         refs: Vec<Ref>,
+        /// See `Frame::Reply`.
+        known: u16,
     },
     /// It does not lie where its owner said.
     Missing {
@@ -50,6 +53,23 @@ pub(crate) enum Peer {
     GiftsCounted {
         from: ProcId,
         count: u64,
+    },
+    /// To the heir of a dead process: what came of a call of its.
+    Reply {
+        caller: ProcId,
+        key: TaskKey,
+        known: u16,
+        answer: Answer,
+    },
+    Testimony {
+        of: ProcId,
+        testimony: Testimony,
+    },
+    Settle {
+        of: ProcId,
+    },
+    Settled {
+        of: ProcId,
     },
 }
 
@@ -84,15 +104,11 @@ impl Number {
 }
 
 impl Process {
-    fn owner_of(&self, reference: &Ref) -> Option<ProcId> {
-        (reference.owner != self.pid.1).then_some(reference.owner)
-    }
-
     /// The reference will be named to another process.
     pub(crate) fn escape(&mut self, env: &mut Env, slot: Slot) -> Option<Ref> {
         let object = self.owner.object(slot)?;
         let reference = Ref { id: object.id, owner: object.owner.unwrap_or(self.pid.1) };
-        self.owner.on_escape(slot);
+        self.owner.on_given_away(slot, &mut self.effects);
         env.oracle.handled(self.pid, reference.id);
         Some(reference)
     }
@@ -100,7 +116,7 @@ impl Process {
     /// A reference came with a call: the caller holds it until the reply.
     pub(crate) fn borrow_for_call(&mut self, env: &mut Env, reference: &Ref) -> Slot {
         env.oracle.handled(self.pid, reference.id);
-        let slot = self.owner.on_borrowed(reference.id, self.owner_of(reference), 0);
+        let slot = self.owner.on_borrowed(reference.id, self.owner_named(reference.owner), 0);
         self.owner.on_call_begins(slot);
         slot
     }
@@ -110,13 +126,14 @@ impl Process {
         if self.dead.contains(&to) {
             return false;
         }
-        let (ours, others): (Vec<Ref>, Vec<Ref>) = refs.iter().partition(|reference| reference.owner == self.pid.1);
+        let is_ours = |reference: &&Ref| self.owner_named(reference.owner).is_none();
+        let (ours, others): (Vec<Ref>, Vec<Ref>) = refs.iter().partition(is_ours);
         for Ref { id, .. } in ours {
             self.owner.on_shares(&id, to, 1, &mut self.effects);
         }
         let number = self.gifts.next(to);
         for Ref { id, owner } in &others {
-            self.relay(env, *owner, Peer::Given(Gift { to, number, objects: vec![*id] }));
+            self.relay(env, self.heirs.living(*owner), Peer::Given(Gift { to, number, objects: vec![*id] }));
         }
         !others.is_empty()
     }
@@ -143,7 +160,7 @@ impl Process {
             return;
         }
         for Ref { id, owner } in refs {
-            self.lend(env, *owner, *id, to, 1);
+            self.lend(env, self.heirs.living(*owner), *id, to, 1);
         }
     }
 
@@ -156,28 +173,30 @@ impl Process {
         }
     }
 
-    /// References inside a value that is ours from now on.
-    pub(crate) fn take_contained(&mut self, env: &mut Env, refs: &[Ref]) -> SmallVec<[Slot; 0]> {
+    /// References inside a value that is ours from now on; whoever sent it has registered a share of each for us.
+    pub(crate) fn take_contained(&mut self, env: &mut Env, sent: Sent, refs: &[Ref]) -> SmallVec<[Slot; 0]> {
         let mut slots = SmallVec::new();
-        for reference in refs {
-            env.oracle.handled(self.pid, reference.id);
-            slots.push(self.owner.on_contained(reference.id, self.owner_of(reference), 1));
-            if reference.owner == self.pid.1 {
-                self.owner.on_shares(&reference.id, self.pid.1, -1, &mut self.effects);
+        for Ref { id, owner } in refs {
+            env.oracle.handled(self.pid, *id);
+            let living = self.owner_named(*owner);
+            let slot = self.owner.on_contained(*id, living, i32::from(!sent.is_to_the_dead));
+            slots.push(slot);
+            // What was registered for a dead process its owner tells the heir of.
+            if sent.is_to_the_dead {
+                continue;
+            }
+            // We may know it under the name of an owner that the sender knew to be dead.
+            match self.owner.object(slot).and_then(|object| object.owner) {
+                Some(named) => {
+                    if let Some(heir) = self.heirs.on_share((*id, named), *owner, sent.known) {
+                        self.relay(env, heir, Peer::Borrowed { object: *id, borrower: self.pid.1, count: 1 });
+                    }
+                }
+                None if self.heirs.is_outdated(*owner, sent.known) => {}
+                None => self.owner.on_shares(id, self.pid.1, -1, &mut self.effects),
             }
         }
         slots
-    }
-
-    /// References of our call that somebody keeps.
-    pub(crate) fn on_kept(&mut self, kept: &[Kept]) {
-        for Kept { id, owner, borrower } in kept {
-            let owner = (*owner != self.pid.1).then_some(*owner);
-            // Nobody would ever give back what is counted for the dead.
-            if !self.dead.contains(borrower) {
-                self.owner.on_kept_by(id, owner, *borrower, &mut self.effects);
-            }
-        }
     }
 
     /// A value of ours that somebody wanted.
@@ -185,7 +204,7 @@ impl Process {
         let answer = Content::of(value);
         let refs = answer.as_ref().map_or_else(|_| Vec::new(), |content| self.refs_in(env, content));
         self.register_shares(env, &refs, to);
-        self.relay(env, to, Peer::Have { object, answer, refs });
+        self.relay(env, to, Peer::Have { object, answer, refs, known: self.heirs.known() });
     }
 
     pub(crate) fn relay(&self, env: &mut Env, to: ProcId, message: Peer) {
@@ -194,10 +213,15 @@ impl Process {
 
     pub(crate) fn on_peer(&mut self, env: &mut Env, from: ProcId, message: Peer) {
         match message {
+            Peer::Want { object } if matches!(self.role, Role::Keeper) && self.owner.slot_of(&object).is_none() => {
+                let (answer, known) = (Err(Failure::OwnerDied), self.heirs.known());
+                self.relay(env, from, Peer::Have { object, answer, refs: Vec::new(), known });
+            }
             Peer::Want { object } => self.owner.on_wanted(&object, from, &mut self.effects),
-            Peer::Have { object, answer, refs } => {
+            Peer::Have { object, answer, refs, known } => {
+                let sent = Sent { by: from, known, is_to_the_dead: false };
                 let (value, contains) = match answer {
-                    Ok(content) => (content.to_value(), self.take_contained(env, &refs)),
+                    Ok(content) => (content.to_value(), self.take_contained(env, sent, &refs)),
                     Err(failure) => (Value::Failed(Arc::new(failure)), SmallVec::new()),
                 };
                 self.owner.on_have(&object, value, contains, &mut self.effects);
@@ -205,9 +229,11 @@ impl Process {
             Peer::Missing { object, bulk } => self.on_missing(env, from, &object, bulk),
             Peer::FreePlace(place) => self.free_given_place(env, place),
             Peer::Given(gift) => {
-                if !self.dead.contains(&gift.to) {
-                    gift.objects.iter().for_each(|id| self.owner.on_shares(id, gift.to, 1, &mut self.effects));
-                    self.gifts.on_given(from, gift);
+                let to = gift.to;
+                let is_counted = |id: &ObjectId| self.on_told_of_shares(env, from, *id, to, 1) == Some(to);
+                let objects: Vec<ObjectId> = gift.objects.into_iter().filter(is_counted).collect();
+                if !objects.is_empty() {
+                    self.gifts.on_given(from, Gift { objects, ..gift });
                 }
             }
             Peer::CountGifts { from: giver } => {
@@ -216,16 +242,26 @@ impl Process {
             }
             Peer::GiftsCounted { from: giver, count } => self.on_counted(giver, from, count),
             Peer::Borrowed { object, borrower, count } => {
-                if !self.dead.contains(&borrower) {
-                    self.owner.on_shares(&object, borrower, count, &mut self.effects);
-                }
+                self.on_told_of_shares(env, from, object, borrower, count);
             }
+            Peer::Reply { caller, key, known, answer } => {
+                let is_to_the_dead = self.heirs.is_outdated(caller, known);
+                let sent = Sent { by: from, known, is_to_the_dead };
+                self.on_orphan_reply(env, sent, (caller, key), answer);
+            }
+            Peer::Testimony { of, testimony } => self.on_testimony(env, from, of, testimony),
+            Peer::Settle { of } => self.on_settle(env, of, from),
+            Peer::Settled { of } => self.on_settled(env, from, of),
         }
     }
 
     /// The node knows no such process any more.
     pub(crate) fn on_undeliverable(&mut self, to: ProcId, message: &Peer) {
         self.dead.insert(to);
+        // What we hold and want we have told its heir already.
+        if self.heirs.get(to).is_some() {
+            return;
+        }
         if let Peer::Want { .. } | Peer::Missing { .. } = message {
             self.owner.on_process_gone(to, &mut self.effects);
         }

@@ -30,6 +30,8 @@ pub struct Settings {
     pub start_fails: u64,
     /// A worker is killed about this often; zero: never.
     pub kill_worker_every_ms: u64,
+    /// A worker that others may hold values of is killed about this often; zero: never.
+    pub kill_owner_every_ms: u64,
     /// A driver is killed about this often; zero: never.
     pub kill_driver_every_ms: u64,
     /// A process is stopped for a while about this often; zero: never.
@@ -57,6 +59,8 @@ impl Settings {
         let (harm, shortage) = (some(60), some(40));
         let blocks_max = rng.between(1, 16);
         let die_giving = if rng.chance(600) { rng.between(1, 150) } else { 0 };
+        let mut some = |most: u64| if rng.chance(600) { rng.between(1, most) } else { 0 };
+        let kill_owner = some(60);
         Self {
             seed,
             nodes,
@@ -71,6 +75,7 @@ impl Settings {
             start_fails,
             // Killing is what most of this is for: no seed is without.
             kill_worker_every_ms: 5 + kill_worker,
+            kill_owner_every_ms: kill_owner,
             kill_driver_every_ms: if kill_driver == 0 { 0 } else { 100 + kill_driver },
             pause_every_ms: if pause == 0 { 0 } else { 10 + pause },
             harm_every_ms: if harm == 0 { 0 } else { 2 + harm },

@@ -7,11 +7,12 @@ use model::{ProcId, TaskKey, WorkerExit, Yields};
 use owner::{Next, StreamKey, Value};
 
 use crate::env::Env;
+use crate::keeper::give_back;
 use crate::network::Item;
 use crate::process::{Frame, Process, Role, ToNode};
 use crate::refs::Number;
 use crate::work::{Ending, PlanId, value_of};
-use crate::worker::{Duty, Run, give_back};
+use crate::worker::{Duty, Run};
 
 /// A generator that this process called and reads.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +125,7 @@ impl Process {
         env.tell_node(pid, ToNode::Blocked(true));
         if worker.actor.is_none() {
             for call in std::mem::take(&mut worker.incoming) {
-                give_back(env, pid, &call);
+                give_back(self, env, &call);
             }
         }
     }

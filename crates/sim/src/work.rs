@@ -34,10 +34,22 @@ pub(crate) struct RefUse {
     pub(crate) reads: bool,
     /// Passes them on to the tasks that it submits.
     pub(crate) forwards: bool,
+    /// Names the tasks that it submits to those that it submits later.
+    pub(crate) introduces: bool,
     /// Keeps them for so long after its end; zero: not at all.
     pub(crate) keeps_us: u64,
-    /// Its value names them.
+    /// Its value names them, and what the tasks that it submitted made.
     pub(crate) returns: bool,
+    /// Its value names one that it put.
+    pub(crate) puts: Option<Put>,
+}
+
+/// What a task puts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Put {
+    pub(crate) is_large: bool,
+    /// Names the references that the task was given.
+    pub(crate) names: bool,
 }
 
 /// How a task ends.
@@ -133,7 +145,10 @@ impl Plans {
         let may_wait = template.need.to_hold.amount("licence") == Quantity::ZERO;
         let (reads, forwards) = (rng.chance(300) && may_wait, rng.chance(700) && may_wait);
         let keeps_us = if rng.chance(300) { rng.between(1, 100_000) } else { 0 };
-        let with_refs = RefUse { reads, forwards, keeps_us, returns: rng.chance(300) };
+        let put = Put { is_large: rng.chance(500), names: rng.chance(400) };
+        let puts = rng.chance(300).then_some(put);
+        let with_refs =
+            RefUse { reads, forwards, keeps_us, returns: rng.chance(400), introduces: rng.chance(600), puts };
         self.0.push(Plan {
             us,
             children,

@@ -3,15 +3,16 @@
 use std::collections::VecDeque;
 
 use model::{ActorId, Failure, ObjectId, Place, ProcId, TaskKey, WorkerExit};
-use owner::{Slot, Target};
+use owner::{Kept, Slot, Target};
 
 use crate::env::{Claim, Env};
+use crate::keeper::{Answer, give_back};
 use crate::large::{Content, Found};
-use crate::network::{Item, Pid};
+use crate::network::Item;
 use crate::oracle::Task;
 use crate::process::{Arg, Call, Frame, Inputs, Process, Role, ToNode};
-use crate::refs::{Number, Ref};
-use crate::work::{Ending, PlanId, value_of};
+use crate::refs::{Number, Peer, Ref};
+use crate::work::{Ending, PlanId, Put, value_of};
 
 #[derive(Default)]
 pub(crate) struct Worker {
@@ -44,6 +45,8 @@ pub(crate) struct Run {
     pub(crate) is_interrupted: bool,
     /// Values of its children, or that one of them has none.
     children: Result<Vec<u64>, Failure>,
+    /// The objects that those made, if its value names them.
+    made: Vec<Slot>,
     /// Its arguments.
     args: Vec<u64>,
     /// The references that came with it, as they came and as they are held.
@@ -54,20 +57,26 @@ pub(crate) struct Run {
 }
 
 impl Worker {
-    /// The task it runs.
-    pub(crate) fn running(&self, node: usize) -> Option<Task> {
+    fn run(&self) -> Option<&Run> {
         match &self.duty {
-            Duty::Waits(run, _) | Duty::Computes(run) | Duty::Full(run) => Some(task_of(node, &run.call)),
+            Duty::Waits(run, _) | Duty::Computes(run) | Duty::Full(run) => Some(run),
             Duty::Nothing | Duty::Builds(_) => None,
         }
     }
 
+    /// The task it runs.
+    pub(crate) fn running(&self) -> Option<Task> {
+        self.run().map(|run| run.call.first)
+    }
+
     /// The plan that it runs.
     pub(crate) fn running_plan(&self) -> Option<PlanId> {
-        match &self.duty {
-            Duty::Waits(run, _) | Duty::Computes(run) | Duty::Full(run) => Some(run.call.plan),
-            Duty::Nothing | Duty::Builds(_) => None,
-        }
+        self.run().map(|run| run.call.plan)
+    }
+
+    /// All calls that it has not answered.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.run().map(|run| &run.call).into_iter().chain(&self.incoming)
     }
 
     fn is_waiting(&self) -> bool {
@@ -75,23 +84,18 @@ impl Worker {
     }
 }
 
-fn task_of(node: usize, call: &Call) -> Task {
-    ((node, call.caller), call.first)
-}
-
 impl Process {
     fn worker(&mut self) -> Option<&mut Worker> {
         match &mut self.role {
             Role::Worker(worker) => Some(worker),
-            Role::Driver(_) => None,
+            Role::Driver(_) | Role::Keeper => None,
         }
     }
 
     pub(crate) fn on_call(&mut self, env: &mut Env, call: Call) {
-        let pid = self.pid;
         let Some(worker) = self.worker() else { return };
         if worker.is_waiting() && worker.actor.is_none() {
-            return give_back(env, pid, &call);
+            return give_back(self, env, &call);
         }
         worker.incoming.push_back(call);
         self.start_next(env);
@@ -153,29 +157,26 @@ impl Process {
             return;
         }
         while let Some(call) = worker.incoming.pop_front() {
-            if !env.claim(call.ticket, Claim::Started) {
+            if call.claimed.is_none() && !env.claim(call.ticket, Claim::Started) {
                 continue;
             }
             let Some((args, pins)) = self.read_arguments(env, &call) else {
                 // Its owner finds out which one.
                 let answer = Err(Failure::ArgumentLost("".into()));
-                env.oracle.argument_lost(task_of(pid.0, &call));
-                env.frame(
-                    pid,
-                    (pid.0, call.caller),
-                    Frame::Reply { key: call.key, answer, kept: Vec::new(), is_gift: false },
-                );
+                env.oracle.argument_lost(call.first);
+                self.let_go_of_claimed(&call);
+                self.send_reply(env, &call, answer, Vec::new(), false);
                 return self.start_next(env);
             };
-            let attempt = env.oracle.started(task_of(pid.0, &call), pid);
+            let attempt = env.oracle.started(call.first, pid);
             let inside = args.iter().flat_map(|arg| &arg.refs);
             let came: Vec<Ref> = call.refs.iter().chain(inside).copied().collect();
             let refs = came.iter().map(|reference| self.borrow_for_call(env, reference)).collect();
+            self.let_go_of_claimed(&call);
             let args = args.iter().map(|arg| arg.number).collect();
             let consumed = call.consumed;
-            let children = Ok(Vec::new());
-            let run =
-                Run { call, attempt, yielded: 0, consumed, is_interrupted: false, children, args, came, refs, pins };
+            let (yielded, is_interrupted, children, made) = (0, false, Ok(Vec::new()), Vec::new());
+            let run = Run { call, attempt, yielded, consumed, is_interrupted, children, made, args, came, refs, pins };
             return self.start(env, run);
         }
     }
@@ -209,13 +210,20 @@ impl Process {
             return self.compute(env, us);
         }
         let id = run.call.id;
-        let names: &[Slot] = if with_refs.forwards { &run.refs } else { &[] };
+        let mut names: Vec<Slot> = if with_refs.forwards { run.refs.clone() } else { Vec::new() };
         let given = &run.refs[..run.call.refs.len()];
-        let submit = |(index, plan)| {
+        // Each run makes things of its own.
+        let first = env.new_run() << 8;
+        let mut children = Vec::new();
+        for (index, plan) in (first..).zip(plans) {
             let deps: &[Slot] = if env.plans.get(plan).takes_refs { given } else { &[] };
-            self.submit(env, id.child(index), plan, Target::Pool, Inputs { deps, names })
-        };
-        let children = (0..).zip(plans).map(submit).collect();
+            let child = self.submit(env, id.child(index), plan, Target::Pool, Inputs { deps, names: &names });
+            children.push(child);
+            // Those that come later hear of those before them.
+            if with_refs.introduces {
+                names.push(child);
+            }
+        }
         if is_reading {
             run.refs.iter().for_each(|slot| self.owner.on_needed(*slot, &mut self.effects));
         }
@@ -225,7 +233,7 @@ impl Process {
         env.tell_node(pid, ToNode::Blocked(true));
         if worker.actor.is_none() {
             for call in std::mem::take(&mut worker.incoming) {
-                give_back(env, pid, &call);
+                give_back(self, env, &call);
             }
         }
     }
@@ -262,10 +270,12 @@ impl Process {
         }
         let Role::Worker(worker) = &mut self.role else { unreachable!("seen above") };
         let Duty::Waits(mut run, children) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
-        let us = env.plans.get(run.call.plan).us;
+        let plan = env.plans.get(run.call.plan);
+        let us = plan.us;
         run.pins.extend(pins);
-        worker.duty = Duty::Computes(Run { children: values, ..run });
-        for child in children {
+        let (made, dropped) = if plan.with_refs.returns { (children, Vec::new()) } else { (Vec::new(), children) };
+        worker.duty = Duty::Computes(Run { children: values, made, ..run });
+        for child in dropped {
             self.owner.on_handle_dropped(child, &mut self.effects);
         }
         env.tell_node(self.pid, ToNode::Blocked(false));
@@ -304,7 +314,20 @@ impl Process {
         self.apply(env);
     }
 
-    fn finish_run(&mut self, env: &mut Env, run: Run) {
+    /// Puts a value whose owner this worker is.
+    fn put_in_run(&mut self, env: &mut Env, run: &Run, put: Put) -> Slot {
+        let id = ObjectId::of(run.call.id.child(env.new_run() << 8), 1);
+        let names: &[Slot] = if put.names { &run.refs } else { &[] };
+        let refs = names.iter().filter_map(|slot| self.escape(env, *slot)).collect();
+        let number = Number { number: env.rng.next(), refs };
+        env.oracle.put(self.pid, id, number.number);
+        let content = if put.is_large { self.write(env, number, self.pid.1) } else { Content::Small(number) };
+        let slot = self.owner.on_put(id, content.to_value(), names);
+        self.puts.insert(slot, id);
+        slot
+    }
+
+    fn finish_run(&mut self, env: &mut Env, mut run: Run) {
         let (plan, attempt) = (env.plans.get(run.call.plan), run.attempt);
         let answer = match (plan.ending, &run.children) {
             (Ending::CrashesFirst(count), _) if attempt <= count => return self.crash(env, run),
@@ -317,14 +340,21 @@ impl Process {
             (_, Err(failure)) => Err(failure.clone()),
             (_, Ok(children)) => {
                 let inputs: Vec<u64> = run.args.iter().chain(children).copied().collect();
-                let returned = if plan.with_refs.returns { run.came.clone() } else { Vec::new() };
-                Ok(Number { number: value_of(run.call.plan, &inputs), refs: returned })
+                let number = value_of(run.call.plan, &inputs);
+                let mut refs = if plan.with_refs.returns { run.came.clone() } else { Vec::new() };
+                if let Some(put) = plan.with_refs.puts {
+                    let slot = self.put_in_run(env, &run, put);
+                    run.made.push(slot);
+                }
+                refs.extend(run.made.iter().filter_map(|slot| self.escape(env, *slot)));
+                Ok(Number { number, refs })
             }
         };
         if let Ok(number) = &answer
             && !number.refs.is_empty()
             && env.settings.die_giving > 0
             && env.has_faults()
+            && self.heirs.get(run.call.caller).is_none()
             && env.rng.chance(env.settings.die_giving)
         {
             // It has told the owners, and never gets to the ring.
@@ -342,15 +372,21 @@ impl Process {
 
     /// As the real body: shares for what the value names, then what is kept, then the reply.
     fn answer(&mut self, env: &mut Env, run: Run, answer: Result<Number, Failure>) {
-        let Run { call, refs, pins, .. } = run;
-        env.oracle.answered(task_of(self.pid.0, &call), &answer);
-        let is_large = env.plans.get(call.plan).is_large && !self.dead.contains(&call.caller);
-        let is_gift = answer.as_ref().is_ok_and(|number| self.give_shares(env, &number.refs, call.caller));
+        let Run { call, refs, pins, made, .. } = run;
+        env.oracle.answered(call.first, &answer);
+        let to = self.heirs.living(call.caller);
+        let is_large = env.plans.get(call.plan).is_large && !self.dead.contains(&to);
+        let mut is_gift = false;
+        match &answer {
+            Ok(number) if to == call.caller => is_gift = self.give_shares(env, &number.refs, to),
+            Ok(number) => self.register_shares(env, &number.refs, to),
+            Err(_) => {}
+        }
         if is_gift {
-            self.gifts.on_gave(call.caller);
+            self.gifts.on_gave(to);
         }
         let answer = answer.map(|number| match number {
-            number if is_large => self.write(env, number, call.caller),
+            number if is_large => self.write(env, number, to),
             number => Content::Small(number),
         });
         pins.into_iter().for_each(|pin| self.unpin(env, Some(pin)));
@@ -366,10 +402,37 @@ impl Process {
         for slot in refs {
             kept.extend(self.owner.on_call_ends(slot, self.pid.1, &mut self.effects));
         }
-        env.frame(self.pid, (self.pid.0, call.caller), Frame::Reply { key: call.key, answer, kept, is_gift });
+        self.send_reply(env, &call, answer, kept, is_gift);
+        for slot in made {
+            self.owner.on_handle_dropped(slot, &mut self.effects);
+        }
         // What was let go is gone before its place is given to another.
         self.apply(env);
         self.start_next(env);
+    }
+
+    /// To who called, or to its heir. If it is gone without one, nobody else tells the owners of what is kept.
+    fn send_reply(
+        &mut self,
+        env: &mut Env,
+        call: &Call,
+        answer: Result<Content, Failure>,
+        kept: Vec<Kept>,
+        is_gift: bool,
+    ) {
+        let Call { caller, key, first, .. } = *call;
+        let known = self.heirs.known();
+        match self.heirs.get(caller) {
+            Some(heir) => {
+                let answer = Answer::Replied { answer, kept };
+                self.relay(env, heir, Peer::Reply { caller, key, known, answer });
+            }
+            None if self.dead.contains(&caller) => self.tell_owners(env, &kept),
+            None => {
+                let reply = Frame::Reply { key, answer, kept, is_gift, known, first };
+                env.frame(self.pid, (self.pid.0, caller), reply);
+            }
+        }
     }
 
     pub(crate) fn on_let_go(&mut self, env: &mut Env, slot: Slot) {
@@ -382,12 +445,5 @@ impl Process {
         }
         self.owner.on_handle_dropped(slot, &mut self.effects);
         self.apply(env);
-    }
-}
-
-/// Gives a call back that has not started.
-pub(crate) fn give_back(env: &mut Env, from: Pid, call: &Call) {
-    if env.claim(call.ticket, Claim::Started) {
-        env.frame(from, (from.0, call.caller), Frame::GivenBack { key: call.key });
     }
 }

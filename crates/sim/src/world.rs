@@ -13,7 +13,6 @@ use crate::memory::Memory;
 use crate::network::{Fault, Item, Pid};
 use crate::node::Node;
 use crate::process::{Process, Role};
-use crate::worker::Worker;
 
 /// After the last program is done, this long until nothing may be held any more: leases and workers are
 /// kept for a while.
@@ -98,16 +97,20 @@ impl World {
         for index in 0..env.settings.nodes {
             let mut node = Node::new(index, env.settings.cpus);
             node.schedule(&mut env, scheduler::Event::Tick);
+            let keeper = (index, node.add_keeper());
+            procs.insert(keeper, Process::new(keeper, JobId([0; 4]), Role::Keeper, node.heirs()));
             for number in 0..env.settings.drivers {
                 let job = JobId([number as u8 + 1, index as u8, 0, 0]);
                 let pid = (index, node.add_process(Some(job)));
                 let driver = Driver::new(job, env.settings.steps);
-                procs.insert(pid, Process::new(pid, job, Role::Driver(driver)));
+                procs.insert(pid, Process::new(pid, job, Role::Driver(driver), node.heirs()));
                 env.later(1, Item::Step { process: pid });
             }
             nodes.push(node);
         }
-        for fault in [Fault::KillWorker, Fault::KillDriver, Fault::Pause, Fault::HarmFile, Fault::Shortage] {
+        for fault in
+            [Fault::KillWorker, Fault::KillOwner, Fault::KillDriver, Fault::Pause, Fault::HarmFile, Fault::Shortage]
+        {
             env.plan_fault(fault);
         }
         let healed_at = Tick(0).plus_ms(env.settings.faults_ms);
@@ -164,14 +167,18 @@ impl World {
                 }
             }
             Item::Frame { from, to, frame } => {
-                if let Some(process) = self.procs.get_mut(&to) {
-                    process.on_frame(env, from.1, frame);
+                let is_salvaged = self.procs.contains_key(&from);
+                match self.procs.get_mut(&to) {
+                    Some(process) => process.on_frame(env, from.1, frame),
+                    None if is_salvaged => env.not_read(from, to, frame),
+                    None => {}
                 }
             }
             Item::Forked { node, is_up: false } => self.nodes[node].schedule(env, scheduler::Event::WorkerNotStarted),
             Item::Forked { node, is_up: true } => {
                 let worker = self.nodes[node].add_process(None);
-                let process = Process::new((node, worker), JobId([0; 4]), Role::Worker(Worker::default()));
+                let (job, role) = (JobId([0; 4]), Role::Worker(Box::default()));
+                let process = Process::new((node, worker), job, role, self.nodes[node].heirs());
                 self.procs.insert((node, worker), process);
                 self.nodes[node].schedule(env, scheduler::Event::WorkerReady(worker));
             }
@@ -227,7 +234,7 @@ impl World {
     fn are_programs_done(&self) -> bool {
         self.procs.values().all(|process| match &process.role {
             Role::Driver(driver) => driver.is_done,
-            Role::Worker(_) => true,
+            Role::Worker(_) | Role::Keeper => true,
         })
     }
 
@@ -259,6 +266,10 @@ impl World {
                 let Some(owner) = object.owner.and_then(|owner| self.procs.get(&(process.pid.0, owner))) else {
                     continue;
                 };
+                // The keeper may not have read yet what it inherits.
+                if matches!(owner.role, Role::Keeper) && self.env.journals.keys().any(|of| of.0 == process.pid.0) {
+                    continue;
+                }
                 let is_gone = owner.owner.slot_of(&object.id).is_none();
                 let has_copy = matches!(object.value, Some(Value::Inline(_) | Value::Failed(_)));
                 if is_gone && !has_copy && !self.env.oracle.is_excused(&object.id) {
@@ -288,6 +299,9 @@ impl World {
                 let kept: Vec<_> = process.owner.objects().collect();
                 return Err(format!("SIM-6: {:?} keeps {tasks} tasks and {objects} objects: {kept:?}", process.pid));
             }
+        }
+        if let Some(process) = self.procs.values().find(|process| !process.keeping.is_idle()) {
+            return Err(format!("SIM-12: an estate is never settled: {:?}", process.keeping));
         }
         if let Some(process) = self.procs.values().find(|process| process.holds_memory()) {
             return Err(format!("SIM-6: {:?} holds memory", process.pid));

@@ -109,7 +109,7 @@ fn a_task_that_somebody_runs_is_answered_to_the_heir() {
     let mut process = Process::new();
     let (key, made) = inherited(&mut process, Target::Pool, 0, &[]);
     assert!(process.owner.is_orphan_idle(key));
-    process.owner.on_orphan_runs(key, W1);
+    process.owner.on_orphan_runs(key, W1, &mut Vec::new());
     assert_eq!(process.owner.adopted_by(key), Some(W1));
     assert_eq!(process.replied(key, W1, value(3)), [resolved(made)]);
     assert_eq!(process.owner.tasks_pending(), 0);
@@ -120,8 +120,8 @@ fn own_4_a_task_that_runs_counts_as_started_when_its_worker_dies() {
     let mut process = Process::new();
     let (never, made) = inherited(&mut process, Target::Pool, 0, &[]);
     let (again, _) = inherited(&mut process, Target::Pool, 1, &[]);
-    process.owner.on_orphan_runs(never, W1);
-    process.owner.on_orphan_runs(again, W1);
+    process.owner.on_orphan_runs(never, W1, &mut Vec::new());
+    process.owner.on_orphan_runs(again, W1, &mut Vec::new());
     process.died(W1, &[]);
     assert_eq!(process.value_of(made), Some(failed(Failure::WorkerDied(exit()))));
     let task = process.owner.task(again).unwrap();
@@ -162,7 +162,7 @@ fn what_an_inherited_task_needs_is_held_until_it_ends() {
     let (key, _) = inherited(&mut process, Target::Pool, 0, &[argument]);
     process.dropped(argument);
     assert!(process.owner.object(argument).is_some());
-    process.owner.on_orphan_runs(key, W2);
+    process.owner.on_orphan_runs(key, W2, &mut Vec::new());
     process.replied(key, W2, value(1));
     assert!(process.owner.object(argument).is_none());
 }
@@ -171,7 +171,7 @@ fn what_an_inherited_task_needs_is_held_until_it_ends() {
 fn a_call_on_an_actor_fails_with_it_if_it_may_not_run_again() {
     let mut process = Process::calling();
     let (key, made) = inherited(&mut process, Target::Actor(ACTOR), 0, &[]);
-    process.owner.on_orphan_runs(key, W1);
+    process.owner.on_orphan_runs(key, W1, &mut Vec::new());
     process.when(|owner, _, out| {
         owner.on_worker_died(W1, &exit(), |ticket| ticket == crate::ADOPTED, out);
     });
@@ -187,4 +187,52 @@ fn an_object_that_nothing_makes_fails() {
     let slot = process.owner.on_inherited(id);
     process.when(|owner, _, out| owner.on_nothing_makes(slot, out));
     assert_eq!(process.value_of(slot), Some(failed(Failure::OwnerDied)));
+}
+
+/// The heir runs a task again whose worker died before all had testified. Then nobody wanted what it makes, and it ended though it was with a
+/// worker of the heir's own, whose place it kept.
+#[test]
+fn own_3_a_task_that_the_heir_runs_by_now_is_not_ended_as_an_orphan() {
+    let mut process = Process::leased();
+    let (key, made) = inherited(&mut process, Target::Pool, 1, &[]);
+    process.owner.on_orphan_runs(key, W2, &mut Vec::new());
+    assert_eq!(process.died(W2, &[]), [push(key, W1)]);
+    process.dropped(made);
+    let mut is_over = true;
+    process.when(|owner, _, out| is_over = owner.on_orphan_unwanted(key, out));
+    assert!(!is_over && process.owner.is_under(key, W1));
+}
+
+/// The actor was dead, and its worker not yet: the call was noted with an actor that never answers.
+#[test]
+fn own_1_a_call_that_is_with_a_dead_actor_fails() {
+    let mut process = Process::calling();
+    let (key, made) = inherited(&mut process, Target::Actor(ACTOR), 0, &[]);
+    process.news(0, super::story::crashed());
+    process.when(|owner, _, out| owner.on_orphan_runs(key, W1, out));
+    assert!(matches!(process.value_of(made), Some(crate::Value::Failed(_))));
+}
+
+/// A task that has ended holds what others own and traces what is its owner's: an argument that changes its owner changes what it counts as.
+#[test]
+fn lin_2_an_argument_that_is_inherited_later_is_traced() {
+    let mut process = Process::new();
+    let argument = ObjectId::of(process.next_id(), 1);
+    let named = process.owner.on_named(argument, Some(GONE));
+    let id = process.next_id();
+    let made = process.owner.on_inherited(ObjectId::of(id, 1));
+    let large = super::story::stored(0, 1 << 20);
+    process.owner.on_value_inherited(made, large, SmallVec::new(), &mut Vec::new());
+    let template = super::story::template(Target::Pool, 1);
+    let (payload, contains) = (Vec::new(), SmallVec::new());
+    let spec = Spec { id, template, target: Target::Pool, payload, deps: smallvec![named], contains };
+    let heirloom = Heirloom { spec, filed: None, returns: smallvec![made], retries_left: 1, oom_retries_left: 0 };
+    process.when(|owner, _, out| owner.on_made_inherited(heirloom, out));
+    process.when(|owner, _, out| {
+        owner.on_inherited(argument);
+        owner.on_value_inherited(named, value(1), SmallVec::new(), out);
+    });
+    process.dropped(named);
+    process.dropped(made);
+    assert_eq!(process.owner.objects_kept(), 0);
 }

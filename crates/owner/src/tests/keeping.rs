@@ -3,7 +3,7 @@
 use model::{Failure, ObjectId, ProcId};
 
 use super::story::{Process, W1, W2, W3, failed, push, template, value, worker};
-use crate::{Bequest, Chore, Claim, Counts, Estate, Heirs, Keeping, Left, Ref, Slot, Target, Value, Words};
+use crate::{Bequest, Chore, Claim, Counts, Estate, Heirs, Keeping, Left, Ref, Slot, Target, Value, Will, Words};
 
 pub(super) const ME: ProcId = worker(9);
 pub(super) const GONE: ProcId = worker(8);
@@ -32,10 +32,9 @@ impl Heir {
         witnesses: &[ProcId],
     ) -> Vec<Chore> {
         let Self { process, keeping, heirs } = self;
-        heirs.on_death(of, ME);
         let mut chores = Vec::new();
         process.when(|owner, _, out| {
-            let mut estate = Estate::new(ME, objects, heirs, owner, out);
+            let mut estate = Estate::new(Will { of, heir: ME, objects }, heirs, owner, out);
             for task in tasks {
                 if estate.wants(task.request.is_some(), &task.returns, owner) {
                     estate.take(task, heirs, owner, out);
@@ -88,7 +87,10 @@ impl Heir {
     }
 
     pub(super) fn is_answered_for(&mut self, call: (ProcId, u64), from: ProcId) -> Option<Chore> {
-        let key = self.keeping.on_orphan_reply(call, from, &mut self.process.owner)?;
+        let Self { process, keeping, .. } = self;
+        let mut key = None;
+        process.when(|owner, _, out| key = keeping.on_orphan_reply(call, from, owner, out));
+        let key = key?;
         self.process.replied(key, from, value(1));
         self.keeping.on_orphan_answered(call, from)
     }
@@ -381,10 +383,27 @@ fn two_estates_are_settled_each_by_itself() {
     heir.inherits(Vec::new(), Vec::new(), &[W1]);
     let other = worker(7);
     let Heir { process, keeping, heirs } = &mut heir;
-    heirs.on_death(other, ME);
-    let estate = Estate::new(ME, Vec::new(), heirs, &mut process.owner, &mut Vec::new());
+    let will = Will { of: other, heir: ME, objects: Vec::new() };
+    let estate = Estate::new(will, heirs, &mut process.owner, &mut Vec::new());
     assert_eq!(keeping.on_death(other, [W1, W2], estate, &mut process.owner, &mut Vec::new()), []);
     assert_eq!(heir.testifies(W1, &[], &[]), [settle(&[W1])]);
     assert_eq!(heir.loses(W1), [settled(&[])], "the other one waits for somebody else");
     assert_eq!(heir.loses(W2), [Chore::Settled { of: other, serving: Vec::new() }]);
+}
+
+/// Somebody who had heard of the death before the heir gave it a share, and registered that with the heir for the heir.
+#[test]
+fn what_was_counted_for_the_heir_itself_before_it_knew_is_taken_back() {
+    let mut heir = Heir::new();
+    let id = heir.next_id();
+    let slot = heir.process.owner.on_borrowed(id, Some(GONE), 1);
+    heir.heirs.on_share((id, GONE), GONE, 1);
+    heir.inherits(vec![(id, small())], Vec::new(), &[W1]);
+    heir.testifies(W1, &[], &[]);
+    assert_eq!(heir.who_borrows(W1, id, ME), Counts::For(ME));
+    heir.process.when(|owner, _, out| owner.on_shares(&id, ME, 1, out));
+    heir.settles(W1);
+    assert!(heir.keeps(&id), "it has a handle on it");
+    heir.process.dropped(slot);
+    assert!(!heir.keeps(&id));
 }
