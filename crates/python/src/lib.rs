@@ -10,6 +10,7 @@
 //! - `errands`: what native threads ask Python to do.
 //! - `launch`: the zygote's loop.
 //! - `title`: what `ps` shows of a worker.
+//! - `tune`: the searchers, schedulers, journal and log files of experiments.
 
 mod actor;
 mod arguments;
@@ -34,6 +35,7 @@ mod object_ref;
 mod plain;
 mod session;
 mod title;
+mod tune;
 
 use pyo3::prelude::*;
 
@@ -62,5 +64,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     groups::register(module)?;
     errors::register(module)?;
     errands::register(module)?;
+    tune::register(module)?;
     Ok(())
 }

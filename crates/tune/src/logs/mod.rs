@@ -1,0 +1,1 @@
+//! Files of a trial that other tools read: CSV, JSON lines, TensorBoard events.

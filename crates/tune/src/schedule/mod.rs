@@ -1,0 +1,1 @@
+//! Who goes on, pauses or stops.

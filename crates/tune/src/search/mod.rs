@@ -1,0 +1,1 @@
+//! Who proposes the next point: ask and tell.

@@ -1,0 +1,1 @@
+"""Who decides which trials go on."""
