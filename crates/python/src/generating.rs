@@ -11,6 +11,7 @@ use runtime::{CallHandle, Content, Demand, IncomingCall, Runtime};
 use wire::frame::Value;
 
 use crate::door::Signals;
+use crate::emitting::Current;
 use crate::execute::{self, IS_RUNNING};
 use crate::object_ref::ObjectRef;
 use crate::{door, encode, errors};
@@ -94,7 +95,7 @@ impl Generating<'_> {
 
     /// Waits until the generator may go on.
     #[inline]
-    fn go_on(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn go_on(&self, py: Python<'_>) -> PyResult<()> {
         match self.demand() {
             Demand::Wanted => Ok(()),
             Demand::Full => self.wait(py),
@@ -157,6 +158,7 @@ pub(crate) fn generate<'py>(
     came_with: &mut Vec<u32>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = worker.py();
+    let _current = Current::set(call.handle, &call.template);
     let mut generating = Generating { runtime, handle: call.handle, template: &call.template, yielded: 0 };
     let ended = generating.run(&generator);
     match call.template.yields {

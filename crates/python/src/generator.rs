@@ -122,6 +122,11 @@ impl ObjectRefGenerator {
         }
     }
 
+    /// A ref on what comes next, which stays the next one until it is taken: the value, what was raised, or (nil once it is known) the end.
+    fn _front(&self) -> Option<ObjectRef> {
+        self.front()
+    }
+
     /// A ref that is ready once the generator has ended: its value is None, or what the generator raised.
     fn completed(&self, py: Python<'_>) -> Py<ObjectRef> {
         self.end.clone_ref(py)

@@ -5,6 +5,7 @@
 //! - `encode`, `decode`: Python objects to bytes and back.
 //! - `object_ref`, `function`, `actor`: what user code holds.
 //! - `generator`: what user code holds of a generator; `generating`: how a worker runs one.
+//! - `emitting`: what a running generator's call sends without yielding.
 //! - `getting`: `get`, `wait`, `put`.
 //! - `execute`: the worker's loop; `event_loop`: the same for async actors.
 //! - `errands`: what native threads ask Python to do.
@@ -18,6 +19,7 @@ mod buffer;
 mod context;
 mod decode;
 mod door;
+mod emitting;
 mod encode;
 mod errands;
 mod errors;
@@ -64,6 +66,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     groups::register(module)?;
     errors::register(module)?;
     errands::register(module)?;
+    emitting::register(module)?;
     tune::register(module)?;
     Ok(())
 }

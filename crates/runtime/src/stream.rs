@@ -145,6 +145,14 @@ impl Runtime {
         }
     }
 
+    /// Whether somebody reads what this call yields.
+    #[must_use]
+    pub fn is_read(&self, handle: &CallHandle) -> bool {
+        let state = self.state.lock().expect("never poisoned");
+        let readership = state.generating.get(&(handle.peer, handle.request));
+        readership.is_some_and(|readership| readership.consumed != u32::MAX && readership.end.is_none())
+    }
+
     /// Waits until the generator may go on, or has to end. Must not be called with the interpreter's lock held.
     ///
     /// # Errors

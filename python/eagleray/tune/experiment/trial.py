@@ -47,12 +47,18 @@ class Trial:
         self.metric_analysis: dict[str, dict[str, float]] = {}
         #: The latest checkpoint; what the trial starts from when it starts again.
         self.checkpoint: Checkpoint | None = None
+        #: What is kept of its checkpoints, best last.
+        self.best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] = []
+        #: The counters of a checkpoint that another trial made, if it goes on from one.
+        self.restored_at: dict[str, Any] = {}
+        #: What the user's `trial_name_creator` calls it.
+        self.custom_name: str | None = None
         self.num_failures = 0
         self.error: BaseException | None = None
         self.start_time: float | None = None
 
     def __repr__(self) -> str:
-        return f"{self.trainable_name}_{self.trial_id}"
+        return self.custom_name or f"{self.trainable_name}_{self.trial_id}"
 
     __str__ = __repr__
 

@@ -1,0 +1,413 @@
+"""The loop of an experiment: starts trials where there is room, takes their results up, asks the brains what becomes of them.
+
+One round takes up all that has come, writes it down, and only then lets the trials go on: whatever was decided is in the journal before anybody
+acts on it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import eagleray
+from eagleray.exceptions import RayError
+from eagleray.tune._live import Live
+from eagleray.tune._record import Record
+from eagleray.tune._slots import Slots
+from eagleray.tune.error import TuneError
+from eagleray.tune.experiment.trial import Trial
+from eagleray.tune.schedulers.trial_scheduler import TrialScheduler
+
+if TYPE_CHECKING:
+    from eagleray.tune._plan import Plan
+    from eagleray.tune.execution.placement_groups import PlacementGroupFactory
+
+#: A round waits for so long at most: clocks, screens and budgets are looked at.
+_ROUND_S = 0.5
+
+
+class Engine:
+    """One experiment while it runs. It is the `controller` that schedulers see."""
+
+    def __init__(self, plan: Plan, record: Record, trials: list[Trial]) -> None:
+        self.plan = plan
+        self.trials = trials
+        self._record = record
+        self._scheduler = plan.scheduler
+        self._slots = Slots(plan.trainable, reuse=plan.reuse)
+        self._live: dict[str, Live] = {}
+        #: Trials that wait for room, in order.
+        self._pending: list[Trial] = [trial for trial in trials if trial.status == Trial.PENDING]
+        self._factories: dict[str, PlacementGroupFactory] = {}
+        self._started_at = time.time()
+        self._is_ending = False
+        self._raised: BaseException | None = None
+        self._is_checked = False
+        self._iteration = 0
+
+    # The loop.
+
+    def run(self) -> None:
+        """Runs the experiment to its end."""
+        self._record.begin(self)
+        try:
+            while not self._is_done():
+                self._iteration += 1
+                self._record.round_begins(self._iteration, self.trials)
+                self._start_trials()
+                self._take_round()
+                self._record.round_ends(self._iteration, self.trials)
+                self._watch_clock()
+                if self._raised is not None:
+                    raise self._raised
+        finally:
+            for live in list(self._live.values()):
+                live.abandon()
+            self._record.end(self.trials)
+            self._slots.close()
+
+    def _is_done(self) -> bool:
+        if self._live:
+            return False
+        if self._is_ending:
+            return True
+        return not self._pending and not self._paused() and self.plan.search_alg.is_finished()
+
+    def _paused(self) -> bool:
+        return any(trial.status == Trial.PAUSED for trial in self.trials)
+
+    def stop_all(self) -> None:
+        """Ends the experiment: what runs is stopped, nothing more is started."""
+        self._is_ending = True
+        for live in list(self._live.values()):
+            self._finish(live.trial, Trial.TERMINATED)
+
+    def interrupt(self) -> None:
+        """Stops without ending trials: they go on when the experiment is resumed."""
+        self._is_ending = True
+        for trial_id, live in list(self._live.items()):
+            live.abandon()
+            self._slots.end(live.slot)
+            del self._live[trial_id]
+
+    def _watch_clock(self) -> None:
+        self._slots.end_overdue()
+        budget = self.plan.time_budget_s
+        is_over = budget is not None and time.time() - self._started_at >= budget
+        if is_over or (self.plan.stopper is not None and self.plan.stopper.stop_all()):
+            self.stop_all()
+
+    # Starting.
+
+    def _start_trials(self) -> None:
+        while not self._is_ending:
+            limit = self.plan.max_concurrent
+            if limit and len(self._live) >= limit:
+                return
+            trial = self._next_trial()
+            if trial is None:
+                if not self._live and not self._slots.winding():
+                    self._check_stuck()
+                return
+            factory = self._factory(trial)
+            self._slots.check(factory)
+            if not self._slots.has_room(factory):
+                return
+            self._launch(trial, factory)
+
+    def _next_trial(self) -> Trial | None:
+        """The trial that is to run next, made if need be: it stays pending until there is room."""
+        if not self._pending:
+            self._make_trial()
+        chosen: Trial | None = self._scheduler.choose_trial_to_run(self)
+        if chosen is not None and chosen.status in (Trial.PENDING, Trial.PAUSED) and chosen.trial_id not in self._live:
+            return chosen
+        return None
+
+    def _make_trial(self) -> None:
+        search = self.plan.search_alg
+        if search.is_finished():
+            return
+        number = len(self.trials)
+        trial_id = self._record.trial_id(number)
+        suggestion = search.next_config(trial_id)
+        if suggestion is None:
+            return
+        trial = self._record.new_trial(number, trial_id, suggestion)
+        self.trials.append(trial)
+        self._pending.append(trial)
+        self._scheduler.on_trial_add(self, trial)
+
+    def _check_stuck(self) -> None:
+        """Nothing runs and nothing can be started: that is an error of a plug-in, and said instead of waiting for ever."""
+        waiting = [trial for trial in self.trials if trial.status in (Trial.PENDING, Trial.PAUSED)]
+        if self.plan.search_alg.is_finished() and not waiting:
+            return
+        if waiting:
+            for trial in waiting:
+                if trial.status == Trial.PAUSED:
+                    # As Ray: a scheduler that has nothing more to say about its paused trials has ended them.
+                    self._end(trial, Trial.TERMINATED)
+            if any(trial.status == Trial.PENDING for trial in waiting):
+                raise TuneError(
+                    f"{type(self._scheduler).__name__} chooses none of {len(waiting)} waiting trials and nothing runs"
+                )
+            return
+        raise TuneError(
+            f"{type(self.plan.search_alg).__name__} proposes nothing although nothing runs and it is not finished"
+        )
+
+    def _factory(self, trial: Trial) -> PlacementGroupFactory:
+        factory = self._factories.get(trial.trial_id)
+        if factory is None:
+            factory = self._factories[trial.trial_id] = self.plan.resources(trial.config)
+            trial.resources = factory.required_resources
+        return factory
+
+    def _launch(self, trial: Trial, factory: PlacementGroupFactory) -> None:
+        slot, is_used = self._slots.take(factory)
+        if trial in self._pending:
+            self._pending.remove(trial)
+        live = Live(trial, slot, self._record.spec_of(trial, factory), is_class=self.plan.is_class, is_used=is_used)
+        live.every = self.plan.checkpoint.checkpoint_frequency or 0
+        self._live[trial.trial_id] = live
+        self._set_status(trial, Trial.RUNNING)
+        if trial.start_time is None:
+            trial.start_time = time.time()
+        live.start(self._record.checkpoint_path(trial))
+
+    # Taking up what came.
+
+    def _take_round(self) -> None:
+        waited: dict[Any, Live | Any] = {live.awaited: live for live in self._live.values()}
+        for slot in self._slots.winding():
+            waited[slot.winding] = slot
+        if not waited:
+            if not self._is_done():
+                time.sleep(0.01)
+            return
+        awaited = list(waited)
+        timeout = 0.0 if self._has_more_to_start() else _ROUND_S
+        ready, _ = eagleray.wait(awaited, num_returns=1, timeout=timeout, fetch_local=False)
+        if not ready:
+            return
+        if len(awaited) > 1:
+            ready, _ = eagleray.wait(awaited, num_returns=len(awaited), timeout=0, fetch_local=False)
+        going_on: list[Live] = []
+        for one in ready:
+            who = waited[one]
+            if isinstance(who, Live):
+                if self._live.get(who.trial.trial_id) is who and self._take(who):
+                    going_on.append(who)
+            else:
+                self._wound_down(who)
+        self._record.flush()
+        for live in going_on:
+            if self._live.get(live.trial.trial_id) is live:
+                live.go_on(self._record.checkpoint_path(live.trial))
+
+    def _has_more_to_start(self) -> bool:
+        return False
+
+    def _wound_down(self, slot: Any) -> None:
+        try:
+            eagleray.get(slot.winding)
+        except RayError:
+            self._slots.end(slot)
+        else:
+            self._slots.give_back(slot)
+
+    def _take(self, live: Live) -> bool:
+        """Takes one thing up that a trial said. Returns whether it goes on."""
+        trial = live.trial
+        try:
+            kind, body, kept = live.take()
+        except RayError as error:
+            self._slots.end(live.slot)
+            self._on_failure(live, error, str(error))
+            return False
+        if kind == "result":
+            return self._on_result(live, body, kept)
+        if kind == "begin":
+            live.about = body
+            self._record.started(trial, body)
+            return True
+        if kind == "saved":
+            self._record.checkpointed(trial, kept, trial.last_result)
+            return True
+        if kind == "error":
+            if self.plan.is_class:
+                self._slots.end(live.slot)
+            else:
+                live.release(self._slots)
+            self._on_failure(live, body, kept)
+            return False
+        if kind == "cannot reset":
+            self._slots.end(live.slot)
+            del self._live[trial.trial_id]
+            self._requeue(trial)
+            return False
+        # It has ended by itself.
+        live.release(self._slots)
+        del self._live[trial.trial_id]
+        trial.last_result = {**trial.last_result, "done": True} if trial.last_result else self._record.empty_result(live)
+        self._end(trial, Trial.TERMINATED)
+        return False
+
+    def _on_result(self, live: Live, metrics: dict[str, Any], kept: str | None) -> bool:
+        trial = live.trial
+        is_new = self._record.is_new(trial, metrics)
+        if kept is not None:
+            self._record.checkpointed(trial, kept, metrics)
+        if not is_new:
+            return True
+        result = self._record.complete(live, metrics)
+        if not self._is_checked:
+            self._check_metrics(result)
+        trial.last_result = result
+        stopper = self.plan.stopper
+        if result.get("done") or (stopper is not None and stopper(trial.trial_id, result)):
+            decision = TrialScheduler.STOP
+            result["done"] = True
+        else:
+            decision = self._scheduler.on_trial_result(self, trial, result)
+            if decision == TrialScheduler.STOP:
+                result["done"] = True
+            self.plan.search_alg.on_trial_result(trial.trial_id, result)
+        self._record.result(live, metrics, result)
+        if trial.trial_id not in self._live:
+            return False
+        if decision == TrialScheduler.STOP:
+            self._finish(trial, Trial.TERMINATED)
+            return False
+        if decision == TrialScheduler.PAUSE:
+            self.pause_trial(trial)
+            return False
+        return True
+
+    def _check_metrics(self, result: dict[str, Any]) -> None:
+        self._is_checked = True
+        self._record.check_metrics(result, self.plan, self._scheduler)
+
+    # Ending, pausing, trying again.
+
+    def _finish(self, trial: Trial, status: str) -> None:
+        """Stops a running trial, or one that waits."""
+        live = self._live.pop(trial.trial_id, None)
+        if live is not None:
+            if self.plan.is_class and self.plan.checkpoint.checkpoint_at_end:
+                self._save(live)
+            live.stop(self._slots)
+        self._end(trial, status)
+
+    def _end(self, trial: Trial, status: str) -> None:
+        if trial in self._pending:
+            self._pending.remove(trial)
+        self._set_status(trial, status)
+        result = trial.last_result or None
+        if status == Trial.ERROR:
+            self._scheduler.on_trial_error(self, trial)
+            self.plan.search_alg.on_trial_complete(trial.trial_id, result, True)
+        else:
+            self._scheduler.on_trial_complete(self, trial, trial.last_result)
+            self.plan.search_alg.on_trial_complete(trial.trial_id, result)
+        self._record.ended(trial)
+
+    def _on_failure(self, live: Live, error: BaseException, text: str) -> None:
+        trial = live.trial
+        self._live.pop(trial.trial_id, None)
+        trial.num_failures += 1
+        trial.error = error
+        most = self.plan.failure.max_failures
+        is_final = 0 <= most < trial.num_failures
+        self._record.failed(trial, error, text, is_final=is_final)
+        if not is_final and not self._is_ending:
+            self._requeue(trial)
+            return
+        self._end(trial, Trial.ERROR)
+        if self.plan.failure.fail_fast:
+            if self.plan.failure.fail_fast == "raise":
+                self._raised = error
+            self.stop_all()
+
+    def _requeue(self, trial: Trial) -> None:
+        self._set_status(trial, Trial.PENDING)
+        self._pending.append(trial)
+
+    def _set_status(self, trial: Trial, status: str) -> None:
+        old, trial.status = trial.status, status
+        if old != status:
+            self._record.status(trial, old)
+
+    def _save(self, live: Live) -> None:
+        """Saves a class trial between two steps."""
+        kind, body, kept = live.save(self._record.checkpoint_path(live.trial))
+        if kind == "saved":
+            self._record.checkpointed(live.trial, kept, live.trial.last_result)
+        elif kind == "error":
+            self._record.warn(f"trial {live.trial} could not be saved: {body}")
+
+    # What schedulers ask for.
+
+    def get_trials(self) -> list[Trial]:
+        """All trials."""
+        return self.trials
+
+    def get_live_trials(self) -> list[Trial]:
+        """Trials that have not ended."""
+        return [trial for trial in self.trials if not trial.is_finished()]
+
+    @property
+    def search_alg(self) -> Any:
+        """Who proposes configurations."""
+        return self.plan.search_alg
+
+    def has_resources_for_trial(self, trial: Trial) -> bool:
+        """Whether it could start now."""
+        return self._slots.has_room(self._factory(trial))
+
+    def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Takes a trial off its process; it goes on from its checkpoint when the scheduler chooses it again."""
+        live = self._live.pop(trial.trial_id, None)
+        if live is not None:
+            if should_checkpoint and self.plan.is_class:
+                self._save(live)
+            live.stop(self._slots)
+        if not trial.is_finished():
+            self._set_status(trial, Trial.PAUSED)
+
+    def unpause_trial(self, trial: Trial) -> None:
+        """Lets a paused trial wait for room again."""
+        if trial.status == Trial.PAUSED:
+            self._requeue(trial)
+
+    def stop_trial(self, trial: Trial) -> None:
+        """Ends a trial for good."""
+        if not trial.is_finished():
+            self._finish(trial, Trial.TERMINATED)
+
+    def save_trial(self, trial: Trial) -> None:
+        """Makes a checkpoint of a trial now; of a function, the latest that it reported stands."""
+        live = self._live.get(trial.trial_id)
+        if live is not None and self.plan.is_class:
+            self._save(live)
+
+    def exploit(self, trial: Trial, config: dict[str, Any], donor: Trial) -> None:
+        """The trial goes on from another one's checkpoint, with this configuration."""
+        live = self._live.pop(trial.trial_id, None)
+        if live is not None:
+            live.stop(self._slots)
+        trial.config = config
+        self._factories.pop(trial.trial_id, None)
+        self._record.exploited(trial, donor)
+        if not trial.is_finished():
+            self._requeue(trial)
+
+    def update_trial_resources(self, trial: Trial, resources: Any) -> None:
+        """The trial runs with other resources when it is started next."""
+        from eagleray.tune.execution.placement_groups import as_factory
+
+        factory = as_factory(resources)
+        self._slots.check(factory)
+        self._factories[trial.trial_id] = factory
+        trial.resources = factory.required_resources

@@ -1,0 +1,339 @@
+"""What an experiment leaves behind: its journal, the files of its trials, what callbacks and the screen are told.
+
+The engine says what happens; here it is written down. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eagleray import cloudpickle
+from eagleray.tune._checkpoint import Checkpoint
+from eagleray.tune._checkpoints import Checkpoints
+from eagleray.tune._session import TrialSpec
+from eagleray.tune.error import TuneError
+from eagleray.tune.experiment.trial import Trial
+from eagleray.tune.metrics import look_up, note_metrics
+
+if TYPE_CHECKING:
+    from eagleray.tune._engine import Engine
+    from eagleray.tune._live import Live
+    from eagleray.tune._plan import Plan
+    from eagleray.tune.execution.placement_groups import PlacementGroupFactory
+
+#: The experiment's journal in its folder.
+JOURNAL = "journal.eagleray"
+#: Names of folders are cut to so much.
+_NAME_MAX = 120
+
+
+def _is_chdir() -> bool:
+    return os.environ.get("RAY_CHDIR_TO_TRIAL_DIR", "1") != "0"
+
+
+class Record:
+    """All that is written about one experiment."""
+
+    def __init__(self, plan: Plan, journal: Any, logs: Any, experiment_id: str) -> None:
+        self.plan = plan
+        self.journal = journal
+        self._logs = logs
+        self._id = experiment_id
+        self._callbacks = plan.callbacks
+        self._reporter = plan.reporter
+        self._iteration = 0
+        self._trials: list[Trial] = []
+        #: Of each trial: the iterations that count, its checkpoints.
+        self._counted: dict[str, int] = {}
+        self._kept: dict[str, Checkpoints] = {}
+        self._second = 0
+        self._date = ""
+
+    # The experiment.
+
+    def begin(self, engine: Engine) -> None:
+        """The experiment runs from here on."""
+        self._trials = engine.trials
+        for callback in self._callbacks:
+            callback.setup(
+                stop=self.plan.stopper, num_samples=self.plan.num_samples, total_num_samples=self._total()
+            )
+        if self._reporter is not None:
+            self._reporter.begin(self, engine)
+
+    def _total(self) -> int | None:
+        total = self.plan.search_alg.total_samples
+        return total if total > 0 else None
+
+    def round_begins(self, iteration: int, trials: list[Trial]) -> None:
+        """Another round of the engine."""
+        self._iteration = iteration
+        for callback in self._callbacks:
+            callback.on_step_begin(iteration=iteration, trials=trials)
+
+    def round_ends(self, iteration: int, trials: list[Trial]) -> None:
+        """A round is over."""
+        for callback in self._callbacks:
+            callback.on_step_end(iteration=iteration, trials=trials)
+        if self._reporter is not None:
+            self._reporter.tick(trials)
+
+    def end(self, trials: list[Trial]) -> None:
+        """The experiment runs no longer, whether it is over or not."""
+        self.flush()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.journal.close)
+            if self._logs is not None:
+                stack.callback(self._logs.close)
+            for callback in self._callbacks:
+                callback.on_experiment_end(trials=trials)
+            if self._reporter is not None:
+                self._reporter.end(trials)
+
+    def flush(self) -> None:
+        """Whatever was told so far is in the files now."""
+        self.journal.flush()
+        if self._logs is not None:
+            self._logs.flush()
+
+    def warn(self, text: str) -> None:
+        """Something that the user should know, and that stops nothing."""
+        warnings.warn(text, stacklevel=2)
+
+    # Trials.
+
+    def trial_id(self, number: int) -> str:
+        """The id of the trial of this number, the same in every run of the experiment."""
+        return f"{self._id}_{number:05d}"
+
+    def new_trial(self, number: int, trial_id: str, suggestion: Any) -> Trial:
+        """A trial is made of what was proposed."""
+        trial = self.make_trial(number, trial_id, suggestion.config, suggestion.evaluated_params, suggestion.experiment_tag)
+        fields = {
+            "number": number,
+            "id": trial_id,
+            "tag": trial.experiment_tag,
+            "params": trial.evaluated_params,
+            "folder": trial.path.name if trial.path else None,
+            "config": trial.config,
+            "pickle": base64.b64encode(cloudpickle.dumps((trial.config, trial.evaluated_params))).decode(),
+        }
+        self.journal.append("trial", fields)
+        return trial
+
+    def make_trial(
+        self, number: int, trial_id: str, config: dict[str, Any], chosen: dict[str, Any], tag: str, folder: str | None = None
+    ) -> Trial:
+        """The trial itself, new or from the journal."""
+        plan = self.plan
+        trial = Trial(
+            plan.trainable_name, number=number, trial_id=trial_id, config=config, evaluated_params=chosen, experiment_tag=tag
+        )
+        if plan.trial_name is not None:
+            trial.custom_name = str(plan.trial_name(trial))
+        if folder is None:
+            date = time.strftime("%Y-%m-%d_%H-%M-%S")
+            name = plan.trial_dirname(trial) if plan.trial_dirname is not None else f"{trial}_{tag}"[:_NAME_MAX] + f"_{date}"
+            folder = str(name).replace("/", "_")
+        trial.path = plan.folder / folder
+        trial.checkpoint = None if plan.restore_from is None else Checkpoint.from_directory(plan.restore_from)
+        if self._reporter is not None:
+            self._reporter.on_status(trial, None, trial.status)
+        return trial
+
+    def spec_of(self, trial: Trial, factory: PlacementGroupFactory) -> TrialSpec:
+        """What the trial's process is told."""
+        at: dict[str, Any] = {}
+        if trial.checkpoint is not None:
+            at = self._checkpoints(trial).metrics_of(str(trial.checkpoint.path)) or trial.restored_at
+        return TrialSpec(
+            trial_id=trial.trial_id,
+            trial_name=str(trial),
+            experiment_name=self.plan.name,
+            number=trial.number,
+            config=trial.config,
+            path=None if trial.path is None else str(trial.path),
+            resources=factory,
+            checkpoint=None if trial.checkpoint is None else str(trial.checkpoint.path),
+            iteration=at.get("training_iteration", 0),
+            time_total=at.get("time_total_s", 0.0),
+            timesteps_total=at.get("timesteps_total"),
+            episodes_total=at.get("episodes_total"),
+            checkpoint_next=self._checkpoints(trial).next_number,
+            chdir=_is_chdir(),
+            log_to_file=self.plan.log_to_file,
+        )
+
+    def status(self, trial: Trial, old: str) -> None:
+        """A trial's status has changed."""
+        fields: dict[str, Any] = {"number": trial.number, "status": trial.status}
+        if trial.status == Trial.ERROR and trial.error is not None:
+            fields["error"] = f"{type(trial.error).__name__}: {trial.error}"[:2_000]
+        self.journal.append("status", fields)
+        if self._reporter is not None:
+            self._reporter.on_status(trial, old, trial.status)
+
+    def started(self, trial: Trial, about: dict[str, Any]) -> None:
+        """A trial's process has begun."""
+        if self._logs is not None:
+            self._logs.start(trial)
+        what = "on_trial_start" if trial.checkpoint is None else "on_trial_restore"
+        self._tell(what, trial)
+
+    def empty_result(self, live: Live) -> dict[str, Any]:
+        """Of a trial that has reported nothing."""
+        return {**self.static(live), "done": True, "training_iteration": 0}
+
+    def static(self, live: Live) -> dict[str, Any]:
+        """What all results of one run of a trial carry."""
+        if live.static is None:
+            trial = live.trial
+            live.static = {
+                "trial_id": trial.trial_id,
+                **live.about,
+                "config": trial.config,
+                "experiment_tag": trial.experiment_tag,
+            }
+        return live.static
+
+    def is_new(self, trial: Trial, metrics: dict[str, Any]) -> bool:
+        """Whether this iteration was not counted before. A trial that was restarted reports some again."""
+        iteration = metrics.get("training_iteration", 0)
+        counted = self._counted.get(trial.trial_id, 0)
+        if isinstance(iteration, int) and iteration <= counted:
+            return False
+        self._counted[trial.trial_id] = iteration
+        return True
+
+    def complete(self, live: Live, metrics: dict[str, Any]) -> dict[str, Any]:
+        """A result with all that it carries."""
+        second = metrics.get("timestamp") or int(time.time())
+        if second != self._second:
+            self._second = second
+            self._date = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(second))
+        metrics["date"] = self._date
+        return {**metrics, **self.static(live)}
+
+    def result(self, live: Live, metrics: dict[str, Any], result: dict[str, Any]) -> None:
+        """A result counts."""
+        trial = live.trial
+        note_metrics(trial.metric_analysis, metrics)
+        metrics["done"] = result["done"]
+        line = self._logs.result(trial, metrics, self.static(live))
+        self.journal.append_result(trial.number, line)
+        for callback in self._callbacks:
+            callback.on_trial_result(iteration=self._iteration, trials=self._trials, trial=trial, result=result)
+        if self._reporter is not None:
+            self._reporter.on_result(trial)
+
+    def check_metrics(self, result: dict[str, Any], plan: Plan, scheduler: Any) -> None:
+        """Refuses to go on if what is optimised is not reported at all."""
+        if os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") == "1":
+            return
+        wanted = {
+            "tune.TuneConfig()": plan.metric,
+            type(scheduler).__name__: getattr(scheduler, "metric", None),
+            type(plan.search_alg).__name__: plan.search_alg.metric,
+        }
+        for who, metric in wanted.items():
+            names = metric if isinstance(metric, list) else [metric]
+            for name in names:
+                if name and look_up(result, name) is None:
+                    known = ", ".join(sorted(key for key, value in result.items() if isinstance(value, int | float)))
+                    raise TuneError(
+                        f"Trial returned a result which did not include the specified metric(s) `{name}` that `{who}` expects. "
+                        f"It has: {known}. Set TUNE_DISABLE_STRICT_METRIC_CHECKING=1 to go on without."
+                    )
+
+    # Checkpoints.
+
+    def _checkpoints(self, trial: Trial) -> Checkpoints:
+        kept = self._kept.get(trial.trial_id)
+        if kept is None:
+            kept = self._kept[trial.trial_id] = Checkpoints(self.plan.checkpoint)
+        return kept
+
+    def checkpoint_path(self, trial: Trial) -> str:
+        """Where a trial's next checkpoint goes."""
+        return str(Path(trial.path or ".") / f"checkpoint_{self._checkpoints(trial).next_number:06d}")
+
+    def checkpointed(self, trial: Trial, path: str, metrics: dict[str, Any]) -> None:
+        """A trial has made a checkpoint."""
+        trial.checkpoint = Checkpoint.from_directory(path)
+        keys = ("training_iteration", "time_total_s", "timesteps_total", "episodes_total")
+        at = {key: metrics[key] for key in keys if key in metrics}
+        self.journal.append("checkpoint", {"number": trial.number, "folder": os.path.basename(path), "at": at})
+        self._checkpoints(trial).add(path, {**metrics})
+        trial.best_checkpoints = self._checkpoints(trial).best()
+        self._tell("on_checkpoint", trial, checkpoint=trial.checkpoint)
+        self._tell("on_trial_save", trial)
+
+    def restore_checkpoint(self, trial: Trial, fields: dict[str, Any]) -> None:
+        """A checkpoint of an earlier run, if it is still there."""
+        path = Path(trial.path or ".") / fields["folder"]
+        self._checkpoints(trial).count(path.name)
+        if path.is_dir():
+            trial.checkpoint = Checkpoint.from_directory(str(path))
+            self._checkpoints(trial).add(str(path), {**trial.last_result, **fields["at"]})
+            trial.best_checkpoints = self._checkpoints(trial).best()
+
+    def restore_exploit(self, trial: Trial, fields: dict[str, Any]) -> None:
+        """In an earlier run the trial went on from another one's checkpoint."""
+        path = fields["checkpoint"]
+        trial.checkpoint = Checkpoint.from_directory(path) if path is not None and Path(path).is_dir() else None
+        trial.restored_at = fields["at"] if trial.checkpoint is not None else {}
+
+    def forget(self, trial: Trial) -> None:
+        """The trial begins from scratch: nothing that it reported counts."""
+        self.forgotten(trial)
+        self.journal.append("forget", {"number": trial.number})
+
+    def forgotten(self, trial: Trial) -> None:
+        """As `forget`, of an earlier run."""
+        self._counted.pop(trial.trial_id, None)
+        trial.checkpoint = None
+        trial.last_result = {}
+        trial.metric_analysis = {}
+
+    def exploited(self, trial: Trial, donor: Trial) -> None:
+        """A trial goes on from another one's checkpoint."""
+        checkpoint = donor.checkpoint
+        trial.checkpoint = checkpoint
+        trial.restored_at = {}
+        if checkpoint is not None:
+            trial.restored_at = self._checkpoints(donor).metrics_of(str(checkpoint.path)) or {}
+        fields = {
+            "number": trial.number,
+            "donor": donor.number,
+            "checkpoint": None if checkpoint is None else str(checkpoint.path),
+            "at": trial.restored_at,
+            "config": trial.config,
+            "pickle": base64.b64encode(cloudpickle.dumps(trial.config)).decode(),
+        }
+        self.journal.append("exploit", fields)
+
+    # Ends.
+
+    def failed(self, trial: Trial, error: BaseException, text: str, *, is_final: bool) -> None:
+        """A trial's code has raised, or its process died."""
+        self.journal.append("failure", {"number": trial.number, "error": f"{type(error).__name__}: {error}"[:2_000]})
+        if self._logs is not None:
+            self._logs.failed(trial, error, text)
+        self._tell("on_trial_error" if is_final else "on_trial_recover", trial)
+
+    def ended(self, trial: Trial) -> None:
+        """Nothing more comes of a trial."""
+        if self._logs is not None:
+            self._logs.end(trial)
+        if trial.status == Trial.TERMINATED:
+            self._tell("on_trial_complete", trial)
+
+    def _tell(self, what: str, trial: Trial, **more: Any) -> None:
+        for callback in self._callbacks:
+            getattr(callback, what)(iteration=self._iteration, trials=self._trials, trial=trial, **more)

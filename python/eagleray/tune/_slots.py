@@ -1,0 +1,151 @@
+"""Processes that trials run in: made where there is room, used again for the next trial that needs the same."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import eagleray
+from eagleray.tune._trial_process import TrialProcess
+from eagleray.tune.error import TuneError
+
+if TYPE_CHECKING:
+    from eagleray.tune.execution.placement_groups import PlacementGroupFactory
+
+#: A trial that was told to stop and has not after so long is ended with its process.
+_GRACE_S = 20.0
+#: Processes that wait for their next trial, beyond which they are ended.
+_IDLE_MAX = 64
+
+
+class Slot:
+    """One process, and what it has."""
+
+    def __init__(self, factory: PlacementGroupFactory, actor: Any, group: Any) -> None:
+        self.factory = factory
+        self.actor = actor
+        self.group = group
+        #: Ready once the trial before has really ended.
+        self.winding: Any = None
+        self.winding_until = 0.0
+
+    def wind_down(self, ended: Any) -> None:
+        """The trial was told to stop; the process is free once `ended` is ready."""
+        self.winding = ended
+        self.winding_until = time.monotonic() + _GRACE_S
+
+
+class Slots:
+    """All processes of an experiment, and how much of the machine they take."""
+
+    def __init__(self, trainable: Any, *, reuse: bool) -> None:
+        self._trainable = eagleray.put(trainable)
+        self.reuses = reuse
+        self._idle: dict[PlacementGroupFactory, list[Slot]] = {}
+        self._all: list[Slot] = []
+        self._actor_class = eagleray.remote(TrialProcess)
+        self.total: dict[str, float] = eagleray.cluster_resources()
+        self.used: dict[str, float] = {}
+
+    def check(self, factory: PlacementGroupFactory) -> None:
+        """Refuses what this machine never has."""
+        for name, amount in factory.required_resources.items():
+            if amount > self.total.get(name, 0.0) + 1e-9:
+                have = ", ".join(f"{self.total[key]:g} {key}" for key in sorted(self.total) if ":" not in key)
+                raise TuneError(
+                    f"a trial needs {amount:g} {name}, and there is {self.total.get(name, 0.0):g} in all ({have}): "
+                    "ask for less in `resources_per_trial` or `tune.with_resources`, or give `init` more."
+                )
+
+    def has_room(self, factory: PlacementGroupFactory) -> bool:
+        """Whether one more trial of this kind can start now."""
+        if self._idle.get(factory):
+            return True
+        if self._fits(factory):
+            return True
+        # Processes that wait for a trial of another kind make room.
+        while self._drop_idle():
+            if self._fits(factory):
+                return True
+        return False
+
+    def _fits(self, factory: PlacementGroupFactory) -> bool:
+        needs = factory.required_resources.items()
+        return all(self.used.get(name, 0.0) + amount <= self.total.get(name, 0.0) + 1e-9 for name, amount in needs)
+
+    def take(self, factory: PlacementGroupFactory) -> tuple[Slot, bool]:
+        """A process for one trial, and whether another one ran in it before."""
+        if idle := self._idle.get(factory):
+            return idle.pop(), True
+        return self._make(factory), False
+
+    def _make(self, factory: PlacementGroupFactory) -> Slot:
+        head = dict(factory.bundles[0])
+        options: dict[str, Any] = {"num_cpus": head.pop("CPU", 0), "num_gpus": head.pop("GPU", 0), "resources": head}
+        if "memory" in head:
+            options["memory"] = head.pop("memory")
+        group = None
+        if len(factory.bundles) > 1:
+            from eagleray.util.placement_group import placement_group
+            from eagleray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+            group = placement_group([bundle for bundle in factory.bundles if bundle], strategy=factory.strategy)
+            index = 0 if factory.bundles[0] else -1
+            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+                group, placement_group_bundle_index=index, placement_group_capture_child_tasks=True
+            )
+        actor = self._actor_class.options(**options).remote(self._trainable)
+        slot = Slot(factory, actor, group)
+        self._all.append(slot)
+        for name, amount in factory.required_resources.items():
+            self.used[name] = self.used.get(name, 0.0) + amount
+        return slot
+
+    def give_back(self, slot: Slot) -> None:
+        """The process is free for another trial."""
+        slot.winding = None
+        idle = self._idle.setdefault(slot.factory, [])
+        if self.reuses and len(idle) < _IDLE_MAX:
+            idle.append(slot)
+        else:
+            self.end(slot)
+
+    def winding(self) -> list[Slot]:
+        """Processes whose trial was told to stop and has not yet."""
+        return [slot for slot in self._all if slot.winding is not None]
+
+    def end_overdue(self) -> None:
+        """Ends processes whose trial does not stop."""
+        now = time.monotonic()
+        for slot in self.winding():
+            if now > slot.winding_until:
+                self.end(slot)
+
+    def end(self, slot: Slot) -> None:
+        """Ends a process."""
+        if slot not in self._all:
+            return
+        self._all.remove(slot)
+        for name, amount in slot.factory.required_resources.items():
+            self.used[name] -= amount
+        with contextlib.suppress(Exception):
+            eagleray.kill(slot.actor)
+        if slot.group is not None:
+            from eagleray.util.placement_group import remove_placement_group
+
+            with contextlib.suppress(Exception):
+                remove_placement_group(slot.group)
+
+    def _drop_idle(self) -> bool:
+        for idle in self._idle.values():
+            if idle:
+                self.end(idle.pop())
+                return True
+        return False
+
+    def close(self) -> None:
+        """Ends all of them."""
+        for slot in list(self._all):
+            self.end(slot)
+        self._idle.clear()

@@ -1,0 +1,116 @@
+"""Starts an experiment, anew or where another run of it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import eagleray
+from eagleray._native import tune as native
+from eagleray.tune import _replay
+from eagleray.tune._engine import Engine
+from eagleray.tune._record import JOURNAL, Record
+from eagleray.tune.error import TuneError
+from eagleray.tune.logger import DefaultLogs
+from eagleray.tune.schedulers import FIFOScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from eagleray.tune._plan import Plan
+    from eagleray.tune.experiment.trial import Trial
+
+
+def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
+    """Runs an experiment to its end. Returns its trials."""
+    if not eagleray.is_initialized():
+        eagleray.init()
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    path = plan.folder / JOURNAL
+    if resume is None and path.exists():
+        raise TuneError(
+            f"{plan.folder} holds an experiment already. Go on with it by Tuner.restore({str(plan.folder)!r}, trainable) or "
+            "tune.run(..., resume=True), or choose another name."
+        )
+    _ready(plan)
+    journal = native.Journal(str(path))
+    trials: list[Trial] = []
+    if resume is None:
+        experiment_id = secrets.token_hex(3)[:5]
+        _write_head(plan, journal, experiment_id)
+        record = Record(plan, journal, DefaultLogs(plan), experiment_id)
+    else:
+        experiment_id = resume.experiment_id
+        record = Record(plan, journal, DefaultLogs(plan), experiment_id)
+        trials = _replay.replay(plan, record, resume)
+    engine = Engine(plan, record, trials)
+    with _interrupts(engine):
+        engine.run()
+    return trials
+
+
+def _ready(plan: Plan) -> None:
+    """Tells the brains what they are to optimise."""
+    if plan.scheduler is None:
+        plan.scheduler = FIFOScheduler()
+    elif not plan.scheduler.set_search_properties(plan.metric, plan.mode):
+        raise ValueError(
+            "You passed a `metric` or `mode` argument to `tune.TuneConfig()`, but the scheduler you are using was already "
+            "instantiated with their own `metric` and `mode` parameters. Either remove the arguments from your scheduler or "
+            "from `tune.TuneConfig()`"
+        )
+    search = plan.search_alg
+    if not search.set_search_properties(plan.metric, plan.mode, plan.param_space):
+        raise ValueError(
+            "You passed a `metric` or `mode` argument to `tune.TuneConfig()`, but the search algorithm you are using was already "
+            "instantiated with their own `metric` and `mode` parameters. Either remove the arguments from your search algorithm or "
+            "from `tune.TuneConfig()`"
+        )
+    search.set_space(plan.param_space, num_samples=plan.num_samples)
+
+
+def _write_head(plan: Plan, journal: Any, experiment_id: str) -> None:
+    fields = {
+        "id": experiment_id,
+        "name": plan.name,
+        "trainable": plan.trainable_name,
+        "is_class": plan.is_class,
+        "metric": plan.metric,
+        "mode": plan.mode,
+        "num_samples": plan.num_samples,
+        "seed": getattr(plan.search_alg, "seed", None),
+    }
+    journal.append("experiment", fields)
+    journal.flush()
+    if plan.spec is not None:
+        temporary = plan.folder / "tuner.pkl.part"
+        temporary.write_bytes(plan.spec)
+        os.replace(temporary, plan.folder / "tuner.pkl")
+
+
+@contextlib.contextmanager
+def _interrupts(engine: Engine) -> Iterator[None]:
+    """The first Ctrl-C stops the experiment where it is; the second one is Python's own."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def on_interrupt(_number: int, _frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        where = engine.plan.folder
+        print(
+            f"\nstopping: trials go on where they were by Tuner.restore({str(where)!r}, trainable). Once more: now.",
+            file=sys.stderr,
+        )
+        engine.interrupt()
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,48 @@
+"""Trainables and environments by name."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from eagleray.tune.error import TuneError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_trainables: dict[str, Any] = {}
+_envs: dict[str, Callable[[dict[str, Any]], Any]] = {}
+
+
+def register_trainable(name: str, trainable: Any, *, warn: bool = True) -> None:  # noqa: ARG001  Ray's signature
+    """Make a function or class known by a name that `tune.run` and `Tuner` take."""
+    if not callable(trainable):
+        raise TypeError(f"Second argument must be convertable to Trainable: {trainable!r}")
+    _trainables[name] = trainable
+
+
+def register_env(name: str, env_creator: Callable[[dict[str, Any]], Any]) -> None:
+    """Make an environment known by a name: `env_creator(env_config)` makes it."""
+    if not callable(env_creator):
+        raise TypeError(f"Second argument must be callable: {env_creator!r}")
+    _envs[name] = env_creator
+
+
+def env_creator(name: str) -> Callable[[dict[str, Any]], Any] | None:
+    """What makes the environment of this name, if one was registered."""
+    return _envs.get(name)
+
+
+def get_trainable_cls(name: str) -> Any:
+    """The trainable of this name."""
+    if name in _trainables:
+        return _trainables[name]
+    near = difflib.get_close_matches(name, _trainables, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    known = ", ".join(sorted(_trainables)) or "none"
+    raise TuneError(f"Unknown trainable: {name}.{hint} Registered: {known}.")
+
+
+def is_registered(name: str) -> bool:
+    """Whether a trainable of this name is known."""
+    return name in _trainables

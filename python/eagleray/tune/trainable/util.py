@@ -1,0 +1,108 @@
+"""Ways to dress a trainable: with data that is stored once, with resources."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import eagleray
+from eagleray.tune.trainable.trainable import Trainable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def with_parameters(trainable: Any, **kwargs: Any) -> Any:
+    """Pass large objects to all trials: each is stored once, and read where it lies.
+
+    A function gets them as keyword arguments beside `config`, a class in `setup(config, **kwargs)`.
+    """
+    if not callable(trainable):
+        raise TypeError(f"`tune.with_parameters() only works with function trainables or classes, not {trainable!r}`")
+    stored = {name: eagleray.put(value) for name, value in kwargs.items()}
+    if inspect.isclass(trainable):
+
+        class WithParameters(trainable):  # type: ignore[misc, valid-type]
+            def setup(self, config: dict[str, Any]) -> None:
+                super().setup(config, **_load(stored))
+
+        WithParameters.__name__ = WithParameters.__qualname__ = trainable.__name__
+        WithParameters.__module__ = trainable.__module__
+        return WithParameters
+
+    takes_config = takes(trainable, "config") or _positional_count(trainable) > 0
+
+    @functools.wraps(trainable, updated=())
+    def with_stored(config: dict[str, Any]) -> Any:
+        return trainable(config, **_load(stored)) if takes_config else trainable(**_load(stored))
+
+    del with_stored.__wrapped__  # what it takes is `config` alone
+    _keep_resources(trainable, with_stored)
+    return with_stored
+
+
+def _load(stored: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(stored, eagleray.get(list(stored.values())), strict=True))
+
+
+def takes(function: Any, name: str) -> bool:
+    """Whether a function has an argument of this name."""
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _positional_count(function: Any) -> int:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds and p.default is inspect.Parameter.empty for p in parameters)
+
+
+def _keep_resources(old: Any, new: Any) -> None:
+    if hasattr(old, "_tune_resources"):
+        new._tune_resources = old._tune_resources
+
+
+def with_resources(trainable: Any, resources: Any) -> Any:
+    """Say what each trial needs: a dictionary, a `PlacementGroupFactory`, or a function of the configuration that gives one."""
+    from eagleray.tune.execution.placement_groups import PlacementGroupFactory
+
+    if not isinstance(resources, dict | PlacementGroupFactory) and not callable(resources):
+        raise TypeError(
+            f"Invalid resources: {resources!r}. Pass a dict, a `PlacementGroupFactory`, or a function that takes a config and returns one."
+        )
+    if inspect.isclass(trainable) and issubclass(trainable, Trainable):
+
+        class WithResources(trainable):
+            _tune_resources = staticmethod(resources) if callable(resources) else resources
+
+        WithResources.__name__ = WithResources.__qualname__ = trainable.__name__
+        WithResources.__module__ = trainable.__module__
+        return WithResources
+    if isinstance(trainable, str):
+        from eagleray.tune.registry import get_trainable_cls
+
+        return with_resources(get_trainable_cls(trainable), resources)
+
+    @functools.wraps(trainable, updated=())
+    def with_them(config: dict[str, Any]) -> Any:
+        return call_trainable(trainable, config)
+
+    del with_them.__wrapped__
+    with_them._tune_resources = resources  # type: ignore[attr-defined]
+    return with_them
+
+
+def call_trainable(function: Callable[..., Any], config: dict[str, Any], reporter: Any = None) -> Any:
+    """Calls a function trainable with what it takes: nothing, `config`, or `config` and `reporter`."""
+    count = _positional_count(function)
+    if count == 0 and not takes(function, "config"):
+        return function()
+    if count >= 2 or takes(function, "reporter"):
+        return function(config, reporter)
+    return function(config)

@@ -1,0 +1,196 @@
+"""The older API: `tune.run(trainable, config=...)`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from eagleray.tune import _replay, _resolve, _start
+from eagleray.tune._configs import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
+from eagleray.tune._make_plan import make_plan
+from eagleray.tune._record import JOURNAL
+from eagleray.tune.analysis import ExperimentAnalysis
+from eagleray.tune.error import TuneError
+from eagleray.tune.experiment.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def run(  # noqa: PLR0913  as many as Ray's
+    run_or_experiment: Any,
+    *,
+    name: str | None = None,
+    metric: str | None = None,
+    mode: str | None = None,
+    stop: Any = None,
+    time_budget_s: Any = None,
+    config: dict[str, Any] | None = None,
+    resources_per_trial: Any = None,
+    num_samples: int = 1,
+    storage_path: str | None = None,
+    local_dir: str | None = None,
+    search_alg: Any = None,
+    scheduler: Any = None,
+    keep_checkpoints_num: int | None = None,
+    checkpoint_score_attr: str | None = None,
+    checkpoint_freq: int = 0,
+    checkpoint_at_end: bool = False,
+    checkpoint_config: CheckpointConfig | None = None,
+    verbose: int | None = None,
+    progress_reporter: Any = None,
+    log_to_file: bool | str | tuple[str, str] = False,
+    trial_name_creator: Callable[[Trial], str] | None = None,
+    trial_dirname_creator: Callable[[Trial], str] | None = None,
+    callbacks: list[Any] | None = None,
+    loggers: list[Any] | None = None,
+    max_failures: int = 0,
+    fail_fast: bool | str = False,
+    restore: str | None = None,
+    resume: Any = None,
+    resume_config: Any = None,  # noqa: ARG001
+    reuse_actors: bool | None = None,
+    raise_on_failed_trial: bool = True,
+    max_concurrent_trials: int | None = None,
+    sync_config: Any = None,  # noqa: ARG001
+    chdir_to_trial_dir: bool | str = "DEPRECATED",  # noqa: ARG001
+    **old: Any,
+) -> ExperimentAnalysis:
+    """Runs trials of a trainable over a space of configurations.
+
+    Args:
+        run_or_experiment: a function, a subclass of `tune.Trainable`, a registered name, or an `Experiment`.
+        name: of the experiment, and of its folder.
+        metric: what is optimised.
+        mode: "min" or "max".
+        stop: what ends a trial: `{"metric": value}`, a function of `(trial_id, result)`, or a `Stopper`.
+        config: what is searched.
+        resources_per_trial: what each trial needs, as `{"cpu": 1, "gpu": 0}`.
+        num_samples: how often the space is sampled; -1 for no end.
+        resume: True (or "AUTO") to go on with the experiment of this name; "ERRORED_ONLY", "AUTO+ERRORED" and so on for failed trials.
+        raise_on_failed_trial: whether a trial that failed raises here, when all are over.
+
+    Returns:
+        What came of all trials.
+    """
+    from eagleray.tune.experiment.experiment import Experiment
+
+    for key in old:
+        if key not in _OLD:
+            raise TypeError(f"run() got an unexpected keyword argument {key!r}")
+    if isinstance(run_or_experiment, Experiment):
+        spec = run_or_experiment.spec
+        return run(spec.pop("run"), name=name or run_or_experiment.name, verbose=verbose, **{**spec, **_given(locals())})
+    score = checkpoint_score_attr
+    order = "max"
+    if score and score.startswith("min-"):
+        score, order = score[4:], "min"
+    if checkpoint_config is None:
+        checkpoint_config = CheckpointConfig(
+            num_to_keep=keep_checkpoints_num,
+            checkpoint_score_attribute=score,
+            checkpoint_score_order=order,
+            checkpoint_frequency=checkpoint_freq,
+            checkpoint_at_end=checkpoint_at_end,
+        )
+    tune_config = TuneConfig(
+        metric=metric,
+        mode=mode,
+        search_alg=search_alg,
+        scheduler=scheduler,
+        num_samples=num_samples,
+        max_concurrent_trials=max_concurrent_trials,
+        time_budget_s=time_budget_s,
+        reuse_actors=bool(reuse_actors),
+        trial_name_creator=trial_name_creator,
+        trial_dirname_creator=trial_dirname_creator,
+    )
+    if loggers:
+        from eagleray.tune.logger import LegacyLoggerCallback
+
+        callbacks = [*(callbacks or []), LegacyLoggerCallback(loggers)]
+    run_config = RunConfig(
+        name=name,
+        storage_path=storage_path or local_dir,
+        stop=stop,
+        checkpoint_config=checkpoint_config,
+        failure_config=FailureConfig(max_failures=max_failures, fail_fast=fail_fast),
+        callbacks=callbacks,
+        progress_reporter=progress_reporter,
+        verbose=verbose,
+        log_to_file=log_to_file,
+    )
+    plan = make_plan(
+        run_or_experiment, config, tune_config, run_config, resources=resources_per_trial, restore_from=restore
+    )
+    trials = _start.run(plan, _resume_of(resume, plan.folder / JOURNAL))
+    failed = [trial for trial in trials if trial.status == Trial.ERROR]
+    if failed and raise_on_failed_trial:
+        raise TuneError("Trials did not complete", failed)
+    return ExperimentAnalysis.from_trials(trials, default_metric=metric, default_mode=mode, path=str(plan.folder))
+
+
+#: Arguments of earlier versions that change nothing here.
+_OLD = frozenset(
+    {
+        "queue_trials", "export_formats", "server_port", "with_server", "ray_auto_init", "sync_to_driver", "sync_on_checkpoint",
+        "global_checkpoint_period", "trial_executor", "run_errored_only", "_remote", "_experiment_checkpoint_dir",
+        "upload_dir", "sync_function", "sync_to_cloud", "trial_name_format",
+    }
+)  # fmt: skip
+
+
+def _given(arguments: dict[str, Any]) -> dict[str, Any]:
+    names = ("metric", "mode", "search_alg", "scheduler", "callbacks", "progress_reporter", "raise_on_failed_trial", "resume")
+    return {name: arguments[name] for name in names if arguments[name] is not None}
+
+
+def _resume_of(resume: Any, journal: Any) -> _replay.Resume | None:
+    if not resume:
+        return None
+    words = str(resume).upper()
+    if not journal.exists():
+        if words.startswith("AUTO"):
+            return None
+        raise ValueError(f"Called resume={resume!r}, but there is no experiment in {journal.parent}")
+    read = _replay.read(journal.parent)
+    read.errored = "ERRORED" in words and "RESTART" not in words
+    read.restart_errored = "RESTART_ERRORED" in words
+    read.unfinished = words != "ERRORED_ONLY"
+    return read
+
+
+def run_experiments(
+    experiments: Any,
+    scheduler: Any = None,
+    verbose: int | None = None,
+    progress_reporter: Any = None,
+    resume: Any = None,
+    reuse_actors: bool | None = None,  # noqa: FBT001
+    raise_on_failed_trial: bool = True,  # noqa: FBT001, FBT002
+    concurrent: bool = True,  # noqa: FBT001, FBT002, ARG001
+    callbacks: list[Any] | None = None,
+    **_: Any,
+) -> list[Trial]:
+    """Runs experiments that are given as dictionaries, one after the other. Returns all their trials."""
+    from eagleray.tune.experiment.experiment import as_experiments
+
+    trials: list[Trial] = []
+    for experiment in as_experiments(experiments):
+        analysis = run(
+            experiment,
+            scheduler=scheduler,
+            verbose=verbose,
+            progress_reporter=progress_reporter,
+            resume=resume,
+            reuse_actors=reuse_actors,
+            raise_on_failed_trial=raise_on_failed_trial,
+            callbacks=callbacks,
+        )
+        trials += analysis.trials
+    return trials
+
+
+def default_storage() -> str:
+    """Where experiments go, if it is not said."""
+    return os.fspath(_resolve.storage_of(None))
