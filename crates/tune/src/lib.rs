@@ -6,6 +6,8 @@
 
 pub mod journal;
 pub mod logs;
+pub mod normal;
+pub mod rng;
 pub mod schedule;
 pub mod search;
 pub mod space;

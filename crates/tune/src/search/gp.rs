@@ -1,0 +1,146 @@
+//! Bayesian optimisation with a Gaussian process: few trials, each worth the thinking.
+//!
+//! Trials under way are taken for what the process expects of them. Failed ones count as the worst that was seen.
+
+use super::gp_acquire::{Effort, Frame, most_promising};
+use super::gp_model::{Kernel, Model, Rows};
+use super::{History, Outcome, Rank, Search};
+use crate::rng::Rng;
+use crate::space::{Point, Space};
+
+/// How it is set.
+#[derive(Clone, Debug)]
+pub struct GpOptions {
+    /// How many random trials come first.
+    pub startup_trials: usize,
+    /// With more trials than this, the best half and the latest half are what it learns from.
+    pub trials_max: usize,
+}
+
+impl Default for GpOptions {
+    fn default() -> Self {
+        Self { startup_trials: 10, trials_max: 400 }
+    }
+}
+
+/// See the module.
+pub struct Gp {
+    history: History,
+    frame: Frame,
+    options: GpOptions,
+    rng: Rng,
+    kernel: Kernel,
+    /// How many trials the kernel was fitted to.
+    fitted: usize,
+}
+
+impl Gp {
+    /// A searcher for a space.
+    #[must_use]
+    pub fn new(space: Space, seed: u64, options: GpOptions) -> Self {
+        let frame = Frame::new(space.clone());
+        let kernel = Kernel::broad(frame.params.len());
+        Self { history: History::new(space), frame, options, rng: Rng::seeded(seed), kernel, fitted: 0 }
+    }
+
+    fn suggest(&mut self) -> Option<Point> {
+        let records = self.learned_from();
+        let values = standardised(self.values(&records)?);
+        let mut rows = Rows::new(self.frame.is_choice.clone());
+        for &at in &records {
+            rows.push(&self.frame.row(&self.history.records[at].at));
+        }
+        let count = records.len();
+        // Thorough while that is quick; later, the kernel changes little from trial to trial.
+        if self.fitted == 0 || self.fitted > count || count - self.fitted > count.saturating_sub(60) / 16 {
+            self.kernel = fit(&rows, &values, &self.kernel);
+            self.fitted = count;
+        }
+        let mut model = Model::new(rows, values.clone(), &self.kernel)?;
+        for at in self.history.pending() {
+            model.imagine(&self.frame.row(&self.history.records[at].at));
+        }
+        let best = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let best_rows: Vec<Vec<f64>> =
+            self.history.ranked.iter().take(5).map(|&at| self.frame.row(&self.history.records[at].at)).collect();
+        let row = most_promising(&self.frame, &model, best, &best_rows, effort(count), &mut self.rng);
+        Some(self.frame.point(&row))
+    }
+
+    /// Finished records, in the order of trials.
+    fn learned_from(&self) -> Vec<usize> {
+        let ranked = &self.history.ranked;
+        let mut records = ranked.clone();
+        if ranked.len() > self.options.trials_max {
+            let half = self.options.trials_max / 2;
+            let mut latest = ranked[half..].to_vec();
+            latest.sort_unstable();
+            records = ranked[..half].to_vec();
+            records.extend(&latest[latest.len() - (self.options.trials_max - half)..]);
+        }
+        records.sort_unstable();
+        records
+    }
+
+    /// Values of records; what failed or was stopped before its time is taken for the worst. None if nothing has a value.
+    fn values(&self, records: &[usize]) -> Option<Vec<f64>> {
+        let value = |at: usize| match self.history.records[at].rank {
+            Some(Rank::Value(value)) => Some(value),
+            _ => None,
+        };
+        let worst = records.iter().filter_map(|&at| value(at)).reduce(f64::max)?;
+        Some(records.iter().map(|&at| value(at).unwrap_or(worst)).collect())
+    }
+}
+
+impl Search for Gp {
+    fn ask(&mut self, trial: u64) -> Option<Point> {
+        let is_early = self.history.finished() < self.options.startup_trials || self.frame.params.is_empty();
+        let suggested = if is_early { None } else { self.suggest() };
+        let point = suggested.unwrap_or_else(|| self.history.space.sample(&mut self.rng));
+        self.history.begin(trial, &point);
+        Some(point)
+    }
+
+    fn tell(&mut self, trial: u64, outcome: Outcome) {
+        self.history.end(trial, outcome);
+    }
+
+    fn adopt(&mut self, trial: u64, point: Point) {
+        self.history.begin(trial, &point);
+    }
+}
+
+/// The better of two fits: from the last kernel, and, while that is quick, from a broad one.
+fn fit(rows: &Rows, values: &[f64], last: &Kernel) -> Kernel {
+    let count = values.len();
+    let evaluations = if count <= 120 { 60 } else { 20 };
+    let warm = Kernel::fit(rows, values, last, evaluations);
+    if count > 80 {
+        return warm;
+    }
+    let cold = Kernel::fit(rows, values, &Kernel::broad(rows.is_choice.len()), evaluations);
+    if cold.loss(rows, values) < warm.loss(rows, values) { cold } else { warm }
+}
+
+/// The more trials, the more a look costs, and the less is to be gained by looking everywhere.
+fn effort(count: usize) -> Effort {
+    match count {
+        0..=60 => Effort { looks: 2000, climbs: 10, steps: 100 },
+        61..=120 => Effort { looks: 1500, climbs: 8, steps: 80 },
+        121..=200 => Effort { looks: 600, climbs: 5, steps: 50 },
+        _ => Effort { looks: 300, climbs: 3, steps: 40 },
+    }
+}
+
+/// Values of mean 0 and variance 1.
+fn standardised(values: Vec<f64>) -> Vec<f64> {
+    let count = values.len() as f64;
+    // Halved first, so that the greatest doubles do not add up to infinity.
+    let scale = values.iter().map(|value| value.abs()).fold(f64::MIN_POSITIVE, f64::max);
+    let shrunk: Vec<f64> = values.iter().map(|value| value / scale).collect();
+    let mean = shrunk.iter().sum::<f64>() / count;
+    let variance = shrunk.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    let deviation = if variance > 1e-24 { variance.sqrt() } else { 1.0 };
+    shrunk.iter().map(|value| (value - mean) / deviation).collect()
+}
