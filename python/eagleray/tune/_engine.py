@@ -6,6 +6,7 @@ acts on it.
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ _ROUND_S = 0.5
 class Engine:
     """One experiment while it runs. It is the `controller` that schedulers see."""
 
+    #: What schedulers ask for is done.
+    is_replaying = False
+
     def __init__(self, plan: Plan, record: Record, trials: list[Trial]) -> None:
         self.plan = plan
         self.trials = trials
@@ -40,7 +44,7 @@ class Engine:
         self._pending: list[Trial] = [trial for trial in trials if trial.status == Trial.PENDING]
         self._factories: dict[str, PlacementGroupFactory] = {}
         self._started_at = time.time()
-        self._is_ending = False
+        self._is_ending = self._is_interrupted = False
         self._raised: BaseException | None = None
         self._is_checked = False
         self._iteration = 0
@@ -63,8 +67,13 @@ class Engine:
         finally:
             for live in list(self._live.values()):
                 live.abandon()
-            self._record.end(self.trials)
+            self._record.end(self.trials, self._state())
             self._slots.close()
+
+    def _state(self) -> str:
+        if self._is_interrupted:
+            return "interrupted"
+        return "done" if sys.exc_info()[0] is None else "failed"
 
     def _is_done(self) -> bool:
         if self._live:
@@ -84,7 +93,7 @@ class Engine:
 
     def interrupt(self) -> None:
         """Stops without ending trials: they go on when the experiment is resumed."""
-        self._is_ending = True
+        self._is_ending = self._is_interrupted = True
         for trial_id, live in list(self._live.items()):
             live.abandon()
             self._slots.end(live.slot)

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray import cloudpickle
 from eagleray.tune._checkpoint import Checkpoint
-from eagleray.tune._checkpoints import Checkpoints
+from eagleray.tune._checkpoints import Checkpoints, persist
 from eagleray.tune._session import TrialSpec
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial
 from eagleray.tune.metrics import look_up, note_metrics
 
 if TYPE_CHECKING:
+    from eagleray.tune._console.view import View
     from eagleray.tune._engine import Engine
     from eagleray.tune._live import Live
     from eagleray.tune._plan import Plan
@@ -40,13 +41,13 @@ def _is_chdir() -> bool:
 class Record:
     """All that is written about one experiment."""
 
-    def __init__(self, plan: Plan, journal: Any, logs: Any, experiment_id: str) -> None:
+    def __init__(self, plan: Plan, journal: Any, logs: Any, view: View, experiment_id: str) -> None:
         self.plan = plan
         self.journal = journal
         self._logs = logs
         self._id = experiment_id
         self._callbacks = plan.callbacks
-        self._reporter = plan.reporter
+        self.view = view
         self._iteration = 0
         self._trials: list[Trial] = []
         #: Of each trial: the iterations that count, its checkpoints.
@@ -64,8 +65,7 @@ class Record:
             callback.setup(
                 stop=self.plan.stopper, num_samples=self.plan.num_samples, total_num_samples=self._total()
             )
-        if self._reporter is not None:
-            self._reporter.begin(self, engine)
+        self.view.start()
 
     def _total(self) -> int | None:
         total = self.plan.search_alg.total_samples
@@ -81,10 +81,9 @@ class Record:
         """A round is over."""
         for callback in self._callbacks:
             callback.on_step_end(iteration=iteration, trials=trials)
-        if self._reporter is not None:
-            self._reporter.tick(trials)
+        self.view.refresh()
 
-    def end(self, trials: list[Trial]) -> None:
+    def end(self, trials: list[Trial], state: str) -> None:
         """The experiment runs no longer, whether it is over or not."""
         self.flush()
         with contextlib.ExitStack() as stack:
@@ -93,8 +92,7 @@ class Record:
                 stack.callback(self._logs.close)
             for callback in self._callbacks:
                 callback.on_experiment_end(trials=trials)
-            if self._reporter is not None:
-                self._reporter.end(trials)
+            self.view.close(state)
 
     def flush(self) -> None:
         """Whatever was told so far is in the files now."""
@@ -143,8 +141,7 @@ class Record:
             folder = str(name).replace("/", "_")
         trial.path = plan.folder / folder
         trial.checkpoint = None if plan.restore_from is None else Checkpoint.from_directory(plan.restore_from)
-        if self._reporter is not None:
-            self._reporter.on_status(trial, None, trial.status)
+        self.view.on_status(trial, None, trial.status)
         return trial
 
     def spec_of(self, trial: Trial, factory: PlacementGroupFactory) -> TrialSpec:
@@ -176,8 +173,7 @@ class Record:
         if trial.status == Trial.ERROR and trial.error is not None:
             fields["error"] = f"{type(trial.error).__name__}: {trial.error}"[:2_000]
         self.journal.append("status", fields)
-        if self._reporter is not None:
-            self._reporter.on_status(trial, old, trial.status)
+        self.view.on_status(trial, old, trial.status)
 
     def started(self, trial: Trial, about: dict[str, Any]) -> None:
         """A trial's process has begun."""
@@ -229,8 +225,7 @@ class Record:
         self.journal.append_result(trial.number, line)
         for callback in self._callbacks:
             callback.on_trial_result(iteration=self._iteration, trials=self._trials, trial=trial, result=result)
-        if self._reporter is not None:
-            self._reporter.on_result(trial)
+        self.view.on_result(trial)
 
     def check_metrics(self, result: dict[str, Any], plan: Plan, scheduler: Any) -> None:
         """Refuses to go on if what is optimised is not reported at all."""
@@ -288,6 +283,7 @@ class Record:
         path = fields["checkpoint"]
         trial.checkpoint = Checkpoint.from_directory(path) if path is not None and Path(path).is_dir() else None
         trial.restored_at = fields["at"] if trial.checkpoint is not None else {}
+        self._counted[trial.trial_id] = fields["at"].get("training_iteration", 0)
 
     def forget(self, trial: Trial) -> None:
         """The trial begins from scratch: nothing that it reported counts."""
@@ -304,10 +300,18 @@ class Record:
     def exploited(self, trial: Trial, donor: Trial) -> None:
         """A trial goes on from another one's checkpoint."""
         checkpoint = donor.checkpoint
-        trial.checkpoint = checkpoint
         trial.restored_at = {}
         if checkpoint is not None:
-            trial.restored_at = self._checkpoints(donor).metrics_of(str(checkpoint.path)) or {}
+            metrics = self._checkpoints(donor).metrics_of(str(checkpoint.path)) or donor.restored_at
+            keys = ("training_iteration", "time_total_s", "timesteps_total", "episodes_total")
+            trial.restored_at = {key: metrics[key] for key in keys if key in metrics}
+            # Its own copy: the donor goes on, and keeps only so many.
+            kept = self._checkpoints(trial)
+            checkpoint = Checkpoint.from_directory(persist(str(checkpoint.path), trial.path or ".", kept.next_number))
+            kept.add(str(checkpoint.path), metrics)
+        trial.checkpoint = checkpoint
+        # From here on it is another history.
+        self._counted[trial.trial_id] = trial.restored_at.get("training_iteration", 0)
         fields = {
             "number": trial.number,
             "donor": donor.number,

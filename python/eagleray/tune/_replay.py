@@ -32,6 +32,8 @@ class Resume:
     unfinished: bool = True
     errored: bool = False
     restart_errored: bool = False
+    #: Nothing goes on: it is only looked at.
+    is_look: bool = False
 
 
 def read(folder: Path) -> Resume:
@@ -53,6 +55,8 @@ def head(resume: Resume) -> dict[str, Any]:
 
 class _Past:
     """The controller that schedulers see while the journal is told again: what they ask for was done long ago."""
+
+    is_replaying = True
 
     def __init__(self, plan: Plan, trials: list[Trial]) -> None:
         self.trials = trials
@@ -99,7 +103,7 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
             record.forgotten(trials[fields["number"]])
         elif kind == "failure":
             trials[fields["number"]].num_failures += 1
-    for trial in trials:
+    for trial in trials if not resume.is_look else ():
         _decide(plan, record, trial, resume)
     return trials
 

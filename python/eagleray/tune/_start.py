@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import secrets
 import signal
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import eagleray
 from eagleray._native import tune as native
 from eagleray.tune import _replay
+from eagleray.tune._console import SilentView, View, make_view
 from eagleray.tune._engine import Engine
 from eagleray.tune._record import JOURNAL, Record
 from eagleray.tune.error import TuneError
@@ -43,15 +45,49 @@ def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
     if resume is None:
         experiment_id = secrets.token_hex(3)[:5]
         _write_head(plan, journal, experiment_id)
-        record = Record(plan, journal, DefaultLogs(plan), experiment_id)
     else:
         experiment_id = resume.experiment_id
-        record = Record(plan, journal, DefaultLogs(plan), experiment_id)
-        trials = _replay.replay(plan, record, resume)
+    record = Record(plan, journal, DefaultLogs(plan), _view(plan), experiment_id)
+    if resume is not None:
+        trials += _replay.replay(plan, record, resume)
     engine = Engine(plan, record, trials)
     with _interrupts(engine):
         engine.run()
     return trials
+
+
+def look(plan: Plan, resume: _replay.Resume) -> list[Trial]:
+    """The trials of an earlier run as they were left, without going on."""
+    _ready(plan)
+    record = Record(plan, _Unwritten(), None, SilentView(), resume.experiment_id)
+    return _replay.replay(plan, record, dataclasses.replace(resume, is_look=True))
+
+
+class _Unwritten:
+    """A journal that nobody writes to."""
+
+    def append(self, *_: Any) -> None:
+        """It is only looked at."""
+
+
+def _view(plan: Plan) -> View:
+    total = plan.search_alg.total_samples
+
+    def resources() -> str:
+        total, free = eagleray.cluster_resources(), eagleray.available_resources()
+        names = [name for name in ("CPU", "GPU") if total.get(name)]
+        return ", ".join(f"{total[name] - free.get(name, 0.0):g}/{total[name]:g} {name}" for name in names)
+
+    return make_view(
+        plan.name,
+        progress_reporter=plan.reporter,
+        verbose=plan.verbose,
+        metric=plan.metric,
+        mode=plan.mode,
+        total_samples=total if total > 0 else None,
+        folder=str(plan.folder),
+        resources=resources,
+    )
 
 
 def _ready(plan: Plan) -> None:

@@ -127,7 +127,7 @@ def run(  # noqa: PLR0913  as many as Ray's
     failed = [trial for trial in trials if trial.status == Trial.ERROR]
     if failed and raise_on_failed_trial:
         raise TuneError("Trials did not complete", failed)
-    return ExperimentAnalysis.from_trials(trials, default_metric=metric, default_mode=mode, path=str(plan.folder))
+    return ExperimentAnalysis(plan.folder, trials, metric, mode)
 
 
 #: Arguments of earlier versions that change nothing here.

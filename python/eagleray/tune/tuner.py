@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eagleray import cloudpickle
 from eagleray.tune import _replay, _resolve, _start
 from eagleray.tune._configs import RunConfig, TuneConfig
 from eagleray.tune._make_plan import make_plan
 from eagleray.tune._record import JOURNAL
+from eagleray.tune.analysis import ExperimentAnalysis
 from eagleray.tune.error import TuneError
 from eagleray.tune.result_grid import ResultGrid
 
+if TYPE_CHECKING:
+    from eagleray.tune._plan import Plan
+    from eagleray.tune.experiment.trial import Trial
+
 #: What a restored tuner is made of.
 _SPEC = "tuner.pkl"
+
+
+def _grid(plan: Plan, trials: list[Trial]) -> ResultGrid:
+    return ResultGrid(ExperimentAnalysis(plan.folder, trials, plan.metric, plan.mode))
 
 
 class _RestoreOfClass:
@@ -64,7 +73,7 @@ class Tuner:
         plan.spec = self._spec()
         trials = _start.run(plan, self._resume)
         self._folder = plan.folder
-        self._grid = ResultGrid.from_trials(trials, metric=plan.metric, mode=plan.mode, path=str(plan.folder))
+        self._grid = _grid(plan, trials)
         self._resume = None
         return self._grid
 
@@ -76,7 +85,7 @@ class Tuner:
             raise RuntimeError("Can't return results as experiment has not been run, yet. Call `Tuner.fit()` to run the experiment first.")
         plan = make_plan(self._trainable, self._space, self._tune_config, self._run_config, folder=self._folder)
         trials = _start.look(plan, self._resume)
-        return ResultGrid.from_trials(trials, metric=plan.metric, mode=plan.mode, path=str(plan.folder))
+        return _grid(plan, trials)
 
     def _spec(self) -> bytes | None:
         try:
