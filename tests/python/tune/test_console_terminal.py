@@ -178,7 +178,8 @@ def test_a_narrow_terminal_is_never_written_past_its_edge(in_terminal):
 
 def test_ctrl_c_leaves_a_clean_screen(in_terminal):
     running = in_terminal("wait")
-    running.read_until("waiting")
+    # The view is back below what was printed, and the cursor below the view.
+    running.read_until(lambda output: "\x1b[J" in "".join(output.split("waiting\r\n")[1:]) and output.endswith("\r\n"))
     os.write(running.master, b"\x03")
     output = running.read_until()
     assert running.process.wait() in (-signal.SIGINT, 128 + signal.SIGINT, 1)

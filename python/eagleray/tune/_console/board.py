@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from eagleray.tune.analysis._history import is_number, lookup
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 #: In the order in which counts are told.
 STATUSES = (Trial.RUNNING, Trial.PAUSED, Trial.PENDING, Trial.TERMINATED, Trial.ERROR)
 _ENDED = (Trial.TERMINATED, Trial.ERROR)
+
+#: Trials under way that are looked at to guess the time left.
+_SAMPLE_MAX = 200
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class Board:
         self._trials: dict[str, dict[str, Trial]] = {status: {} for status in STATUSES}
         self._sign = -1.0 if mode == "min" else 1.0
         self._best_score = -math.inf
-        # Seconds of running: since when each runs, what those have spent that have not ended, what those have that did.
+        # Seconds of running. Since when each runs, as if it had never paused; what those have spent that wait to go on;
+        # what those have that ended.
         self._since: dict[str, float] = {}
         self._spent: dict[str, float] = {}
         self._spent_by_ended = 0.0
@@ -60,9 +65,9 @@ class Board:
         self._trials.setdefault(new, {})[key] = trial
         since = self._since.pop(key, None)
         if since is not None:
-            self._spent[key] = self._spent.get(key, 0.0) + now - since
+            self._spent[key] = now - since
         if new == Trial.RUNNING:
-            self._since[key] = now
+            self._since[key] = now - self._spent.pop(key, 0.0)
             if self._first_start is None:
                 self._first_start = now
         elif new in _ENDED:
@@ -142,21 +147,22 @@ class Board:
         passed = now - self._first_start
         if remaining <= 0 or passed <= 0:
             return None
-        under_way = [self._spent.get(key, 0.0) + now - since for key, since in self._since.items()]
-        under_way += [spent for key, spent in self._spent.items() if key not in self._since]
+        under_way = [now - since for since in islice(self._since.values(), _SAMPLE_MAX)]
+        under_way += islice(self._spent.values(), _SAMPLE_MAX)
+        begun = len(self._since) + len(self._spent)
+        # Each of the sample stands for so many.
+        weight = begun / len(under_way) if under_way else 1.0
         mean = self._spent_by_ended / self._ended_measured
         longer = [spent for spent in under_way if spent > mean]
-        mean = (self._spent_by_ended + sum(longer)) / (self._ended_measured + len(longer))
-        at_once = min(max((self._spent_by_ended + sum(under_way)) / passed, 1e-9), remaining)
-        work = mean * max(remaining - len(under_way), 0) + sum(max(mean - spent, 0.0) for spent in under_way)
+        mean = (self._spent_by_ended + weight * sum(longer)) / (self._ended_measured + weight * len(longer))
+        at_once = min(max((self._spent_by_ended + weight * sum(under_way)) / passed, 1e-9), remaining)
+        work = mean * max(remaining - begun, 0) + weight * sum(max(mean - spent, 0.0) for spent in under_way)
         return work / at_once
 
 
 def _newest(trials: dict[str, Trial], count: int) -> Iterator[Trial]:
-    for trial, _ in zip(reversed(trials.values()), range(max(count, 0)), strict=False):
-        yield trial
+    return islice(reversed(trials.values()), max(count, 0))
 
 
 def _oldest(trials: dict[str, Trial], count: int) -> Iterator[Trial]:
-    for trial, _ in zip(trials.values(), range(max(count, 0)), strict=False):
-        yield trial
+    return islice(trials.values(), max(count, 0))

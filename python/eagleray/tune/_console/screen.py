@@ -159,10 +159,11 @@ class Terminal(Screen):
         """Print what somebody else prints, above the view; it comes back with the end of the line."""
         with self._lock:
             erased = self._erase() if self._on_screen else ""
-            self._write(erased)
-            write_all(stream, words)
+            # Noted first: Ctrl-C may strike as soon as it is written.
             self._at_line_start = words.endswith("\n")
             self._passed_on_at = self._clock()
+            self._write(erased)
+            write_all(stream, words)
             if self._at_line_start:
                 self._write(self._painted())
 
