@@ -11,7 +11,7 @@ from eagleray.tune.analysis._history import CHECKPOINT_DIR_NAME, History, is_num
 if TYPE_CHECKING:
     import pandas as pd
 
-    from eagleray.tune._checkpoint import Checkpoint
+    from eagleray.tune._checkpoint import Checkpoint, LocalFileSystem
 
 #: The index of a result within its trial, from 1.
 TRAINING_ITERATION = "training_iteration"
@@ -82,21 +82,6 @@ BOOKKEEPING_KEYS = frozenset(
 )
 
 
-class LocalFilesystem:
-    """Where results lie: this machine's own files."""
-
-    type_name = "local"
-
-    def __repr__(self) -> str:
-        return "LocalFilesystem()"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LocalFilesystem)
-
-    def __hash__(self) -> int:
-        return hash(self.type_name)
-
-
 class Result:
     """What one trial came to.
 
@@ -133,9 +118,9 @@ class Result:
         return (self.metrics or {}).get("config")
 
     @property
-    def filesystem(self) -> LocalFilesystem:
+    def filesystem(self) -> LocalFileSystem:
         """Where `path` lies."""
-        return LocalFilesystem()
+        return local_files()
 
     @property
     def log_dir(self) -> Path | None:
@@ -226,3 +211,10 @@ class Result:
 
     def __repr__(self) -> str:
         return self._repr()
+
+
+def local_files() -> LocalFileSystem:
+    """Give the only place where results lie so far: this machine's own files."""
+    from eagleray.tune._checkpoint import LocalFileSystem
+
+    return LocalFileSystem()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eagleray.tune.experiment.trial import Trial
-from eagleray.tune.result import LocalFilesystem, Result
+from eagleray.tune.result import Result, local_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
 
+    from eagleray.tune._checkpoint import LocalFileSystem
     from eagleray.tune.analysis import ExperimentAnalysis
 
 
@@ -94,9 +95,9 @@ class ResultGrid:
         return self._experiment_analysis.experiment_path
 
     @property
-    def filesystem(self) -> LocalFilesystem:
+    def filesystem(self) -> LocalFileSystem:
         """Where that folder lies."""
-        return LocalFilesystem()
+        return local_files()
 
     def _count(self, status: str) -> int:
         return sum(1 for trial in self._experiment_analysis.trials if trial.status == status)

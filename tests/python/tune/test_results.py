@@ -334,6 +334,14 @@ def test_results_may_come_from_a_function(tmp_path):
     assert analysis.experiment_path is None
 
 
+def test_checkpoints_may_come_from_a_function(tmp_path):
+    trials = [make_trial(tmp_path, number, series(1.0, 2.0)) for number in range(2)]
+    kept = [(Checkpoint("/a"), {"loss": 2.0}), (Checkpoint("/b"), {"loss": 1.0})]
+    analysis = ExperimentAnalysis(None, trials, "loss", "min", checkpoints=lambda trial: kept)
+    assert analysis.best_checkpoint.path == "/b"
+    assert ResultGrid(analysis)[0].best_checkpoints == kept
+
+
 def test_trials_without_a_record_show_their_last_result(tmp_path):
     trials = [make_trial(tmp_path, 0, series(1.0, 2.0), files=False), make_trial(tmp_path, 1, [], files=False)]
     assert list(ExperimentAnalysis(None, trials).dataframe()["loss"]) == [2.0]

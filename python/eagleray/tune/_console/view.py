@@ -7,6 +7,7 @@ main thread, never leaves half a drawing. A user's reporter is called from the e
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import sys
 import threading
@@ -172,7 +173,9 @@ class ConsoleView(View):
             # The first block of a log waits until there is something to tell.
             self._drawn_at = self._started
         if self._is_threaded:
-            self._thread = threading.Thread(target=self._run, name="eagleray-tune-console", daemon=True)
+            # In a notebook the context says which cell the output belongs to.
+            run = contextvars.copy_context().run
+            self._thread = threading.Thread(target=run, args=(self._run,), name="eagleray-tune-console", daemon=True)
             self._thread.start()
 
     def on_status(self, trial: Trial, old: str | None, new: str) -> None:

@@ -96,11 +96,17 @@ def mean(values: list[float]) -> float:
 
 
 class History:
-    """The record of one trial: its folder, or a function that gives its results."""
+    """The record of one trial: its folder, or functions that give its results and the checkpoints that it kept."""
 
-    def __init__(self, folder: Path | str | None, results: Callable[[], list[dict[str, Any]]] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | str | None,
+        results: Callable[[], list[dict[str, Any]]] | None = None,
+        kept: Callable[[], list[tuple[Checkpoint, dict[str, Any]]]] | None = None,
+    ) -> None:
         self.folder = None if folder is None else Path(folder)
         self._results = results
+        self._kept = kept
 
     def is_recorded(self) -> bool:
         """Whether there is a record at all, be it empty."""
@@ -146,6 +152,8 @@ class History:
 
     def checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
         """Give the checkpoints that are still there, oldest first, each with the result that it came with ({} if there is none)."""
+        if self._kept is not None:
+            return self._kept()
         folders = self._checkpoint_folders()
         if not folders:
             return []

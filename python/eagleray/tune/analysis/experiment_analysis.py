@@ -28,8 +28,9 @@ _LAST_N_AVG = re.compile(r"last-([1-9]\d*)-avg")
 class ExperimentAnalysis:
     """The trials of an experiment and what they reported.
 
-    It is made from an experiment's folder, or from trials that are at hand. `history` gives the results of a trial that
-    has no folder; without it they are read from the trial's result.json or progress.csv when they are first asked for.
+    It is made from an experiment's folder, or from trials that are at hand. `history` gives the results of a trial and
+    `checkpoints` what it kept, with what was reported with each; without them they are read from the trial's folder when they
+    are first asked for.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class ExperimentAnalysis:
         default_mode: str | None = None,
         *,
         history: Callable[[Trial], list[dict[str, Any]]] | None = None,
+        checkpoints: Callable[[Trial], list[tuple[Checkpoint, dict[str, Any]]]] | None = None,
         stats: dict[str, Any] | None = None,
         runner_data: dict[str, Any] | None = None,
         storage_filesystem: object = None,
@@ -61,6 +63,7 @@ class ExperimentAnalysis:
         self.default_metric = "_metric" if default_mode and not default_metric else default_metric
         self.default_mode = default_mode
         self._history_of = history
+        self._checkpoints_of = checkpoints
         self._stats = stats
         self._runner_data = runner_data
         self._file_type: str | None = None
@@ -276,9 +279,9 @@ class ExperimentAnalysis:
     # What the questions above have in common.
 
     def _history(self, trial: Trial) -> History:
-        if self._history_of is not None:
-            return History(trial.path, partial(self._history_of, trial))
-        return History(trial.path)
+        results = None if self._history_of is None else partial(self._history_of, trial)
+        kept = None if self._checkpoints_of is None else partial(self._checkpoints_of, trial)
+        return History(trial.path, results, kept)
 
     def _rows(self, trial: Trial) -> list[dict[str, Any]]:
         return self._history(trial).rows(self._file_type) or ([trial.last_result] if trial.last_result else [])
