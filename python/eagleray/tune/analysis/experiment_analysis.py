@@ -287,9 +287,11 @@ class ExperimentAnalysis:
         return self._history(trial).rows(self._file_type) or ([trial.last_result] if trial.last_result else [])
 
     def _row(self, trial: Trial, metric: str | None, mode: str | None) -> dict[str, Any] | None:
-        rows = self._rows(trial)
         if metric is None or mode is None:
-            return rows[-1] if rows else None
+            # At hand: no file needs to be read.
+            last = [trial.last_result] if trial.last_result else self._rows(trial)
+            return last[-1] if last else None
+        rows = self._rows(trial)
         best: tuple[float, dict[str, Any]] | None = None
         for row in rows:
             value = lookup(row, metric)
