@@ -4,6 +4,10 @@ from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from eagleray import _native_tune
+
+tune = _native_tune
+
 R = TypeVar("R")
 
 class ObjectRef(Generic[R]):

@@ -4,6 +4,7 @@ mod journal;
 mod logs;
 mod schedule;
 mod search;
+mod value;
 
 use pyo3::prelude::*;
 
