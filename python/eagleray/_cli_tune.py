@@ -99,6 +99,7 @@ def _ls(options: Any) -> int:
     if options.sort:
         key = options.sort.removeprefix("-")
         trials = _sorted(trials, key, is_descending=options.sort.startswith("-"))
+    passed = f"; {len(trials)} pass the filter" if tests else ""
     left_out = 0
     if options.limit is not None and len(trials) > options.limit:
         left_out = len(trials) - options.limit
@@ -111,7 +112,7 @@ def _ls(options: Any) -> int:
     _print_table(columns, rows)
     shown = Counter(trial.status for trial in experiment.trials)
     told = ", ".join(f"{count} {status}" for status, count in sorted(shown.items()))
-    print(f"{len(experiment.trials)} trials: {told}" + (f"; {left_out} not shown" if left_out else ""))
+    print(f"{len(experiment.trials)} trials: {told}{passed}" + (f"; {left_out} not shown" if left_out else ""))
     if experiment.trouble:
         print(f"Note: {experiment.trouble}.")
     return 0
@@ -329,7 +330,10 @@ def _show_trial(trial: TrialFiles) -> None:
     from eagleray.tune import _files
 
     print(f"Trial       {trial.name} (number {trial.number}, id {trial.trial_id})")
-    print(f"Status      {trial.status}" + (f", failed {trial.failures} times" if trial.failures else ""))
+    print(
+        f"Status      {trial.status}"
+        + (f", failed {trial.failures} time{'s' if trial.failures > 1 else ''}" if trial.failures else "")
+    )
     if trial.folder is not None:
         print(f"Folder      {trial.folder}")
     print("Config")

@@ -52,7 +52,7 @@ class Checkpoint:
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Checkpoint:
         """Give the checkpoint in this folder."""
-        return cls(os.path.abspath(path))
+        return cls(os.path.abspath(os.fspath(path).removeprefix("file://")))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Checkpoint:

@@ -49,6 +49,7 @@ def test_relative_paths_and_gone_folders(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="elsewhere"):
         Checkpoint("s3://bucket/x")
     assert Checkpoint("file:///tmp/x").path == "/tmp/x"
+    assert Checkpoint.from_directory("file:///tmp/x").path == "/tmp/x"
 
 
 def test_equal_paths_are_equal_and_pickles_are_small(tmp_path):

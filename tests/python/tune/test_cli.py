@@ -86,6 +86,7 @@ def test_ls_sorts_filters_limits_and_chooses_columns(exp, tune):
     assert _listed(tune("ls", exp, "--filter", "loss<=1", "--filter", "net=small")) == ["1", "3"]
     assert _listed(tune("ls", exp, "--filter", "status != RUNNING")) == ["1", "2"]
     assert _listed(tune("ls", exp, "--filter", "config/lr>=0.1")) == ["0", "4"]
+    assert tune("ls", exp, "--filter", "loss<0.7").endswith("1 TERMINATED; 3 pass the filter\n")
     limited = tune("ls", exp, "--limit", 2)
     assert _listed(limited) == ["0", "1"]
     assert "4 not shown" in limited
@@ -140,6 +141,22 @@ def test_damage_is_told_and_the_rest_shown(exp, tune):
     text = tune("ls", exp)
     assert _listed("\n".join(text.splitlines()[:-1])) == ["0", "1", "2"]
     assert "the journal is damaged at byte" in text
+
+
+def test_trials_that_began_again_or_took_anothers_place(exp, tune):
+    with native.Journal(exp / "journal.eagleray") as journal:
+        journal.append("forget", {"number": 0})
+        journal.append("exploit", {"number": 1, "donor": 3, "config": {"lr": 0.5, "net": "small", "fixed": 1}})
+        journal.append("status", {"number": 2, "status": "RUNNING"})
+        journal.append("something new", {"number": 1})
+        journal.append("something new", {})
+    told = json.loads(tune("ls", exp, "--json"))
+    assert told[0]["last_result"] == {}
+    assert told[0]["iterations"] == 0
+    assert told[1]["params"] == {"lr": 0.5, "net": "small"}
+    # It was tried again: the error is none any more.
+    assert told[2]["error"] is None
+    assert "failed 1 time" in tune("show", exp, "2")
 
 
 def test_folders_that_ray_wrote(tmp_path, tune):

@@ -81,6 +81,8 @@ def test_misuse_is_told(path):
             journal.append(256, {})
         with pytest.raises(TypeError):
             journal.append(1.5, {})
+        with pytest.raises(ValueError, match="255 bytes"):
+            journal.append("k" * 256, {})
     assert len(native.read_journal(path)) == 0
 
 

@@ -13,6 +13,9 @@ use tune::journal::{self, Contents, Error, Frame, Writer, kind};
 use super::value;
 use crate::door;
 
+/// A byte holds the length.
+const NAME_BYTES_MAX: usize = 255;
+
 #[pyclass(frozen, module = "eagleray._native.tune")]
 pub(super) struct Journal {
     writer: Mutex<Writer>,
@@ -52,7 +55,11 @@ impl Journal {
             if name == kind::name(kind::RESULT).unwrap_or_default() {
                 return Err(PyValueError::new_err("a result is appended by append_result(trial, json)"));
             }
-            self.lock().append_named(name.to_str()?, &json)
+            let name = name.to_str()?;
+            if name.len() > NAME_BYTES_MAX {
+                return Err(PyValueError::new_err(format!("the name of a kind has at most {NAME_BYTES_MAX} bytes")));
+            }
+            self.lock().append_named(name, &json)
         };
         appended.map_err(|error| raised(py, error))
     }
