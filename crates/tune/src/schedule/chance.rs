@@ -1,0 +1,75 @@
+//! Chance that can be replayed: SplitMix64, one word of state.
+
+use serde::{Deserialize, Serialize};
+
+/// A stream of random numbers that its seed decides.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Chance {
+    state: u64,
+}
+
+impl Chance {
+    pub(super) fn seeded(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// The stream of one purpose: draws from it move no other stream.
+    pub(super) fn keyed(seed: u64, key: u64) -> Self {
+        let mut mixed = Self::seeded(seed ^ key.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        Self::seeded(mixed.next())
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Evenly in [0, 1).
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Evenly among 0 .. count, which is not 0.
+    pub(super) fn below(&mut self, count: usize) -> usize {
+        ((u128::from(self.next()) * count as u128) >> 64) as usize
+    }
+
+    /// A standard normal number, by Box and Muller.
+    pub(super) fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Chance;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers_and_another_does_not() {
+        let draw = |seed, key| {
+            let mut chance = Chance::keyed(seed, key);
+            (0..8).map(|_| chance.next()).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(1, 2), draw(1, 2));
+        assert_ne!(draw(1, 2), draw(1, 3));
+        assert_ne!(draw(1, 2), draw(2, 2));
+    }
+
+    #[test]
+    fn numbers_are_even_and_normal_ones_are_normal() {
+        let mut chance = Chance::seeded(7);
+        let mut counts = [0_u32; 5];
+        for _ in 0..50_000 {
+            counts[chance.below(5)] += 1;
+        }
+        assert!(counts.iter().all(|&count| (9_500..10_500).contains(&count)), "{counts:?}");
+        let normals: Vec<f64> = (0..50_000).map(|_| chance.normal()).collect();
+        let mean = normals.iter().sum::<f64>() / 5e4;
+        let variance = normals.iter().map(|x| x * x).sum::<f64>() / 5e4;
+        assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.03, "{mean} {variance}");
+    }
+}
