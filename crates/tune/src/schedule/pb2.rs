@@ -57,7 +57,7 @@ impl Pb2 {
 
     /// A trial with these parameters has this score, of which more is better, at this time.
     pub fn observe(&mut self, trial: Trial, t: f64, values: &[f64], score: f64) {
-        let at: Vec<f64> = values.iter().zip(&self.bounds).map(|(value, bounds)| to_unit(*value, *bounds)).collect();
+        let at = self.normalised(values);
         let number = trial as usize;
         if self.trials.len() <= number {
             self.trials.resize(number + 1, None);
@@ -79,19 +79,30 @@ impl Pb2 {
         }
     }
 
-    /// New parameters for a trial that goes on from `donor`.
-    pub fn propose(&mut self, trial: Trial, donor: Trial, draw: u64) -> Vec<f64> {
+    /// New parameters for a trial that goes on from `donor`. What becomes of them is said by `accepted`.
+    pub fn propose(&self, donor: Trial, draw: u64) -> Vec<f64> {
         let mut chance = Chance::keyed(self.seed, draw);
-        let from = self.trials.get(donor as usize).cloned().flatten();
-        let at = match &from {
+        let at = match self.trials.get(donor as usize).and_then(Option::as_ref) {
             Some(from) if self.samples.len() >= SAMPLES_MIN => self.best(from, &mut chance),
             _ => self.bounds.iter().map(|_| chance.unit()).collect(),
         };
-        self.pending.push(at.clone());
-        if let (Some(slot), Some(from)) = (self.trials.get_mut(trial as usize), from) {
-            *slot = Some(Point { at: at.clone(), ..from });
-        }
         at.iter().zip(&self.bounds).map(|(unit, (low, high))| (low + (high - low) * unit).clamp(*low, *high)).collect()
+    }
+
+    /// A trial goes on from `donor` with these parameters: as proposed, rounded, or changed by the user.
+    pub fn accepted(&mut self, trial: Trial, donor: Trial, values: &[f64]) {
+        let at = self.normalised(values);
+        let from = self.trials.get(donor as usize).cloned().flatten();
+        if let Some(slot) = self.trials.get_mut(trial as usize) {
+            *slot = from.map(|from| Point { at: at.clone(), ..from });
+        }
+        if at.iter().all(|value| value.is_finite()) {
+            self.pending.push(at);
+        }
+    }
+
+    fn normalised(&self, values: &[f64]) -> Vec<f64> {
+        values.iter().zip(&self.bounds).map(|(value, bounds)| to_unit(*value, *bounds)).collect()
     }
 
     fn best(&self, from: &Point, chance: &mut Chance) -> Vec<f64> {
@@ -184,7 +195,7 @@ mod tests {
     #[test]
     fn it_proposes_what_has_paid() {
         for seed in 0..10 {
-            let value = trained((0.0, 1.0), seed).propose(0, 8, 1)[0];
+            let value = trained((0.0, 1.0), seed).propose(8, 1)[0];
             assert!((0.45..=0.95).contains(&value), "{value} with seed {seed}");
         }
     }
@@ -192,7 +203,13 @@ mod tests {
     #[test]
     fn proposals_of_one_moment_spread_out() {
         let mut pb2 = trained((0.0, 1.0), 1);
-        let values: Vec<f64> = (0..4).map(|trial| pb2.propose(trial, 8, u64::from(trial))[0]).collect();
+        let values: Vec<f64> = (0..4)
+            .map(|trial| {
+                let values = pb2.propose(8, u64::from(trial));
+                pb2.accepted(trial, 8, &values);
+                values[0]
+            })
+            .collect();
         let spread = values.iter().fold(0.0_f64, |wide, a| values.iter().fold(wide, |wide, b| wide.max((a - b).abs())));
         assert!(spread > 1e-3, "{values:?}");
         assert_eq!(pb2.pending.len(), 4);
@@ -202,16 +219,16 @@ mod tests {
 
     #[test]
     fn pb2_1_with_nothing_seen_it_draws_within_the_bounds() {
-        let mut pb2 = Pb2::new(vec![(1e-5, 1e-3), (-4.0, -2.0)], 1);
+        let pb2 = Pb2::new(vec![(1e-5, 1e-3), (-4.0, -2.0)], 1);
         for draw in 0..100 {
-            let values = pb2.propose(0, 1, draw);
+            let values = pb2.propose(1, draw);
             assert!((1e-5..=1e-3).contains(&values[0]) && (-4.0..=-2.0).contains(&values[1]), "{values:?}");
         }
     }
 
     #[test]
     fn pb2_2_the_same_story_gives_the_same_proposal() {
-        assert_eq!(trained((0.0, 1.0), 5).propose(0, 8, 3), trained((0.0, 1.0), 5).propose(0, 8, 3));
+        assert_eq!(trained((0.0, 1.0), 5).propose(8, 3), trained((0.0, 1.0), 5).propose(8, 3));
     }
 
     #[test]
@@ -227,9 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn after_a_proposal_gains_count_from_the_donor() {
+    fn after_a_proposal_gains_count_from_the_donor_also_when_it_was_changed() {
         let mut pb2 = trained((0.0, 1.0), 1);
-        let value = pb2.propose(0, 8, 1);
+        let value = vec![pb2.propose(8, 1)[0].round()];
+        pb2.accepted(0, 8, &value);
         let before = pb2.samples.len();
         pb2.observe(0, 4.0, &value, 10.0);
         assert_eq!(pb2.samples.len(), before + 1);
@@ -249,7 +267,7 @@ mod tests {
                 pb2.observe(*trial, t as f64, &[low + width / 2.0], f64::from(*score));
             }
             for draw in 0..3 {
-                let value = pb2.propose(0, 1, draw)[0];
+                let value = pb2.propose(1, draw)[0];
                 prop_assert!((low..=low + width).contains(&value), "{value}");
             }
         }

@@ -93,8 +93,10 @@ pub enum Gene {
         /// Which one it is; none if it is not in the list.
         at: Option<usize>,
     },
-    /// A number, or whatever a function makes.
+    /// A number, from a domain or a function.
     Drawn,
+    /// Something from a domain or a function that cannot be multiplied.
+    Word,
 }
 
 /// What happens to a parameter.
@@ -211,11 +213,11 @@ impl Pbt {
                 Change::Shift { to, is_right }
             }
             Gene::Listed { count, .. } => Change::Pick(chance.below(count)),
-            Gene::Drawn if is_fresh || self.options.perturbation_factors.is_empty() => Change::Resample(chance.next()),
-            Gene::Drawn => {
+            Gene::Drawn if !is_fresh && !self.options.perturbation_factors.is_empty() => {
                 let factors = &self.options.perturbation_factors;
                 Change::Scale(factors[chance.below(factors.len())])
             }
+            Gene::Drawn | Gene::Word => Change::Resample(chance.next()),
         }
     }
 

@@ -173,6 +173,16 @@ fn a_value_that_is_not_in_its_list_is_drawn_from_it() {
 }
 
 #[test]
+fn what_cannot_be_multiplied_is_always_drawn_and_not_always_the_same() {
+    let pbt = Pbt::new(Options { resample_probability: 0.0, ..options() });
+    let drawn = |draw| match pbt.explore(draw, &[Gene::Word])[..] {
+        [Change::Resample(seed)] => seed,
+        ref other => panic!("{other:?}"),
+    };
+    assert_ne!(drawn(1), drawn(2));
+}
+
+#[test]
 fn pbt_4_an_exploit_that_did_not_take_place_changes_no_other() {
     let genes = [Gene::Drawn; 4];
     let pbt = population(options());
