@@ -274,6 +274,16 @@ def test_nested_metrics_and_values_that_are_no_numbers():
     assert stage.report(stage.add(), **{"eval/score": None}) == "STOP"
 
 
+def test_one_scheduler_serves_two_experiments():
+    scheduler = schedulers.FIFOScheduler()
+    for name in ("one", "two"):
+        stage = Stage(scheduler)
+        for _ in range(3):
+            stage.add().trial_id += name
+            stage.iterations[stage.trials[-1].trial_id] = 0
+        assert stage.run(lambda trial, iteration: 0, end_at=2) == 6
+
+
 def test_first_come_first_served_and_paused_ones_last():
     stage = Stage(schedulers.FIFOScheduler())
     first, second = stage.add(), stage.add()

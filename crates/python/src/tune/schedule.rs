@@ -159,8 +159,16 @@ scheduler!(Median, median::Median, {
         self.inner.add()
     }
 
-    fn result(&mut self, trial: Trial, t: f64, value: f64, others_wait: bool) -> &'static str {
-        word(self.inner.result(trial, t, value, others_wait))
+    /// The decision, or None if too few have come as far.
+    fn result(&mut self, trial: Trial, t: f64, value: f64) -> Option<&'static str> {
+        match self.inner.result(trial, t, value) {
+            median::Verdict::Decided(decision) => Some(word(decision)),
+            median::Verdict::TooFew => None,
+        }
+    }
+
+    fn make_room(&mut self, trial: Trial, t: f64) -> &'static str {
+        word(self.inner.make_room(trial, t))
     }
 
     fn complete(&mut self, trial: Trial, t: f64, value: f64) {

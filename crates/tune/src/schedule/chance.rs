@@ -57,6 +57,7 @@ mod tests {
         assert_eq!(draw(1, 2), draw(1, 2));
         assert_ne!(draw(1, 2), draw(1, 3));
         assert_ne!(draw(1, 2), draw(2, 2));
+        assert_ne!(draw(1, 2), draw(2, 1));
     }
 
     #[test]

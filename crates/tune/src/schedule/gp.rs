@@ -62,7 +62,7 @@ impl Kernel {
 
     fn between(&self, a: &[f64], b: &[f64]) -> f64 {
         let distance: f64 = a[1..].iter().zip(&b[1..]).map(|(x, y)| (x - y) * (x - y)).sum();
-        self.variance * (-distance / self.length).exp() * (1.0 - self.drift).powf(0.5 * (a[0] - b[0]).abs())
+        self.variance * (0.5 * (1.0 - self.drift).ln() * (a[0] - b[0]).abs() - distance / self.length).exp()
     }
 }
 
@@ -105,8 +105,18 @@ impl Gp {
     }
 }
 
+/// Over the length of the shorter one. Nearly all time is spent here: four sums at once keep the processor busy.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
+    let length = a.len().min(b.len());
+    let (a, b) = (a[..length].chunks_exact(4), b[..length].chunks_exact(4));
+    let rest: f64 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| x * y).sum();
+    let mut sums = [0.0; 4];
+    for (x, y) in a.zip(b) {
+        for lane in 0..4 {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    sums.iter().sum::<f64>() + rest
 }
 
 /// Solves `root * x = values`.

@@ -108,6 +108,8 @@ fn a_place_that_became_free_is_filled_and_the_new_one_catches_up() {
     assert_eq!(band.views().len(), 1);
     five[1..4].iter().for_each(|&trial| assert_eq!(band.result(trial, 81.0, 1.0).decision, Decision::Pause));
     assert_eq!(band.result(late, 81.0, 1.0).decision, Decision::Stop);
+    band.add(); // that bracket is over, although nobody is in it
+    assert_eq!(band.views().len(), 2);
 }
 
 #[test]

@@ -29,6 +29,15 @@ pub struct Median {
     trials: Vec<History>,
 }
 
+/// What a result means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The trial does this.
+    Decided(Decision),
+    /// Too few have come as far. It trains on, unless others wait: see `Median::make_room`.
+    TooFew,
+}
+
 /// What a trial has reported, in a form that gives the mean over any stretch of time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct History {
@@ -51,27 +60,37 @@ impl Median {
         (self.trials.len() - 1) as Trial
     }
 
-    /// What a trial does after it reported this. `others_wait`: whether somebody would use its place.
-    pub fn result(&mut self, trial: Trial, t: f64, value: f64, others_wait: bool) -> Decision {
+    /// What a trial does after it reported this.
+    pub fn result(&mut self, trial: Trial, t: f64, value: f64) -> Verdict {
         let own = trial as usize;
         if self.trials[own].is_judged {
-            return Decision::Continue; // it was paused for good reason, and runs since nothing else is left
+            return Verdict::Decided(Decision::Continue); // it was paused for good reason, and runs since nothing else is left
         }
         self.trials[own].push(t, self.options.mode.score(value));
         if t.is_nan() || t < self.options.grace_period {
-            return Decision::Continue; // MED-1
+            return Verdict::Decided(Decision::Continue); // MED-1
         }
         let others = self.trials.iter().enumerate().filter(|(number, _)| *number != own);
         let mut means: Vec<f64> =
             others.filter_map(|(_, history)| history.mean(self.options.grace_period, t)).collect();
         if means.len() < self.options.min_samples_required || means.is_empty() {
-            return self.yields(own, t, others_wait);
+            return Verdict::TooFew;
         }
         if self.trials[own].best() >= median(&mut means) {
-            return Decision::Continue;
+            return Verdict::Decided(Decision::Continue);
         }
         self.trials[own].is_judged = true;
-        if self.options.hard_stop { Decision::Stop } else { Decision::Pause }
+        Verdict::Decided(if self.options.hard_stop { Decision::Stop } else { Decision::Pause })
+    }
+
+    /// After `TooFew`: a trial that has had its time slice makes room for others that wait, so that there is something to compare with.
+    pub fn make_room(&mut self, trial: Trial, t: f64) -> Decision {
+        let history = &mut self.trials[trial as usize];
+        if history.last_pause.is_some_and(|last| t - last <= self.options.min_time_slice) {
+            return Decision::Continue;
+        }
+        history.last_pause = Some(t);
+        Decision::Pause
     }
 
     /// The last result of a trial that has ended on its own.
@@ -90,17 +109,6 @@ impl Median {
     /// Whether this one was found too bad; then everybody else runs before it.
     pub fn is_judged(&self, trial: Trial) -> bool {
         self.trials[trial as usize].is_judged
-    }
-
-    /// Too few have come as far: others get their turn, so that there is something to compare with.
-    fn yields(&mut self, own: usize, t: f64, others_wait: bool) -> Decision {
-        let history = &mut self.trials[own];
-        let has_run = history.last_pause.is_none_or(|last| t - last > self.options.min_time_slice);
-        if !(others_wait && has_run) {
-            return Decision::Continue;
-        }
-        history.last_pause = Some(t);
-        Decision::Pause
     }
 }
 
@@ -151,6 +159,9 @@ mod tests {
 
     use super::*;
 
+    const GO_ON: Verdict = Verdict::Decided(Decision::Continue);
+    const STOP: Verdict = Verdict::Decided(Decision::Stop);
+
     fn options() -> Options {
         Options { mode: Mode::Max, grace_period: 0.0, min_samples_required: 1, min_time_slice: 0.0, hard_stop: true }
     }
@@ -172,10 +183,10 @@ mod tests {
         let third = rule.add();
         for t in 0..10 {
             // The means are 100 and 450 - 25 t; their median falls from 275 to 212.5 - 50 / 2.
-            assert_eq!(rule.result(third, f64::from(t), 275.0, false), Decision::Continue);
+            assert_eq!(rule.result(third, f64::from(t), 275.0), GO_ON);
         }
         let fourth = rule.add();
-        assert_eq!(rule.result(fourth, 0.0, 200.0, false), Decision::Stop);
+        assert_eq!(rule.result(fourth, 0.0, 200.0), STOP);
         assert_eq!(rule.stopped(), 1);
     }
 
@@ -184,19 +195,19 @@ mod tests {
         let (mut rule, ..) = two(Options { grace_period: 3.0, ..options() });
         let third = rule.add();
         for t in 0..3 {
-            assert_eq!(rule.result(third, f64::from(t), 10.0, true), Decision::Continue);
+            assert_eq!(rule.result(third, f64::from(t), 10.0), GO_ON);
         }
-        assert_eq!(rule.result(third, 3.0, 10.0, true), Decision::Stop);
+        assert_eq!(rule.result(third, 3.0, 10.0), STOP);
     }
 
     #[test]
     fn med_1_with_too_few_to_compare_with_nobody_is_stopped() {
         let (mut rule, ..) = two(Options { min_samples_required: 3, ..options() });
         let third = rule.add();
-        assert_eq!(rule.result(third, 1.0, -1e9, false), Decision::Continue);
+        assert_eq!(rule.result(third, 1.0, -1e9), Verdict::TooFew);
         let (mut rule, ..) = two(options());
         let ahead = rule.add();
-        assert_eq!(rule.result(ahead, 50.0, -1e9, false), Decision::Continue); // nobody has come as far
+        assert_eq!(rule.result(ahead, 50.0, -1e9), Verdict::TooFew); // nobody has come as far
     }
 
     #[test]
@@ -204,28 +215,28 @@ mod tests {
         let mut rule = Median::new(options());
         let (early, late) = (rule.add(), rule.add());
         for t in 1..=10 {
-            rule.result(early, f64::from(t), if t < 5 { 0.0 } else { 1e6 }, false);
+            rule.result(early, f64::from(t), if t < 5 { 0.0 } else { 1e6 });
         }
-        assert_eq!(rule.result(late, 4.0, 1.0, false), Decision::Continue);
-        assert_eq!(rule.result(late, 9.0, 1.0, false), Decision::Stop);
+        assert_eq!(rule.result(late, 4.0, 1.0), GO_ON);
+        assert_eq!(rule.result(late, 9.0, 1.0), STOP);
     }
 
     #[test]
     fn small_values_win_when_they_are_to() {
         let (mut rule, ..) = two(Options { mode: Mode::Min, ..options() });
         let third = rule.add();
-        assert_eq!(rule.result(third, 0.0, 200.0, false), Decision::Continue);
+        assert_eq!(rule.result(third, 0.0, 200.0), GO_ON);
         let fourth = rule.add();
-        assert_eq!(rule.result(fourth, 0.0, 300.0, false), Decision::Stop);
+        assert_eq!(rule.result(fourth, 0.0, 300.0), STOP);
     }
 
     #[test]
     fn a_soft_stop_pauses_once_and_then_lets_it_run() {
         let (mut rule, ..) = two(Options { hard_stop: false, ..options() });
         let third = rule.add();
-        assert_eq!(rule.result(third, 0.0, 0.0, false), Decision::Pause);
+        assert_eq!(rule.result(third, 0.0, 0.0), Verdict::Decided(Decision::Pause));
         assert!(rule.is_judged(third));
-        assert_eq!(rule.result(third, 1.0, 0.0, false), Decision::Continue);
+        assert_eq!(rule.result(third, 1.0, 0.0), GO_ON);
     }
 
     #[test]
@@ -233,31 +244,35 @@ mod tests {
         let slice = Options { min_samples_required: 5, min_time_slice: 2.0, ..options() };
         let mut rule = Median::new(slice);
         let trial = rule.add();
-        assert_eq!(rule.result(trial, 1.0, 0.0, true), Decision::Pause);
-        assert_eq!(rule.result(trial, 3.0, 0.0, true), Decision::Continue);
-        assert_eq!(rule.result(trial, 3.5, 0.0, false), Decision::Continue); // nobody wants its place
-        assert_eq!(rule.result(trial, 4.0, 0.0, true), Decision::Pause);
+        let mut at = |t| {
+            assert_eq!(rule.result(trial, t, 0.0), Verdict::TooFew);
+            rule.make_room(trial, t)
+        };
+        assert_eq!(
+            [at(1.0), at(3.0), at(3.5), at(5.5)],
+            [Decision::Pause, Decision::Continue, Decision::Pause, Decision::Continue]
+        );
     }
 
     #[test]
     fn sched_t1_nan_stops_itself_and_no_other() {
         let (mut rule, ..) = two(options());
         let nan = rule.add();
-        assert_eq!(rule.result(nan, 0.0, f64::NAN, false), Decision::Stop);
+        assert_eq!(rule.result(nan, 0.0, f64::NAN), STOP);
         let mut rule = Median::new(options());
         let (nan, good) = (rule.add(), rule.add());
-        rule.result(nan, 1.0, f64::NAN, false);
-        assert_eq!(rule.result(good, 1.0, -1e9, false), Decision::Continue);
+        rule.result(nan, 1.0, f64::NAN);
+        assert_eq!(rule.result(good, 1.0, -1e9), GO_ON);
     }
 
     #[test]
     fn a_trial_that_starts_again_is_judged_by_its_new_story() {
         let mut rule = Median::new(options());
         let (again, other) = (rule.add(), rule.add());
-        rule.result(again, 1.0, 100.0, false);
-        rule.result(again, 2.0, 100.0, false);
-        rule.result(again, 1.0, 0.0, false);
-        assert_eq!(rule.result(other, 1.0, 1.0, false), Decision::Continue);
+        rule.result(again, 1.0, 100.0);
+        rule.result(again, 2.0, 100.0);
+        rule.result(again, 1.0, 0.0);
+        assert_eq!(rule.result(other, 1.0, 1.0), GO_ON);
     }
 
     proptest! {

@@ -86,7 +86,7 @@ impl Pb2 {
             Some(from) if self.samples.len() >= SAMPLES_MIN => self.best(from, &mut chance),
             _ => self.bounds.iter().map(|_| chance.unit()).collect(),
         };
-        at.iter().zip(&self.bounds).map(|(unit, (low, high))| (low + (high - low) * unit).clamp(*low, *high)).collect()
+        at.iter().zip(&self.bounds).map(|(unit, bounds)| from_unit(*unit, *bounds)).collect()
     }
 
     /// A trial goes on from `donor` with these parameters: as proposed, rounded, or changed by the user.
@@ -162,6 +162,11 @@ fn to_unit(value: f64, (low, high): (f64, f64)) -> f64 {
     if high > low { (value - low) / (high - low) } else { 0.0 }
 }
 
+/// PB2-1: the last digit must not leave the bounds.
+fn from_unit(unit: f64, (low, high): (f64, f64)) -> f64 {
+    (low + (high - low) * unit).clamp(low, high)
+}
+
 /// With mean 0 and deviation 1; outliers are cut, so that one lucky stretch does not hide the rest.
 fn standardised(mut values: Vec<f64>) -> Vec<f64> {
     let count = values.len() as f64;
@@ -198,6 +203,20 @@ mod tests {
             let value = trained((0.0, 1.0), seed).propose(8, 1)[0];
             assert!((0.45..=0.95).contains(&value), "{value} with seed {seed}");
         }
+    }
+
+    #[test]
+    fn pb2_1_rounding_does_not_leave_the_bounds() {
+        assert_eq!(from_unit(1.0, (-0.95, -0.41)), -0.41); // plain arithmetic makes it more
+    }
+
+    #[test]
+    fn where_somebody_is_already_it_proposes_something_else() {
+        let mut pb2 = trained((0.0, 1.0), 1);
+        let first = pb2.propose(8, 1);
+        assert_eq!(pb2.propose(8, 1), first);
+        (0..3).for_each(|trial| pb2.accepted(trial, 8, &first));
+        assert!((pb2.propose(8, 1)[0] - first[0]).abs() > 1e-3);
     }
 
     #[test]

@@ -79,9 +79,10 @@ fn pbt_1_nobody_goes_on_from_what_has_ended_or_is_not_a_number() {
         let trial = pbt.add();
         assert_eq!(looked(pbt.result(trial, 10.0, value)).exploit, None);
     }
+    assert_eq!(looked(pbt.result(0, 20.0, f64::NAN)).exploit, None); // the worst, but there is nobody better
     looked(pbt.result(2, 20.0, -1e9));
     assert_eq!(pbt.quantiles().1, [2]);
-    assert_eq!(looked(pbt.result(0, 20.0, f64::NAN)).exploit.unwrap().donor, 2);
+    assert_eq!(looked(pbt.result(0, 30.0, f64::NAN)).exploit.unwrap().donor, 2);
 }
 
 #[test]
@@ -185,8 +186,9 @@ fn what_cannot_be_multiplied_is_always_drawn_and_not_always_the_same() {
 #[test]
 fn pbt_4_an_exploit_that_did_not_take_place_changes_no_other() {
     let genes = [Gene::Drawn; 4];
-    let pbt = population(options());
+    let mut pbt = population(options());
     let alone = pbt.explore(7, &genes);
+    assert!(looked(pbt.result(0, 20.0, -100.0)).exploit.is_some());
     pbt.explore(6, &genes);
     assert_eq!(pbt.explore(7, &genes), alone);
     assert_ne!(pbt.explore(8, &genes), alone);

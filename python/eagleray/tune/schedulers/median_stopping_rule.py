@@ -59,8 +59,13 @@ class MedianStoppingRule(BrainedScheduler):
         known, observed = self._number(trial), self._observed(result)
         if known is None or observed is None:
             return TrialScheduler.CONTINUE
-        others_wait = any(other.status in (Trial.PENDING, Trial.PAUSED) for other in controller.get_live_trials())
-        return str(self._brain.result(known, *observed, others_wait))
+        decision = self._brain.result(known, *observed)
+        if decision is not None:
+            return str(decision)
+        # Others get their turn, so that there is something to compare with.
+        if any(other.status in (Trial.PENDING, Trial.PAUSED) for other in controller.get_live_trials()):
+            return str(self._brain.make_room(known, observed[0]))
+        return TrialScheduler.CONTINUE
 
     def on_trial_complete(self, controller: Controller, trial: Trial, result: dict[str, Any]) -> None:
         """Others are compared with what it came to."""

@@ -144,6 +144,10 @@ class TrialScheduler:
 class FIFOScheduler(TrialScheduler):
     """Trials run in the order in which they came, each to its end."""
 
+    #: So many trials, from this one on, have ended.
+    _first: str | None = None
+    _ended = 0
+
     def on_trial_add(self, controller: Controller, trial: Trial) -> None:
         """Nothing to note."""
 
@@ -162,12 +166,19 @@ class FIFOScheduler(TrialScheduler):
 
     def choose_trial_to_run(self, controller: Controller) -> Trial | None:
         """The first that has not run yet, else the first that was paused."""
+        trials = controller.get_trials()
+        # Trials end more or less in their order: those that all have ended are passed over for good. The next experiment begins anew.
+        if trials and self._first != trials[0].trial_id:
+            self._first, self._ended = trials[0].trial_id, 0
+        while self._ended < len(trials) and trials[self._ended].is_finished():
+            self._ended += 1
         paused = None
-        for trial in controller.get_live_trials():
-            if trial.status == Trial.PENDING:
-                return trial
-            if paused is None and trial.status == Trial.PAUSED:
-                paused = trial
+        for place in range(self._ended, len(trials)):
+            status = trials[place].status
+            if status == Trial.PENDING:
+                return trials[place]
+            if paused is None and status == Trial.PAUSED:
+                paused = trials[place]
         return paused
 
     def debug_string(self) -> str:
