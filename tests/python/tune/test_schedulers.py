@@ -274,6 +274,17 @@ def test_nested_metrics_and_values_that_are_no_numbers():
     assert stage.report(stage.add(), **{"eval/score": None}) == "STOP"
 
 
+def test_programs_of_old_give_a_reward_attr():
+    for made in (
+        schedulers.ASHAScheduler(reward_attr="acc"),
+        schedulers.HyperBandScheduler(reward_attr="acc"),
+        schedulers.MedianStoppingRule(reward_attr="acc"),
+        PopulationBasedTraining(reward_attr="acc", hyperparam_mutations={"a": [1]}),
+        PB2(reward_attr="acc", hyperparam_bounds={"a": [0, 1]}),
+    ):
+        assert (made.metric, made.mode) == ("acc", "max")
+
+
 def test_one_scheduler_serves_two_experiments():
     scheduler = schedulers.FIFOScheduler()
     for name in ("one", "two"):

@@ -51,6 +51,14 @@ def number(value: Any, name: str) -> float:
         raise TypeError(f"{name} must be a number for the scheduler, not {value!r}") from None
 
 
+def of_reward(reward_attr: str | None, metric: str | None, mode: str | None) -> tuple[str | None, str | None]:
+    """Metric and mode, also where a program of old gives `reward_attr` instead."""
+    if reward_attr is None:
+        return metric, mode
+    logger.warning("`reward_attr` is an older name: use `metric=%r` and `mode='max'`.", reward_attr)
+    return reward_attr, "max"
+
+
 class BrainedScheduler(FIFOScheduler):
     """A scheduler whose decisions a native state machine makes.
 

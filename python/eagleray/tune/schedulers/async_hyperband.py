@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from eagleray.tune.schedulers._brained import BrainedScheduler, require
+from eagleray.tune.schedulers._brained import BrainedScheduler, of_reward, require
 from eagleray.tune.schedulers._native import Asha
 from eagleray.tune.schedulers.trial_scheduler import TrialScheduler
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class AsyncHyperBandScheduler(BrainedScheduler):
     """Stops a trial at `grace_period`, and at each `reduction_factor` times that, unless it is among the best that came so far.
 
+    A trial that reports past several rungs at once is compared at the highest of them, and at no other.
+
     Args:
         time_attr: what counts as time in results; it only has to rise.
         metric: what is compared.
@@ -26,6 +28,7 @@ class AsyncHyperBandScheduler(BrainedScheduler):
         brackets: ladders of rungs, each beginning one higher; trials are spread over them by chance.
         stop_last_trials: whether trials are stopped at `max_t`.
         seed: chance comes from here, by default from the first trial's id.
+        reward_attr: the older name of a metric that is to be large.
     """
 
     _brains: ClassVar[dict[str, Any]] = {"_brain": Asha}
@@ -42,12 +45,14 @@ class AsyncHyperBandScheduler(BrainedScheduler):
         stop_last_trials: bool = True,  # noqa: FBT001, FBT002
         *,
         seed: int | None = None,
+        reward_attr: str | None = None,
     ) -> None:
         require(max_t > 0, "Max (time_attr) not valid!")
         require(max_t >= grace_period, "grace_period must be <= max_t!")
         require(grace_period > 0, "grace_period must be positive!")
         require(reduction_factor > 1, "Reduction Factor not valid!")
         require(brackets > 0, "brackets must be positive!")
+        metric, mode = of_reward(reward_attr, metric, mode)
         require(not mode or mode in ("min", "max"), "`mode` must be 'min' or 'max'!")
         super().__init__(metric=metric, mode=mode, time_attr=time_attr, seed=seed)
         self._reduction_factor = reduction_factor

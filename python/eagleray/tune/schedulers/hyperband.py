@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from eagleray.tune.experiment.trial import Trial
-from eagleray.tune.schedulers._brained import BrainedScheduler, found, missing, number, require
+from eagleray.tune.schedulers._brained import BrainedScheduler, found, missing, number, of_reward, require
 from eagleray.tune.schedulers._native import Hyperband
 from eagleray.tune.schedulers.trial_scheduler import TrialScheduler
 
@@ -21,7 +21,7 @@ class HyperBandScheduler(BrainedScheduler):
     """Runs trials in brackets, many short ones and few long ones, and lets the best of each round go on.
 
     Who is through with a round is paused until all others in its bracket are. With the defaults a band has brackets of 5 trials that run to 81, of 8
-    that are first compared at 27, 15 at 9, 34 at 3 and 81 at 1.
+    that are first compared at 27, 15 at 9, 34 at 3 and 81 at 1. The last round of each ends at `max_t`.
 
     Args:
         time_attr: what counts as time in results; it only has to rise.
@@ -30,6 +30,7 @@ class HyperBandScheduler(BrainedScheduler):
         max_t: trials are stopped at this time.
         reduction_factor: one of so many goes on after each round, and runs so much longer.
         stop_last_trials: whether trials are stopped after the last round.
+        reward_attr: the older name of a metric that is to be large.
     """
 
     _supports_buffered_results = False
@@ -44,9 +45,12 @@ class HyperBandScheduler(BrainedScheduler):
         max_t: int = 81,
         reduction_factor: float = 3,
         stop_last_trials: bool = True,  # noqa: FBT001, FBT002
+        *,
+        reward_attr: str | None = None,
     ) -> None:
         require(max_t > 0, "Max (time_attr) not valid!")
         require(reduction_factor > 1, "Reduction Factor not valid!")
+        metric, mode = of_reward(reward_attr, metric, mode)
         require(not mode or mode in ("min", "max"), "`mode` must be 'min' or 'max'!")
         super().__init__(metric=metric, mode=mode, time_attr=time_attr)
         self._max_t = max_t

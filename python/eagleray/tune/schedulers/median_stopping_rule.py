@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from eagleray.tune.experiment.trial import Trial
-from eagleray.tune.schedulers._brained import BrainedScheduler, require
+from eagleray.tune.schedulers._brained import BrainedScheduler, of_reward, require
 from eagleray.tune.schedulers._native import Median
 from eagleray.tune.schedulers.trial_scheduler import TrialScheduler
 
@@ -24,6 +24,7 @@ class MedianStoppingRule(BrainedScheduler):
         min_samples_required: how many others must have come as far.
         min_time_slice: while there are too few to compare with, a trial makes room for others after this time.
         hard_stop: if False, bad trials are only paused, and run when nothing else is left.
+        reward_attr: the older name of a metric that is to be large.
     """
 
     _brains: ClassVar[dict[str, Any]] = {"_brain": Median}
@@ -37,7 +38,10 @@ class MedianStoppingRule(BrainedScheduler):
         min_samples_required: int = 3,
         min_time_slice: float = 0,
         hard_stop: bool = True,  # noqa: FBT001, FBT002
+        *,
+        reward_attr: str | None = None,
     ) -> None:
+        metric, mode = of_reward(reward_attr, metric, mode)
         require(not mode or mode in ("min", "max"), "`mode` must be 'min' or 'max'.")
         super().__init__(metric=metric, mode=mode, time_attr=time_attr)
         self._grace_period = grace_period

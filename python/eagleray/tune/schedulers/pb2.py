@@ -35,6 +35,7 @@ class PB2(PopulationBasedTraining):
         synch: whether all trials wait for each other at each interval.
         custom_explore_fn: changes the new configuration further, and returns it.
         seed: chance comes from here, by default from the first trial's id.
+        reward_attr: the older name of a metric that is to be large.
     """
 
     _brains: ClassVar[dict[str, Any]] = {"_brain": Pbt, "_model": Pb2}
@@ -53,6 +54,7 @@ class PB2(PopulationBasedTraining):
         custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         *,
         seed: int | None = None,
+        reward_attr: str | None = None,
     ) -> None:
         bounds = hyperparam_bounds or {}
         if not bounds:
@@ -77,6 +79,7 @@ class PB2(PopulationBasedTraining):
             require_attrs=require_attrs,
             synch=synch,
             seed=seed,
+            reward_attr=reward_attr,
         )
         self._hyperparam_bounds = bounds
         self._model: Any = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial
 from eagleray.tune.schedulers import _mutations, _policy
-from eagleray.tune.schedulers._brained import BrainedScheduler, found, missing, number, require
+from eagleray.tune.schedulers._brained import BrainedScheduler, found, missing, number, of_reward, require
 from eagleray.tune.schedulers._native import Pbt
 from eagleray.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 
@@ -47,6 +47,7 @@ class PopulationBasedTraining(BrainedScheduler):
         require_attrs: whether a result without time or metric is an error.
         synch: whether all trials wait for each other at each interval.
         seed: chance comes from here, by default from the first trial's id.
+        reward_attr: the older name of a metric that is to be large.
     """
 
     _brains: ClassVar[dict[str, Any]] = {"_brain": Pbt}
@@ -68,6 +69,7 @@ class PopulationBasedTraining(BrainedScheduler):
         synch: bool = False,  # noqa: FBT001, FBT002
         *,
         seed: int | None = None,
+        reward_attr: str | None = None,
     ) -> None:
         mutations = hyperparam_mutations or {}
         _mutations.check(mutations)
@@ -83,6 +85,7 @@ class PopulationBasedTraining(BrainedScheduler):
             raise ValueError(
                 f"perturbation_interval must be a positive number greater than 0. Current value: '{perturbation_interval}'"
             )
+        metric, mode = of_reward(reward_attr, metric, mode)
         require(not mode or mode in ("min", "max"), "`mode` must be 'min' or 'max'.")
         super().__init__(metric=metric, mode=mode, time_attr=time_attr, seed=seed)
         self._perturbation_interval = perturbation_interval

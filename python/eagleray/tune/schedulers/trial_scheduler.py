@@ -22,8 +22,9 @@ class Controller(Protocol):
     RUNNING, and `trial.last_result` may be the result before. Before `choose_trial_to_run` the engine has added a new trial if its searcher has one
     and none is PENDING: some schedulers wait for trials that are still to come.
 
-    A scheduler is brought back by telling a fresh one all that happened, in order. Then `is_replaying` is true, what is asked for is passed over
-    and `trial.config` and `trial.checkpoint` are what they were.
+    A scheduler is brought back by telling a fresh one all that it was told, in order, also the results after which it ended a trial. Meanwhile the
+    controller's `is_replaying` is true, what is asked of it is passed over, and a trial's status, checkpoint and config are what they were then: what
+    follows from a result, such as an exploit, comes after the result.
     """
 
     #: All trials, in the order in which they were added.
