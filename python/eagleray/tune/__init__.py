@@ -45,6 +45,17 @@ from eagleray.tune.trainable import Trainable, with_parameters, with_resources
 from eagleray.tune.tune import run, run_experiments
 from eagleray.tune.tuner import Tuner
 
+
+
+def __getattr__(name: str) -> object:
+    # Pictures need matplotlib: they are loaded when they are asked for.
+    if name == "plots":
+        import importlib
+
+        return importlib.import_module("eagleray.tune.plots")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "Analysis",
     "CLIReporter",

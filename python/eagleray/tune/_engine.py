@@ -143,9 +143,11 @@ class Engine:
         if suggestion is None:
             return
         trial = self._record.new_trial(number, trial_id, suggestion)
+        self._factory(trial)
         self.trials.append(trial)
         self._pending.append(trial)
         self._scheduler.on_trial_add(self, trial)
+        self._record.added(trial)
 
     def _check_stuck(self) -> None:
         """Nothing runs and nothing can be started: that is an error of a plug-in, and said instead of waiting for ever."""
@@ -275,7 +277,9 @@ class Engine:
             self._check_metrics(result)
         trial.last_result = result
         stopper = self.plan.stopper
-        if result.get("done") or (stopper is not None and stopper(trial.trial_id, result)):
+        is_decided = bool(result.get("done")) or (stopper is not None and stopper(trial.trial_id, result))
+        self._record.taking()
+        if is_decided:
             decision = TrialScheduler.STOP
             result["done"] = True
         else:
@@ -283,7 +287,7 @@ class Engine:
             if decision == TrialScheduler.STOP:
                 result["done"] = True
             self.plan.search_alg.on_trial_result(trial.trial_id, result)
-        self._record.result(live, metrics, result)
+        self._record.result(live, metrics, result, is_decided=is_decided)
         if trial.trial_id not in self._live:
             return False
         if decision == TrialScheduler.STOP:

@@ -53,8 +53,17 @@ class Record:
         #: Of each trial: the iterations that count, its checkpoints.
         self._counted: dict[str, int] = {}
         self._kept: dict[str, Checkpoints] = {}
+        #: What a result that is being taken up has brought about so far.
+        self._deferred: list[tuple[str, dict[str, Any]]] | None = None
         self._second = 0
         self._date = ""
+
+    def _note(self, kind: str, fields: dict[str, Any]) -> None:
+        """Into the journal; what a result brings about stands behind it."""
+        if self._deferred is None:
+            self.journal.append(kind, fields)
+        else:
+            self._deferred.append((kind, fields))
 
     # The experiment.
 
@@ -112,18 +121,20 @@ class Record:
 
     def new_trial(self, number: int, trial_id: str, suggestion: Any) -> Trial:
         """A trial is made of what was proposed."""
-        trial = self.make_trial(number, trial_id, suggestion.config, suggestion.evaluated_params, suggestion.experiment_tag)
+        return self.make_trial(number, trial_id, suggestion.config, suggestion.evaluated_params, suggestion.experiment_tag)
+
+    def added(self, trial: Trial) -> None:
+        """The scheduler has heard of the trial, and filled in what its configuration lacked."""
         fields = {
-            "number": number,
-            "id": trial_id,
+            "number": trial.number,
+            "id": trial.trial_id,
             "tag": trial.experiment_tag,
             "params": trial.evaluated_params,
             "folder": trial.path.name if trial.path else None,
             "config": trial.config,
             "pickle": base64.b64encode(cloudpickle.dumps((trial.config, trial.evaluated_params))).decode(),
         }
-        self.journal.append("trial", fields)
-        return trial
+        self._note("trial", fields)
 
     def make_trial(
         self, number: int, trial_id: str, config: dict[str, Any], chosen: dict[str, Any], tag: str, folder: str | None = None
@@ -172,7 +183,7 @@ class Record:
         fields: dict[str, Any] = {"number": trial.number, "status": trial.status}
         if trial.status == Trial.ERROR and trial.error is not None:
             fields["error"] = f"{type(trial.error).__name__}: {trial.error}"[:2_000]
-        self.journal.append("status", fields)
+        self._note("status", fields)
         self.view.on_status(trial, old, trial.status)
 
     def started(self, trial: Trial, about: dict[str, Any]) -> None:
@@ -216,13 +227,22 @@ class Record:
         metrics["date"] = self._date
         return {**metrics, **self.static(live)}
 
-    def result(self, live: Live, metrics: dict[str, Any], result: dict[str, Any]) -> None:
-        """A result counts."""
+    def taking(self) -> None:
+        """A result is about to be decided on."""
+        self._deferred = []
+
+    def result(self, live: Live, metrics: dict[str, Any], result: dict[str, Any], *, is_decided: bool) -> None:
+        """A result counts. `is_decided`: the scheduler was not asked."""
         trial = live.trial
+        deferred, self._deferred = self._deferred or [], None
+        if is_decided:
+            self._note("ends", {"number": trial.number})
         note_metrics(trial.metric_analysis, metrics)
         metrics["done"] = result["done"]
         line = self._logs.result(trial, metrics, self.static(live))
         self.journal.append_result(trial.number, line)
+        for kind, fields in deferred:
+            self._note(kind, fields)
         for callback in self._callbacks:
             callback.on_trial_result(iteration=self._iteration, trials=self._trials, trial=trial, result=result)
         self.view.on_result(trial)
@@ -263,7 +283,7 @@ class Record:
         trial.checkpoint = Checkpoint.from_directory(path)
         keys = ("training_iteration", "time_total_s", "timesteps_total", "episodes_total")
         at = {key: metrics[key] for key in keys if key in metrics}
-        self.journal.append("checkpoint", {"number": trial.number, "folder": os.path.basename(path), "at": at})
+        self._note("checkpoint", {"number": trial.number, "folder": os.path.basename(path), "at": at})
         self._checkpoints(trial).add(path, {**metrics})
         trial.best_checkpoints = self._checkpoints(trial).best()
         self._tell("on_checkpoint", trial, checkpoint=trial.checkpoint)
@@ -285,10 +305,15 @@ class Record:
         trial.restored_at = fields["at"] if trial.checkpoint is not None else {}
         self._counted[trial.trial_id] = fields["at"].get("training_iteration", 0)
 
+    def rewrite(self, trial: Trial, results: list[dict[str, Any]]) -> None:
+        """The files of a trial are made anew."""
+        if self._logs is not None:
+            self._logs.rewrite(trial, results)
+
     def forget(self, trial: Trial) -> None:
         """The trial begins from scratch: nothing that it reported counts."""
         self.forgotten(trial)
-        self.journal.append("forget", {"number": trial.number})
+        self._note("forget", {"number": trial.number})
 
     def forgotten(self, trial: Trial) -> None:
         """As `forget`, of an earlier run."""
@@ -320,13 +345,13 @@ class Record:
             "config": trial.config,
             "pickle": base64.b64encode(cloudpickle.dumps(trial.config)).decode(),
         }
-        self.journal.append("exploit", fields)
+        self._note("exploit", fields)
 
     # Ends.
 
     def failed(self, trial: Trial, error: BaseException, text: str, *, is_final: bool) -> None:
         """A trial's code has raised, or its process died."""
-        self.journal.append("failure", {"number": trial.number, "error": f"{type(error).__name__}: {error}"[:2_000]})
+        self._note("failure", {"number": trial.number, "error": f"{type(error).__name__}: {error}"[:2_000]})
         if self._logs is not None:
             self._logs.failed(trial, error, text)
         self._tell("on_trial_error" if is_final else "on_trial_recover", trial)

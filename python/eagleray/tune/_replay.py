@@ -81,12 +81,17 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
     """The trials of an earlier run, each as it is to go on."""
     trials: list[Trial] = []
     past = _Past(plan, trials)
+    decided: set[int] = set()
+    lines: dict[int, int] = {}
     for kind, *rest in resume.events:
         if kind == "result":
             number, result = rest
-            _tell_result(plan, record, past, trials[number], result)
+            lines[number] = lines.get(number, 0) + 1
+            _tell_result(plan, record, past, trials[number], result, is_decided=number in decided)
             continue
         fields = rest[0]
+        if kind == "ends":
+            decided.add(fields["number"])
         if kind == "trial":
             trial = _make(plan, record, fields)
             trials.append(trial)
@@ -103,8 +108,10 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
             record.forgotten(trials[fields["number"]])
         elif kind == "failure":
             trials[fields["number"]].num_failures += 1
-    for trial in trials if not resume.is_look else ():
-        _decide(plan, record, trial, resume)
+    if not resume.is_look:
+        _mend_files(record, trials, resume, lines)
+        for trial in trials:
+            _decide(plan, record, trial, resume)
     return trials
 
 
@@ -115,13 +122,30 @@ def _make(plan: Plan, record: Record, fields: dict[str, Any]) -> Trial:
     return record.make_trial(fields["number"], fields["id"], config, chosen, fields["tag"], fields["folder"])
 
 
-def _tell_result(plan: Plan, record: Record, past: _Past, trial: Trial, result: dict[str, Any]) -> None:
+#: So many of the last results may have reached the journal and not the files that other tools read.
+_LAST = 4_000
+
+
+def _mend_files(record: Record, trials: list[Trial], resume: Resume, lines: dict[int, int]) -> None:
+    """The journal is written first: whoever was killed in between left fewer lines in the trial's files."""
+    last = {event[1] for event in resume.events[-_LAST:] if event[0] == "result"}
+    for number in last:
+        path = trials[number].path
+        file = None if path is None else path / "result.json"
+        if file is not None and file.exists() and file.read_bytes().count(b"\n") == lines[number]:
+            continue
+        record.rewrite(trials[number], [event[2] for event in resume.events if event[0] == "result" and event[1] == number])
+
+
+def _tell_result(
+    plan: Plan, record: Record, past: _Past, trial: Trial, result: dict[str, Any], *, is_decided: bool
+) -> None:
     result = {**result, "trial_id": trial.trial_id, "config": trial.config}
     if not record.is_new(trial, result):
         return
     trial.last_result = result
     note_metrics(trial.metric_analysis, {key: value for key, value in result.items() if key != "config"})
-    if not result.get("done"):
+    if not is_decided:
         plan.scheduler.on_trial_result(past, trial, result)
         plan.search_alg.on_trial_result(trial.trial_id, result)
 
