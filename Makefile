@@ -40,6 +40,10 @@ bench: build ## calls per second by case, on this machine
 bench-peers: build ## the same cases on Ray, dask, Monarch and multiprocessing, each in its own environment
 	$(BIN)/python benches/peers.py $(ARGS)
 
+.PHONY: bench-tune-quality
+bench-tune-quality: build ## our searchers beside Optuna's, on four functions from twenty seeds
+	$(BIN)/python benches/tune_quality.py $(ARGS)
+
 .PHONY: bench-spin
 bench-spin: build ## whether the decision who may spin holds on an idle and on a busy machine
 	$(BIN)/python benches/spinning.py $(ARGS)

@@ -28,6 +28,8 @@ PEERS: dict[str, Environment] = {
     "multiprocessing": Environment(None, ("numpy",)),
     "processpool": Environment(None, ("numpy",)),
 }
+# For `tune_quality.py`. Its Gaussian process needs torch, of which there is none without CUDA to be had here: 5 GB.
+PEERS["optuna"] = Environment("optuna", ("optuna==5.0.0", "cmaes", "scipy", "numpy", "torch"))
 EAGLERAY = Environment("eagleray", ())
 
 

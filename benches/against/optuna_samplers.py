@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import optuna
+
 from tune_problems import PROBLEMS
 
 SAMPLERS = {

@@ -193,11 +193,13 @@ impl Domain {
             if step > 0.0 && step.is_finite() { Ok(()) } else { Err(Error::Step(name.into(), step)) }
         };
         match *self {
-            Self::Float { low, high, log, step } => bounds(low, high, log).and(step.map_or(Ok(()), positive)),
-            Self::Int { low, high, log, step } => bounds(low as f64, high as f64, log).and(positive(step as f64)),
-            Self::Normal { mean, deviation, step } => {
-                bounds(mean, mean, false).and(positive(deviation)).and(step.map_or(Ok(()), positive))
+            Self::Float { low, high, log, step } => bounds(low, high, log).and_then(|()| step.map_or(Ok(()), positive)),
+            Self::Int { low, high, log, step } => {
+                bounds(low as f64, high as f64, log).and_then(|()| positive(step as f64))
             }
+            Self::Normal { mean, deviation, step } => bounds(mean, mean, false)
+                .and_then(|()| positive(deviation))
+                .and_then(|()| step.map_or(Ok(()), positive)),
             Self::Choice { count } => {
                 if count == 0 {
                     Err(Error::Empty(name.into()))

@@ -38,10 +38,11 @@ fn rotate(rest: &mut Square, vectors: &mut Square, p: usize, q: usize) {
         row[p] = cosine * a - sine * b;
         row[q] = sine * a + cosine * b;
     }
-    for k in 0..rest.len() {
-        let (a, b) = (rest[p][k], rest[q][k]);
-        rest[p][k] = cosine * a - sine * b;
-        rest[q][k] = sine * a + cosine * b;
+    let (above, below) = rest.split_at_mut(q);
+    for (x, y) in above[p].iter_mut().zip(&mut below[0]) {
+        let (a, b) = (*x, *y);
+        *x = cosine * a - sine * b;
+        *y = sine * a + cosine * b;
     }
 }
 

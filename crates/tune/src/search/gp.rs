@@ -4,6 +4,7 @@
 
 use super::gp_acquire::{Effort, Frame, most_promising};
 use super::gp_model::{Kernel, Model, Rows};
+use super::sobol_net::Net;
 use super::{History, Outcome, Rank, Search};
 use crate::rng::Rng;
 use crate::space::{Point, Space};
@@ -11,7 +12,7 @@ use crate::space::{Point, Space};
 /// How it is set.
 #[derive(Clone, Debug)]
 pub struct GpOptions {
-    /// How many random trials come first.
+    /// How many trials, spread evenly, come first.
     pub startup_trials: usize,
     /// With more trials than this, the best half and the latest half are what it learns from.
     pub trials_max: usize,
@@ -23,12 +24,19 @@ impl Default for GpOptions {
     }
 }
 
+/// With less improvement than this to expect, in deviations of all values, it may be in a hole that is not the deepest.
+const LITTLE: f64 = 0.003;
+/// Then every other point must promise to be so much better, which only points far away do.
+const MARGIN: f64 = 0.1;
+
 /// See the module.
 pub struct Gp {
     history: History,
     frame: Frame,
     options: GpOptions,
     rng: Rng,
+    /// Where the first trials come from.
+    net: Net,
     kernel: Kernel,
     /// How many trials the kernel was fitted to.
     fitted: usize,
@@ -40,12 +48,14 @@ impl Gp {
     pub fn new(space: Space, seed: u64, options: GpOptions) -> Self {
         let frame = Frame::new(space.clone());
         let kernel = Kernel::broad(frame.params.len());
-        Self { history: History::new(space), frame, options, rng: Rng::seeded(seed), kernel, fitted: 0 }
+        let mut rng = Rng::seeded(seed);
+        let net = Net::new(space.len(), &mut rng);
+        Self { history: History::new(space), frame, options, rng, net, kernel, fitted: 0 }
     }
 
     fn suggest(&mut self) -> Option<Point> {
         let records = self.learned_from();
-        let values = standardised(self.values(&records)?);
+        let values = standardised(straightened(&standardised(self.values(&records)?)));
         let mut rows = Rows::new(self.frame.is_choice.clone());
         for &at in &records {
             rows.push(&self.frame.row(&self.history.records[at].at));
@@ -63,7 +73,13 @@ impl Gp {
         let best = values.iter().copied().fold(f64::INFINITY, f64::min);
         let best_rows: Vec<Vec<f64>> =
             self.history.ranked.iter().take(5).map(|&at| self.frame.row(&self.history.records[at].at)).collect();
-        let row = most_promising(&self.frame, &model, best, &best_rows, effort(count), &mut self.rng);
+        let looked =
+            |target: f64, rng: &mut Rng| most_promising(&self.frame, &model, target, &best_rows, effort(count), rng);
+        let (mut promise, mut row) = looked(best, &mut self.rng);
+        if promise < LITTLE.ln() && count % 2 == 0 {
+            (promise, row) = looked(best - MARGIN, &mut self.rng);
+        }
+        debug_assert!(!promise.is_nan(), "SEARCH-3: a promise that is not a number");
         Some(self.frame.point(&row))
     }
 
@@ -97,7 +113,10 @@ impl Search for Gp {
     fn ask(&mut self, trial: u64) -> Option<Point> {
         let is_early = self.history.finished() < self.options.startup_trials || self.frame.params.is_empty();
         let suggested = if is_early { None } else { self.suggest() };
-        let point = suggested.unwrap_or_else(|| self.history.space.sample(&mut self.rng));
+        let point = suggested.unwrap_or_else(|| {
+            let units = self.net.next_point();
+            self.history.space.build(|at, domain| domain.place(units[at]))
+        });
         self.history.begin(trial, &point);
         Some(point)
     }
@@ -143,4 +162,28 @@ fn standardised(values: Vec<f64>) -> Vec<f64> {
     let variance = shrunk.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
     let deviation = if variance > 1e-24 { variance.sqrt() } else { 1.0 };
     shrunk.iter().map(|value| (value - mean) / deviation).collect()
+}
+
+/// Values with a long tail of bad ones pulled in: the power of Yeo and Johnson (2000) that makes them most like normal ones.
+///
+/// Only bad ones are pulled in: where it is good, every difference counts.
+fn straightened(values: &[f64]) -> Vec<f64> {
+    let bend = |power: f64| values.iter().map(|&value| bent(value, power)).collect::<Vec<f64>>();
+    let count = values.len() as f64;
+    let log_slopes: f64 = values.iter().map(|value| value.signum() * value.abs().ln_1p()).sum();
+    let likelihood = |power: f64| {
+        let bent = bend(power);
+        let mean = bent.iter().sum::<f64>() / count;
+        let variance = bent.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+        (power - 1.0) * log_slopes - 0.5 * count * variance.max(1e-300).ln()
+    };
+    let powers = (0..=20).map(|step| 1.0 - 0.2 * f64::from(step));
+    let best = powers.max_by(|a, b| likelihood(*a).total_cmp(&likelihood(*b))).expect("there are powers");
+    bend(best)
+}
+
+fn bent(value: f64, power: f64) -> f64 {
+    let (size, power) = if value >= 0.0 { (value, power) } else { (-value, 2.0 - power) };
+    let bent = if power.abs() < 1e-9 { size.ln_1p() } else { ((1.0 + size).powf(power) - 1.0) / power };
+    if value >= 0.0 { bent } else { -bent }
 }

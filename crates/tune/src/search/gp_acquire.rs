@@ -127,7 +127,7 @@ pub(crate) struct Effort {
     pub(crate) steps: usize,
 }
 
-/// The row with the greatest promise. `best` is the least value so far, `rows` are some of the best rows.
+/// The greatest promise, and the row that has it. `best` is the least value so far, `rows` are some of the best rows.
 pub(crate) fn most_promising(
     frame: &Frame,
     model: &Model,
@@ -135,7 +135,7 @@ pub(crate) fn most_promising(
     rows: &[Vec<f64>],
     effort: Effort,
     rng: &mut Rng,
-) -> Vec<f64> {
+) -> (f64, Vec<f64>) {
     let promise = Promise { model, best };
     let near = if rows.is_empty() { 0 } else { effort.looks / 4 };
     let mut looks: Vec<(f64, Vec<f64>)> = Vec::with_capacity(effort.looks);
@@ -154,7 +154,7 @@ pub(crate) fn most_promising(
     starts.extend(spread_out(&looks, effort.climbs.saturating_sub(starts.len()).max(1), rng));
     let climbed = starts.into_iter().map(|start| climb(frame, &promise, start, effort.steps));
     let found = climbed.max_by(|a, b| a.0.total_cmp(&b.0)).expect("there is a start");
-    if found.0 >= looks[0].0 { found.1 } else { looks.swap_remove(0).1 }
+    if found.0 >= looks[0].0 { found } else { looks.swap_remove(0) }
 }
 
 /// The best look, and others by chance, in proportion to their promise.

@@ -1,7 +1,7 @@
 //! A Gaussian process with a Matern 5/2 kernel that has a length for each dimension.
 //!
 //! Numbers lie in [0, 1]; of choices it matters only whether they are the same. Lengths, signal and noise are those that are most
-//! probable after the data, under priors that expect smooth functions (Hvarfner 2024: the longer, the more dimensions there are).
+//! probable after the data, under priors that expect lengths of about the whole range, and little noise.
 
 use super::lbfgs::{Limits, minimise};
 use super::triangle::{Triangle, dot};
@@ -53,11 +53,7 @@ impl Rows {
 impl Kernel {
     /// Where a fit begins if nothing better is known.
     pub(crate) fn broad(dimensions: usize) -> Self {
-        Self {
-            tightness: vec![-2.0 * length_prior(dimensions).0.min(1.0); dimensions],
-            signal: 0.0,
-            noise: (1e-4_f64).ln(),
-        }
+        Self { tightness: vec![0.0; dimensions], signal: 0.0, noise: (1e-4_f64).ln() }
     }
 
     fn from_numbers(numbers: &[f64]) -> Self {
@@ -89,11 +85,6 @@ impl Kernel {
         let mut slope = vec![0.0; numbers.len()];
         loss(rows, values, &numbers, &mut slope)
     }
-}
-
-/// The mean and the deviation of the logarithm of a length.
-fn length_prior(dimensions: usize) -> (f64, f64) {
-    (0.5 + 0.5 * (dimensions as f64).ln(), 1.5)
 }
 
 /// The negative logarithm of the probability of the data and of the kernel, and its slope.
@@ -151,20 +142,20 @@ fn loss(rows: &Rows, values: &[f64], numbers: &[f64], slope: &mut [f64]) -> f64 
 /// The kernel's own improbability, added to the slope.
 fn priors(kernel: &Kernel, slope: &mut [f64]) -> f64 {
     let dimensions = kernel.tightness.len();
-    let (mean, deviation) = length_prior(dimensions);
     let mut sum = 0.0;
     for (d, tightness) in kernel.tightness.iter().enumerate() {
-        let off = (-0.5 * tightness - mean) / deviation;
+        let off = tightness / 1.6;
         sum += 0.5 * off * off;
-        slope[d] -= 0.5 * off / deviation;
+        slope[d] += off / 1.6;
     }
     // The values have variance 1, so the signal's cannot be far from it, except for functions with few high peaks.
     let off = kernel.signal / 1.5;
     sum += 0.5 * off * off;
     slope[dimensions] += off / 1.5;
-    let off = (kernel.noise - (1e-5_f64).ln()) / 3.0;
-    sum += 0.5 * off * off;
-    slope[dimensions + 1] += off / 3.0;
+    // Flat for noise that does not matter, steep for noise that would explain everything.
+    let noise = kernel.noise.exp();
+    sum += 30.0 * noise - 0.1 * kernel.noise;
+    slope[dimensions + 1] += 30.0 * noise - 0.1;
     sum
 }
 

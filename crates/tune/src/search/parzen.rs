@@ -2,6 +2,8 @@
 //!
 //! HOT: at a thousand trials, most of a suggestion's time. Kernels lie dimension by dimension, so that inner loops run over plain slices.
 
+use rustc_hash::FxHashMap;
+
 use crate::normal;
 use crate::rng::Rng;
 use crate::space::Domain;
@@ -18,6 +20,13 @@ pub(crate) struct Parzen<'a> {
     weight_sum: f64,
     /// ln of weight over sum and all that does not depend on the point.
     constants: Vec<f64>,
+}
+
+/// Room to work in, and the probabilities of cells, which are costly and come up again and again.
+#[derive(Default)]
+pub(crate) struct Desk {
+    terms: Vec<f64>,
+    cells: FxHashMap<(usize, u64), Vec<f64>>,
 }
 
 enum Axis<'a> {
@@ -63,12 +72,22 @@ impl<'a> Parzen<'a> {
         self.axes.iter().map(|axis| axis.sample(kernel, self.weights.len(), rng)).collect()
     }
 
-    /// The logarithm of the density at a point. `terms` is room to work in.
-    pub(crate) fn log_density(&self, point: &[f64], terms: &mut Vec<f64>) -> f64 {
+    /// The logarithm of the density at a point. `desk` is this estimator's own room to work in.
+    pub(crate) fn log_density(&self, point: &[f64], desk: &mut Desk) -> f64 {
+        let Desk { terms, cells } = desk;
         terms.clear();
         terms.extend_from_slice(&self.constants);
-        for (axis, &x) in self.axes.iter().zip(point) {
-            axis.add_log_densities(x, terms);
+        for (at, (axis, &x)) in self.axes.iter().zip(point).enumerate() {
+            if matches!(axis, Axis::Numeric { is_discrete: true, .. }) {
+                let known = cells.entry((at, x.to_bits())).or_insert_with(|| {
+                    let mut own = vec![0.0; self.constants.len()];
+                    axis.add_log_densities(x, &mut own);
+                    own
+                });
+                terms.iter_mut().zip(known).for_each(|(term, own)| *term += *own);
+            } else {
+                axis.add_log_densities(x, terms);
+            }
         }
         let greatest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if greatest == f64::NEG_INFINITY {
@@ -211,7 +230,7 @@ mod tests {
         let rows: Vec<[f64; 1]> = observed.iter().map(|x| [*x]).collect();
         let rows: Vec<&[f64]> = rows.iter().map(|row| row.as_slice()).collect();
         let parzen = Parzen::new(&[domain], &rows, &[0], 1.0);
-        let mut terms = Vec::new();
+        let mut desk = Desk::default();
         match domain.count() {
             Some(count) => {
                 let values = (0..count).map(|at| match *domain {
@@ -222,14 +241,14 @@ mod tests {
                     }
                     _ => unreachable!("no other domain is counted here"),
                 });
-                values.map(|x| parzen.log_density(&[x], &mut terms).exp()).sum()
+                values.map(|x| parzen.log_density(&[x], &mut desk).exp()).sum()
             }
             None => {
                 let (low, high) = domain.bounds();
                 let width = (high - low) / 20_000.0;
                 (0..20_000)
                     .map(|at| low + (f64::from(at) + 0.5) * width)
-                    .map(|x| parzen.log_density(&[x], &mut terms).exp() * width)
+                    .map(|x| parzen.log_density(&[x], &mut desk).exp() * width)
                     .sum()
             }
         }

@@ -3,7 +3,8 @@
 //! Parameters that count under the same conditions are drawn together (or, on request, each for itself), from the trials in which they
 //! counted. Trials under way are counted among the bad ones, so that those who ask at the same time are sent elsewhere.
 
-use super::parzen::Parzen;
+use super::parzen::{Desk, Parzen};
+use super::sobol_net::Net;
 use super::{History, Outcome, Search};
 use crate::rng::Rng;
 use crate::space::{Domain, Point, Space, Value};
@@ -13,9 +14,9 @@ use crate::space::{Domain, Point, Space, Value};
 pub struct TpeOptions {
     /// Whether parameters are drawn together.
     pub multivariate: bool,
-    /// How many random trials come first.
+    /// How many trials, spread evenly, come first.
     pub startup_trials: usize,
-    /// How many points are compared for one suggestion.
+    /// How many points are compared for one suggestion: as many for each number that is drawn together, up to four.
     pub candidates: usize,
     /// How much the assumption counts that any value may be good, in observations.
     pub prior_weight: f64,
@@ -34,6 +35,8 @@ pub struct Tpe {
     groups: Vec<Vec<usize>>,
     options: TpeOptions,
     rng: Rng,
+    /// Where the first trials come from.
+    net: Net,
 }
 
 impl Tpe {
@@ -41,7 +44,9 @@ impl Tpe {
     #[must_use]
     pub fn new(space: Space, seed: u64, options: TpeOptions) -> Self {
         let groups = groups(&space, options.multivariate);
-        Self { history: History::new(space), groups, options, rng: Rng::seeded(seed) }
+        let mut rng = Rng::seeded(seed);
+        let net = Net::new(space.len(), &mut rng);
+        Self { history: History::new(space), groups, options, rng, net }
     }
 
     fn suggest(&mut self) -> Point {
@@ -80,7 +85,8 @@ impl Tpe {
 impl Search for Tpe {
     fn ask(&mut self, trial: u64) -> Option<Point> {
         let point = if self.history.finished() < self.options.startup_trials {
-            self.history.space.sample(&mut self.rng)
+            let units = self.net.next_point();
+            self.history.space.build(|at, domain| domain.place(units[at]))
         } else {
             self.suggest()
         };
@@ -117,11 +123,13 @@ fn draw(
     };
     let good = Parzen::new(&domains, &observed(good), group, options.prior_weight);
     let bad = Parzen::new(&domains, &observed(bad), group, options.prior_weight);
-    let mut terms = Vec::new();
+    let (mut good_desk, mut bad_desk) = (Desk::default(), Desk::default());
     let mut best = (f64::NEG_INFINITY, good.sample(rng));
-    for _ in 0..options.candidates {
+    // One more number leaves more room between as many points.
+    let numbers = domains.iter().filter(|domain| !domain.is_choice()).count();
+    for _ in 0..options.candidates * numbers.clamp(1, 4) {
         let candidate = good.sample(rng);
-        let score = good.log_density(&candidate, &mut terms) - bad.log_density(&candidate, &mut terms);
+        let score = good.log_density(&candidate, &mut good_desk) - bad.log_density(&candidate, &mut bad_desk);
         if score > best.0 {
             best = (score, candidate);
         }

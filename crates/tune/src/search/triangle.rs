@@ -168,9 +168,9 @@ mod tests {
         let inverse = factor.inverse().gram();
         let vector: Vec<f64> = (0..size).map(|_| rng.normal()).collect();
         let product: Vec<f64> = (0..size).map(|i| (0..size).map(|j| entry(i, j) * vector[j]).sum()).collect();
-        for i in 0..size {
+        for (i, x) in vector.iter().enumerate() {
             let back: f64 = (0..size).map(|j| inverse.row(i.max(j))[i.min(j)] * product[j]).sum();
-            assert!((back - vector[i]).abs() < 1e-8, "{back} {}", vector[i]);
+            assert!((back - x).abs() < 1e-8, "{back} {x}");
         }
         let by_halves = factor.inverse().transposed_times(&factor.inverse().times(&product));
         assert!(by_halves.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-8));

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RecursiveDependencyError",
+    "as_domain",
     "assign_value",
     "count_variants",
     "flatten_resolved_vars",
@@ -66,15 +67,7 @@ def preset_variants(
 ) -> Iterator[Variant]:
     """The variants of one sample of which some values are given; the rest is drawn."""
     merged = _copied(spec)
-    for path, value in parse_spec_vars(config)[0]:
-        try:
-            known = _value_at(merged["config"], path)
-        except (KeyError, IndexError, TypeError) as error:
-            text = (
-                f"Pre-set config key `{_joined(path)}` does not correspond to a valid key in the search space "
-                "definition. Please add this path to the `param_space` variable passed to `tune.Tuner()`."
-            )
-            raise ValueError(text) from error
+    for path, known, value in _overlaid(merged["config"], config):
         _warn_if_strange(_joined(path), known, value)
         assign_value(merged["config"], path, value)
     return generate_variants(merged, constant_grid_search, random_state)
@@ -85,7 +78,7 @@ def count_variants(spec: Mapping[str, Any], presets: Sequence[Mapping[str, Any]]
     total = 0
     for preset in presets:
         merged = _copied(spec)
-        for path, value in parse_spec_vars(preset)[0]:
+        for path, _, value in _overlaid(merged["config"], preset):
             assign_value(merged["config"], path, value)
         total += _grid_size(merged)
     rest = int(spec.get("num_samples", 1)) - len(presets)
@@ -140,6 +133,25 @@ def assign_value(spec: Any, path: Path, value: Any) -> None:
 
 
 _UNTAGGED = {("run",), ("env",), ("resources_per_trial",)}
+
+
+def _overlaid(space: Any, given: Mapping[str, Any], above: Path = ()) -> list[tuple[Path, Any, Any]]:
+    """What given values replace: paths, what the space has there, and the values."""
+    found: list[tuple[Path, Any, Any]] = []
+    for key, value in given.items():
+        path = (*above, key)
+        if key not in space:
+            text = (
+                f"Pre-set config key `{_joined(path)}` does not correspond to a valid key in the search space "
+                "definition. Please add this path to the `param_space` variable passed to `tune.Tuner()`."
+            )
+            raise ValueError(text)
+        known = space[key]
+        if as_domain(key, known) is None and isinstance(known, dict) and isinstance(value, dict):
+            found += _overlaid(known, value, path)
+        else:
+            found.append((path, known, value))
+    return found
 
 
 def _variants(spec: dict[str, Any], draw: Draw, *, is_constant: bool) -> Iterator[Variant]:
@@ -211,7 +223,7 @@ def _walk(tree: Any) -> Iterator[tuple[Path, Any]]:
     """Every leaf with its path. Grids and expressions come as domains."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree)
     for key, value in items:
-        known = _as_domain(key, value)
+        known = as_domain(key, value)
         if known is not None:
             yield (key,), known
         elif isinstance(value, dict | list | tuple):
@@ -221,7 +233,8 @@ def _walk(tree: Any) -> Iterator[tuple[Path, Any]]:
             yield (key,), value
 
 
-def _as_domain(key: Any, value: Any) -> Domain | None:
+def as_domain(key: Any, value: Any) -> Domain | None:
+    """The domain that a value is, be it written as a grid or as an expression; None if it is a plain value."""
     if isinstance(value, Domain):
         return value
     if isinstance(value, dict) and len(value) == 1:
@@ -291,7 +304,7 @@ class _Guard(dict[Any, Any]):
 
     @staticmethod
     def _checked(key: Any, value: Any) -> Any:
-        if _as_domain(key, value) is not None:
+        if as_domain(key, value) is not None:
             raise RecursiveDependencyError(f"`{key}` recursively depends on {value}")
         return _Guard(value) if isinstance(value, dict) else value
 
@@ -338,7 +351,7 @@ def _clean(value: Any) -> str:
 def _warn_if_strange(name: str, known: Any, value: Any) -> None:
     import logging
 
-    domain = _as_domain(name, known)
+    domain = as_domain(name, known)
     logger = logging.getLogger(__name__)
     if domain is not None:
         if not domain.is_valid(value):

@@ -1,0 +1,131 @@
+"""At most so many trials of a searcher at a time."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from eagleray.tune.search.searcher import Searcher
+
+
+class ConcurrencyLimiter(Searcher):
+    """Asks its searcher for nothing while too many of its trials are under way.
+
+    Args:
+        searcher: whose trials are counted.
+        max_concurrent: how many there may be.
+        batch: whether the searcher hears of results only when all of a batch have ended.
+    """
+
+    def __init__(self, searcher: Any, max_concurrent: int, batch: bool = False) -> None:  # noqa: FBT001, FBT002
+        if max_concurrent <= 0:
+            raise ValueError(f"max_concurrent must be a positive integer, not {max_concurrent!r}")
+        if not isinstance(searcher, Searcher):
+            text = (
+                f"The `ConcurrencyLimiter` only works with `Searcher` objects (got {type(searcher)}). "
+                "Please try to pass `max_concurrent` to the search generator directly."
+            )
+            raise RuntimeError(text)
+        super().__init__()
+        self.searcher: Searcher = searcher
+        self.max_concurrent = max_concurrent
+        self.batch = batch
+        self.live_trials: set[str] = set()
+        self.cached_results: dict[str, tuple[dict[str, Any] | None, bool]] = {}
+        self._is_limiting = not searcher.set_max_concurrency(max_concurrent)
+
+    @property
+    def metric(self) -> Any:
+        """What its searcher optimises."""
+        return self.searcher.metric
+
+    @property
+    def mode(self) -> Any:
+        """Whether "min" or "max" is better."""
+        return self.searcher.mode
+
+    @property
+    def seed(self) -> int | None:
+        """Its searcher's."""
+        return getattr(self.searcher, "seed", None)
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Changes the limit."""
+        self.max_concurrent = max_concurrent
+        return True
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
+        """Tells its searcher."""
+        return self.searcher.set_search_properties(metric, mode, config, **spec)
+
+    def suggest(self, trial_id: str) -> Any:
+        """What its searcher suggests; None if enough is under way."""
+        if not self._is_limiting:
+            return self.searcher.suggest(trial_id)
+        if trial_id in self.live_trials:
+            raise ValueError(f"Trial ID {trial_id} must be unique: already found in set.")
+        if len(self.live_trials) >= self.max_concurrent:
+            return None
+        suggestion = self.searcher.suggest(trial_id)
+        if suggestion is not None and suggestion != Searcher.FINISHED:
+            self.live_trials.add(trial_id)
+        return suggestion
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Tells its searcher."""
+        self.searcher.on_trial_result(trial_id, result)
+
+    def on_trial_complete(
+        self,
+        trial_id: str,
+        result: dict[str, Any] | None = None,
+        error: bool = False,  # noqa: FBT001, FBT002
+    ) -> None:
+        """Tells its searcher, at once or with the rest of the batch."""
+        if not self._is_limiting:
+            self.searcher.on_trial_complete(trial_id, result=result, error=error)
+            return
+        if trial_id not in self.live_trials:
+            return
+        self.cached_results[trial_id] = (result, error)
+        if self.batch and len(self.cached_results) < len(self.live_trials):
+            return
+        for each, (last, failed) in self.cached_results.items():
+            self.searcher.on_trial_complete(each, result=last, error=failed)
+            self.live_trials.discard(each)
+        self.cached_results = {}
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,  # noqa: FBT001, FBT002
+        pruned: bool = False,  # noqa: FBT001, FBT002
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Tells its searcher."""
+        self.searcher.add_evaluated_point(parameters, value, error, pruned, intermediate_values)
+
+    def get_state(self) -> dict[str, Any]:
+        """Its own state."""
+        return copy.deepcopy({key: value for key, value in vars(self).items() if key != "searcher"})
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Takes up its own state."""
+        vars(self).update(state)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Writes its searcher's state into a file."""
+        self.searcher.save(checkpoint_path)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Takes its searcher's state up from a file."""
+        self.searcher.restore(checkpoint_path)
+
+    def on_pause(self, trial_id: str) -> None:
+        """Tells its searcher."""
+        self.searcher.on_pause(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """Tells its searcher."""
+        self.searcher.on_unpause(trial_id)
