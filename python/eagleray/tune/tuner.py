@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from eagleray.tune._record import JOURNAL
 from eagleray.tune.analysis import ExperimentAnalysis
 from eagleray.tune.error import TuneError
 from eagleray.tune.result_grid import ResultGrid
+from eagleray.tune.search import create_searcher
 
 if TYPE_CHECKING:
     from eagleray.tune._plan import Plan
@@ -69,8 +71,14 @@ class Tuner:
 
     def fit(self) -> ResultGrid:
         """Runs all trials and returns what came of them. Trials that fail do not raise here: see `.errors`."""
+        # Its seed is part of what a restored tuner needs.
+        if isinstance(self._tune_config.search_alg, str):
+            config = self._tune_config
+            searcher = create_searcher(str(config.search_alg), metric=config.metric, mode=config.mode)
+            self._tune_config = dataclasses.replace(config, search_alg=searcher)
+        spec = self._spec()
         plan = make_plan(self._trainable, self._space, self._tune_config, self._run_config, folder=self._folder)
-        plan.spec = self._spec()
+        plan.spec = spec
         trials = _start.run(plan, self._resume)
         self._folder = plan.folder
         self._grid = _grid(plan, trials)
