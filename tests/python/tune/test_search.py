@@ -275,12 +275,14 @@ def test_basic_variants_go_on_after_a_restart(tmp_path):
     first.save_to_dir(str(tmp_path), "s")
     second = make(None)
     second.restore_from_dir(str(tmp_path))
+    third = pickle.loads(pickle.dumps(first))
     assert second.next_config("t3") is None
-    for generator in (first, second):
+    for generator in (first, second, third):
         for at in range(3):
             generator.on_trial_complete(f"t{at}")
     rest = [second.next_config(f"t{at}").config for at in range(3, 6)]
     assert rest == [first.next_config(f"t{at}").config for at in range(3, 6)]
+    assert rest == [third.next_config(f"t{at}").config for at in range(3, 6)]
     assert [each["a"] for each in given + rest] == [1, 2] * 3
 
 

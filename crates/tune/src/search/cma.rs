@@ -389,3 +389,42 @@ fn inner(a: &[f64], b: &[f64]) -> f64 {
 fn inner_square(a: &[f64]) -> f64 {
     inner(a, a)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::{Param, Value};
+
+    fn bowl_space(count: usize) -> Space {
+        let domain = Domain::Float { low: -5.0, high: 5.0, log: false, step: None };
+        let param = |at| Param { name: format!("x{at}"), domain: domain.clone(), when: Vec::new() };
+        Space::new((0..count).map(param).collect()).unwrap()
+    }
+
+    fn run(cma: &mut Cma, trials: u64, objective: impl Fn(&[f64]) -> f64) -> f64 {
+        (0..trials).fold(f64::INFINITY, |best, trial| {
+            let point = cma.ask(trial).unwrap();
+            let x: Vec<f64> =
+                point.iter().map(|value| if let Some(Value::Float(x)) = value { *x } else { 0.0 }).collect();
+            let value = objective(&x);
+            cma.tell(trial, Outcome::Value(value));
+            best.min(value)
+        })
+    }
+
+    #[test]
+    fn the_cloud_takes_the_shape_of_the_valley() {
+        // Axes of lengths 1 and 1,000, turned by 45 degrees.
+        let valley = |x: &[f64]| (x[0] + x[1] - 1.0).powi(2) + 1e6 * (x[0] - x[1]).powi(2);
+        let mut cma = Cma::new(bowl_space(2), 1, CmaOptions::default());
+        assert!(run(&mut cma, 900, valley) < 1e-9);
+    }
+
+    #[test]
+    fn a_cloud_at_rest_is_given_up_for_a_larger_one() {
+        let mut cma = Cma::new(bowl_space(3), 1, CmaOptions::default());
+        let first = cma.cloud.population;
+        run(&mut cma, 600, |_| 1.0);
+        assert!(cma.restarts > 0 && cma.cloud.population > first, "{} restarts", cma.restarts);
+    }
+}

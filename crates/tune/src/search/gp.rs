@@ -76,7 +76,7 @@ impl Gp {
         let looked =
             |target: f64, rng: &mut Rng| most_promising(&self.frame, &model, target, &best_rows, effort(count), rng);
         let (mut promise, mut row) = looked(best, &mut self.rng);
-        if promise < LITTLE.ln() && count % 2 == 0 {
+        if promise < LITTLE.ln() && count.is_multiple_of(2) {
             (promise, row) = looked(best - MARGIN, &mut self.rng);
         }
         debug_assert!(!promise.is_nan(), "SEARCH-3: a promise that is not a number");

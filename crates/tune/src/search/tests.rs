@@ -234,15 +234,18 @@ fn choices_are_learned_too() {
     .unwrap();
     for kind in ["tpe", "cma", "gp"] {
         let mut search = make(kind, space.clone(), 3);
-        let mut hits = 0;
+        let (mut hits, mut best) = (0, f64::INFINITY);
         for trial in 0..80 {
             let point = search.ask(trial).unwrap();
             let is_hit = point[0] == Some(Value::Choice(3));
             hits += usize::from(is_hit && trial >= 40);
             let value = number(point[1]).powi(2) + if is_hit { 0.0 } else { 5.0 };
+            best = f64::min(best, value);
             search.tell(trial, Outcome::Value(value));
         }
-        assert!(hits > 20, "{kind}: {hits} of 40");
+        // Who has found the bottom exactly may look elsewhere.
+        assert!(hits > 20 || best < 1e-6, "{kind}: {hits} of 40, best {best}");
+        assert!(best < 0.1, "{kind}: {best}");
     }
 }
 

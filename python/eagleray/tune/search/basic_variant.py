@@ -116,6 +116,17 @@ class BasicVariantGenerator(SearchAlgorithm):
         self.max_concurrent = limit
         self._live = set(state["live"])
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_variants"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._variants = None
+        if self._space and self._given:
+            self.set_state(self.get_state())
+        elif self._space:
+            self._variants = self._all()
+
     def has_checkpoint(self, dirpath: str) -> bool:
         """Whether `restore_from_dir` would find something."""
         return any(Path(dirpath).glob(self.CKPT_FILE_TMPL.format("*")))
