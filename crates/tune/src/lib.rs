@@ -11,3 +11,4 @@ pub mod rng;
 pub mod schedule;
 pub mod search;
 pub mod space;
+pub mod summary;

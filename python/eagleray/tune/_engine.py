@@ -17,12 +17,16 @@ from eagleray.tune._record import Record
 from eagleray.tune._slots import Slots
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial
-from eagleray.tune.schedulers.trial_scheduler import TrialScheduler
+from eagleray.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 
 if TYPE_CHECKING:
     from eagleray.tune._plan import Plan
     from eagleray.tune.execution.placement_groups import PlacementGroupFactory
 
+#: Results of one trial that are taken up in one round.
+_BATCH = 256
+#: How far a trial may be ahead where no result decides anything.
+_AHEAD = 64
 #: A round waits for so long at most: clocks, screens and budgets are looked at.
 _ROUND_S = 0.5
 
@@ -48,6 +52,8 @@ class Engine:
         self._raised: BaseException | None = None
         self._is_checked = False
         self._iteration = 0
+        is_free = type(plan.scheduler) is FIFOScheduler and plan.stopper is None and plan.time_budget_s is None
+        self._ahead = _AHEAD if is_free else 1
 
     # The loop.
 
@@ -185,7 +191,8 @@ class Engine:
         self._set_status(trial, Trial.RUNNING)
         if trial.start_time is None:
             trial.start_time = time.time()
-        live.start(self._record.checkpoint_path(trial))
+        live.ahead = self._ahead
+        live.start()
 
     # Taking up what came.
 
@@ -198,8 +205,7 @@ class Engine:
                 time.sleep(0.01)
             return
         awaited = list(waited)
-        timeout = 0.0 if self._has_more_to_start() else _ROUND_S
-        ready, _ = eagleray.wait(awaited, num_returns=1, timeout=timeout, fetch_local=False)
+        ready, _ = eagleray.wait(awaited, num_returns=1, timeout=_ROUND_S, fetch_local=False)
         if not ready:
             return
         if len(awaited) > 1:
@@ -208,16 +214,26 @@ class Engine:
         for one in ready:
             who = waited[one]
             if isinstance(who, Live):
-                if self._live.get(who.trial.trial_id) is who and self._take(who):
+                if self._live.get(who.trial.trial_id) is who and self._take_all(who):
                     going_on.append(who)
             else:
                 self._wound_down(who)
         self._record.flush()
         for live in going_on:
             if self._live.get(live.trial.trial_id) is live:
-                live.go_on(self._record.checkpoint_path(live.trial))
+                live.go_on(self._record.checkpoint_path)
 
-    def _has_more_to_start(self) -> bool:
+    def _take_all(self, live: Live) -> bool:
+        """Takes up all that a trial has said so far. Returns whether it waits for us."""
+        for _ in range(_BATCH):
+            if not self._take(live):
+                return False
+            if live.ahead == 1:
+                return True
+            # Nothing is decided by what it says, so it need not wait until that is written down.
+            live.go_on(self._record.checkpoint_path)
+            if not live.has_more():
+                break
         return False
 
     def _wound_down(self, slot: Any) -> None:

@@ -8,6 +8,8 @@ import eagleray
 from eagleray.exceptions import RayError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from eagleray.tune._session import TrialSpec
     from eagleray.tune._slots import Slot, Slots
     from eagleray.tune.experiment.trial import Trial
@@ -27,17 +29,19 @@ class Live:
         self.static: dict[str, Any] | None = None
         #: A class makes a checkpoint after so many steps.
         self.every = 0
+        #: How many results a function may be ahead of what was decided: more than one only where nothing is decided by them.
+        self.ahead = 1
         #: What is waited for: the call's generator, or the step's ref.
         self.awaited: Any = None
         self._steps = spec.iteration
 
-    def start(self, checkpoint: str) -> None:
+    def start(self) -> None:
         """Begins the trial on its process."""
         actor = self.slot.actor
         if self.is_class:
             self.awaited = actor.build.remote(self.spec, reset=self.is_used)
         else:
-            options = {"num_returns": "streaming", "_generator_backpressure_num_objects": 1}
+            options = {"num_returns": "streaming", "_generator_backpressure_num_objects": self.ahead}
             self.awaited = actor.run.options(**options).remote(self.spec)
 
     def take(self) -> tuple[str, Any, Any]:
@@ -48,12 +52,16 @@ class Live:
             said = eagleray.get(self.awaited._front())
         return said  # type: ignore[no-any-return]
 
-    def go_on(self, checkpoint: str) -> None:
+    def has_more(self) -> bool:
+        """Whether it has said something more already."""
+        return self.ahead > 1 and self.awaited.next_ready()
+
+    def go_on(self, checkpoint: Callable[[Trial], str]) -> None:
         """Lets it do the next thing."""
         if self.is_class:
             self._steps += 1
             is_due = self.every > 0 and self._steps % self.every == 0
-            self.awaited = self.slot.actor.step.remote(checkpoint if is_due else None)
+            self.awaited = self.slot.actor.step.remote(checkpoint(self.trial) if is_due else None)
         else:
             next(self.awaited)
 

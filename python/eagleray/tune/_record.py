@@ -19,7 +19,7 @@ from eagleray.tune._checkpoints import Checkpoints, persist
 from eagleray.tune._session import TrialSpec
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial
-from eagleray.tune.metrics import look_up, note_metrics
+from eagleray.tune.metrics import look_up
 
 if TYPE_CHECKING:
     from eagleray.tune._console.view import View
@@ -237,7 +237,7 @@ class Record:
         deferred, self._deferred = self._deferred or [], None
         if is_decided:
             self._note("ends", {"number": trial.number})
-        note_metrics(trial.metric_analysis, metrics)
+        trial.note_metrics(metrics)
         metrics["done"] = result["done"]
         line = self._logs.result(trial, metrics, self.static(live))
         self.journal.append_result(trial.number, line)

@@ -16,7 +16,6 @@ from eagleray._native import tune as native
 from eagleray.tune._record import JOURNAL
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial
-from eagleray.tune.metrics import note_metrics
 
 if TYPE_CHECKING:
     from eagleray.tune._plan import Plan
@@ -144,7 +143,7 @@ def _tell_result(
     if not record.is_new(trial, result):
         return
     trial.last_result = result
-    note_metrics(trial.metric_analysis, {key: value for key, value in result.items() if key != "config"})
+    trial.note_metrics({key: value for key, value in result.items() if key != "config"})
     if not is_decided:
         plan.scheduler.on_trial_result(past, trial, result)
         plan.search_alg.on_trial_result(trial.trial_id, result)

@@ -4,6 +4,7 @@ mod journal;
 mod logs;
 mod schedule;
 mod search;
+mod summary;
 mod value;
 
 use pyo3::prelude::*;
@@ -14,5 +15,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     schedule::register(&tune)?;
     journal::register(&tune)?;
     logs::register(&tune)?;
+    summary::register(&tune)?;
     module.add_submodule(&tune)
 }

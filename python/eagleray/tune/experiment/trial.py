@@ -43,8 +43,8 @@ class Trial:
         self.path = path
         self.status = Trial.PENDING
         self.last_result: dict[str, Any] = {}
-        #: Metric to {"max", "min", "avg", "last"}; numbers only, nested ones as `a/b`.
-        self.metric_analysis: dict[str, dict[str, float]] = {}
+        self._summary: Any = None
+        self._analysis: dict[str, dict[str, float]] = {}
         #: The latest checkpoint; what the trial starts from when it starts again.
         self.checkpoint: Checkpoint | None = None
         #: What is kept of its checkpoints, best last.
@@ -61,6 +61,26 @@ class Trial:
         return self.custom_name or f"{self.trainable_name}_{self.trial_id}"
 
     __str__ = __repr__
+
+    @property
+    def metric_analysis(self) -> dict[str, dict[str, float]]:
+        """Metric to {"max", "min", "avg", "last"}; numbers only, nested ones as `a/b`."""
+        return self._analysis if self._summary is None else self._summary.all()
+
+    @metric_analysis.setter
+    def metric_analysis(self, analysis: dict[str, dict[str, float]]) -> None:
+        self._analysis, self._summary = analysis, None
+
+    def note_metrics(self, metrics: dict[str, Any]) -> None:
+        """It has reported these."""
+        if self._summary is None:
+            from eagleray._native import tune as native
+
+            self._summary = native.Summary()
+        self._summary.note(metrics)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_analysis": self.metric_analysis, "_summary": None}
 
     def is_finished(self) -> bool:
         """Whether nothing more comes of it."""
