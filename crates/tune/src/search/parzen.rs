@@ -13,6 +13,10 @@ const FAR: f64 = 8.5;
 /// Up to this many deviations wide, a cell's probability is its width times the density in its middle.
 const NARROW: f64 = 0.15;
 
+/// How many times narrower than evenly spread kernels a kernel may be. Measured from 150 seeds with 100 trials: at 1, the best value on
+/// Branin is half as good; at 3, that on ten dimensions gets worse.
+const NARROWEST: f64 = 1.5;
+
 /// A mixture of kernels over some parameters.
 pub(crate) struct Parzen<'a> {
     axes: Vec<Axis<'a>>,
@@ -206,7 +210,7 @@ fn spreads(means: &[f64], low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_unstable_by(|&a, &b| means[a].total_cmp(&means[b]));
     let widest = high - low;
-    let narrowest = widest / (count as f64 + 2.0).min(100.0);
+    let narrowest = widest / (NARROWEST * (count as f64 + 2.0)).min(100.0);
     let mut spreads = vec![widest; count];
     for (place, &at) in order.iter().enumerate() {
         let left = if place > 0 { means[at] - means[order[place - 1]] } else { means[at] - low };
