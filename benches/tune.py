@@ -84,7 +84,9 @@ def run(system: str, case: str, count: int) -> dict[str, float]:
         if system == "optuna":
             program = OPTUNA
         else:
-            program = PROGRAM.replace("from ray_tune import tune", f"from {'eagleray' if system == 'eagleray' else 'ray'} import tune")
+            program = PROGRAM.replace(
+                "from ray_tune import tune", f"from {'eagleray' if system == 'eagleray' else 'ray'} import tune"
+            )
         script = Path(folder, "program.py")
         script.write_text(program)
         extra = {"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1"} if case == "bare" else {}
@@ -92,7 +94,12 @@ def run(system: str, case: str, count: int) -> dict[str, float]:
 
         answer = subprocess.run(
             [str(python), str(script), case, str(count), folder, system],
-            env={**os.environ, **extra}, capture_output=True, text=True, timeout=900, cwd=folder, check=False,
+            env={**os.environ, **extra},
+            capture_output=True,
+            text=True,
+            timeout=900,
+            cwd=folder,
+            check=False,
         )
     if answer.returncode != 0:
         raise RuntimeError(f"{system} {case}: {answer.stderr[-2000:]}")

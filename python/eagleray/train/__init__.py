@@ -5,4 +5,13 @@ from eagleray.tune._configs import CheckpointConfig, FailureConfig, RunConfig
 from eagleray.tune._session import get_checkpoint, get_context, report
 from eagleray.tune.result import Result
 
-__all__ = ["Checkpoint", "CheckpointConfig", "FailureConfig", "Result", "RunConfig", "get_checkpoint", "get_context", "report"]
+__all__ = [
+    "Checkpoint",
+    "CheckpointConfig",
+    "FailureConfig",
+    "Result",
+    "RunConfig",
+    "get_checkpoint",
+    "get_context",
+    "report",
+]

@@ -46,7 +46,6 @@ from eagleray.tune.tune import run, run_experiments
 from eagleray.tune.tuner import Tuner
 
 
-
 def __getattr__(name: str) -> object:
     # Pictures need matplotlib: they are loaded when they are asked for.
     if name == "plots":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import datetime
+    import datetime as dt
     from collections.abc import Callable
 
     from eagleray.tune.callback import Callback
@@ -75,10 +75,9 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Fill in what was given as nothing."""
-        if self.failure_config is None:
-            self.failure_config = FailureConfig()
-        if self.checkpoint_config is None:
-            self.checkpoint_config = CheckpointConfig()
+        for name, default in (("failure_config", FailureConfig), ("checkpoint_config", CheckpointConfig)):
+            if getattr(self, name) is None:
+                setattr(self, name, default())
         if self.storage_path is None:
             self.storage_path = self.local_dir
 
@@ -93,7 +92,7 @@ class TuneConfig:
     scheduler: Any = None
     num_samples: int = 1
     max_concurrent_trials: int | None = None
-    time_budget_s: float | datetime.timedelta | None = None
+    time_budget_s: float | dt.timedelta | None = None
     reuse_actors: bool = False
     trial_name_creator: Callable[[Trial], str] | None = None
     trial_dirname_creator: Callable[[Trial], str] | None = None

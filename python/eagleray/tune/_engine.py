@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import eagleray
 from eagleray.exceptions import RayError
 from eagleray.tune._live import Live
-from eagleray.tune._record import Record
 from eagleray.tune._slots import Slots
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial
@@ -21,6 +20,7 @@ from eagleray.tune.schedulers.trial_scheduler import FIFOScheduler, TrialSchedul
 
 if TYPE_CHECKING:
     from eagleray.tune._plan import Plan
+    from eagleray.tune._record import Record
     from eagleray.tune.execution.placement_groups import PlacementGroupFactory
 
 #: Results of one trial that are taken up in one round.
@@ -277,7 +277,9 @@ class Engine:
         # It has ended by itself.
         live.release(self._slots)
         del self._live[trial.trial_id]
-        trial.last_result = {**trial.last_result, "done": True} if trial.last_result else self._record.empty_result(live)
+        trial.last_result = (
+            {**trial.last_result, "done": True} if trial.last_result else self._record.empty_result(live)
+        )
         self._end(trial, Trial.TERMINATED)
         return False
 
@@ -336,7 +338,7 @@ class Engine:
         result = trial.last_result or None
         if status == Trial.ERROR:
             self._scheduler.on_trial_error(self, trial)
-            self.plan.search_alg.on_trial_complete(trial.trial_id, result, True)
+            self.plan.search_alg.on_trial_complete(trial.trial_id, result, error=True)
         else:
             self._scheduler.on_trial_complete(self, trial, trial.last_result)
             self.plan.search_alg.on_trial_complete(trial.trial_id, result)

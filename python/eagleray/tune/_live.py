@@ -46,11 +46,8 @@ class Live:
 
     def take(self) -> tuple[str, Any, Any]:
         """What the trial said. It waits until `go_on`."""
-        if self.is_class:
-            said = eagleray.get(self.awaited)
-        else:
-            said = eagleray.get(self.awaited._front())
-        return said  # type: ignore[no-any-return]
+        said = self.awaited if self.is_class else self.awaited._front()
+        return eagleray.get(said)  # type: ignore[no-any-return]
 
     def has_more(self) -> bool:
         """Whether it has said something more already."""
@@ -75,7 +72,8 @@ class Live:
     def stop(self, slots: Slots) -> None:
         """Nothing more of it is wanted. The process is free as soon as it has noticed."""
         if self.is_class:
-            ended = self.slot.actor.end.remote() if slots.reuses else self.slot.actor.drop.remote()
+            actor = self.slot.actor
+            ended = actor.end.remote() if slots.reuses else actor.drop.remote()
         else:
             # Whoever reads no more lets `report` raise.
             ended = self.awaited.completed()

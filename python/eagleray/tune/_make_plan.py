@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import os
 from typing import TYPE_CHECKING, Any
 
 from eagleray.tune import _resolve
-from eagleray.tune._configs import RunConfig, TuneConfig
 from eagleray.tune._plan import Plan
 from eagleray.tune.error import TuneError
 from eagleray.tune.stopper import as_stopper
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from eagleray.tune._configs import RunConfig, TuneConfig
 
 
 def make_plan(
@@ -40,7 +41,7 @@ def make_plan(
             "checkpoints itself, by tune.report(metrics, checkpoint=...)."
         )
     budget = tune_config.time_budget_s
-    if isinstance(budget, datetime.timedelta):
+    if isinstance(budget, dt.timedelta):
         budget = budget.total_seconds()
     log_to_file = run_config.log_to_file
     files = None

@@ -71,9 +71,7 @@ class Record:
         """The experiment runs from here on."""
         self._trials = engine.trials
         for callback in self._callbacks:
-            callback.setup(
-                stop=self.plan.stopper, num_samples=self.plan.num_samples, total_num_samples=self._total()
-            )
+            callback.setup(stop=self.plan.stopper, num_samples=self.plan.num_samples, total_num_samples=self._total())
         self.view.start()
 
     def _total(self) -> int | None:
@@ -121,7 +119,9 @@ class Record:
 
     def new_trial(self, number: int, trial_id: str, suggestion: Any) -> Trial:
         """A trial is made of what was proposed."""
-        return self.make_trial(number, trial_id, suggestion.config, suggestion.evaluated_params, suggestion.experiment_tag)
+        return self.make_trial(
+            number, trial_id, suggestion.config, suggestion.evaluated_params, suggestion.experiment_tag
+        )
 
     def added(self, trial: Trial) -> None:
         """The scheduler has heard of the trial, and filled in what its configuration lacked."""
@@ -137,18 +137,33 @@ class Record:
         self._note("trial", fields)
 
     def make_trial(
-        self, number: int, trial_id: str, config: dict[str, Any], chosen: dict[str, Any], tag: str, folder: str | None = None
+        self,
+        number: int,
+        trial_id: str,
+        config: dict[str, Any],
+        chosen: dict[str, Any],
+        tag: str,
+        folder: str | None = None,
     ) -> Trial:
         """The trial itself, new or from the journal."""
         plan = self.plan
         trial = Trial(
-            plan.trainable_name, number=number, trial_id=trial_id, config=config, evaluated_params=chosen, experiment_tag=tag
+            plan.trainable_name,
+            number=number,
+            trial_id=trial_id,
+            config=config,
+            evaluated_params=chosen,
+            experiment_tag=tag,
         )
         if plan.trial_name is not None:
             trial.custom_name = str(plan.trial_name(trial))
         if folder is None:
             date = time.strftime("%Y-%m-%d_%H-%M-%S")
-            name = plan.trial_dirname(trial) if plan.trial_dirname is not None else f"{trial}_{tag}"[:_NAME_MAX] + f"_{date}"
+            name = (
+                plan.trial_dirname(trial)
+                if plan.trial_dirname is not None
+                else f"{trial}_{tag}"[:_NAME_MAX] + f"_{date}"
+            )
             folder = str(name).replace("/", "_")
         trial.path = plan.folder / folder
         trial.checkpoint = None if plan.restore_from is None else Checkpoint.from_directory(plan.restore_from)

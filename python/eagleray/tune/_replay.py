@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray import cloudpickle
@@ -18,6 +17,8 @@ from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from eagleray.tune._plan import Plan
     from eagleray.tune._record import Record
 
@@ -72,7 +73,7 @@ class _Past:
 
     pause_trial = unpause_trial = stop_trial = save_trial = exploit = update_trial_resources = _nothing
 
-    def has_resources_for_trial(self, trial: Trial) -> bool:  # noqa: ARG002
+    def has_resources_for_trial(self, trial: Trial) -> bool:
         return True
 
 
@@ -133,7 +134,9 @@ def _mend_files(record: Record, trials: list[Trial], resume: Resume, lines: dict
         file = None if path is None else path / "result.json"
         if file is not None and file.exists() and file.read_bytes().count(b"\n") == lines[number]:
             continue
-        record.rewrite(trials[number], [event[2] for event in resume.events if event[0] == "result" and event[1] == number])
+        record.rewrite(
+            trials[number], [event[2] for event in resume.events if event[0] == "result" and event[1] == number]
+        )
 
 
 def _tell_result(
@@ -157,7 +160,7 @@ def _tell_status(plan: Plan, past: _Past, trial: Trial, fields: dict[str, Any]) 
     if trial.status == Trial.ERROR:
         trial.error = TuneError(fields.get("error", "unknown"))
         plan.scheduler.on_trial_error(past, trial)
-        plan.search_alg.on_trial_complete(trial.trial_id, result, True)
+        plan.search_alg.on_trial_complete(trial.trial_id, result, error=True)
     else:
         plan.scheduler.on_trial_complete(past, trial, trial.last_result)
         plan.search_alg.on_trial_complete(trial.trial_id, result)

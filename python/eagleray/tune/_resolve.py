@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import time
 from pathlib import Path
@@ -47,18 +48,10 @@ def check_serializable(trainable: Any, name: str) -> None:
     try:
         cloudpickle.dumps(trainable)
     except Exception as error:
-        lines: list[str] = []
-
-        class _Lines:
-            def write(self, text: str) -> None:
-                lines.append(text)
-
-            def flush(self) -> None:
-                """Nothing is held back."""
-
-        inspect_serializability(trainable, name=name, print_file=_Lines())
+        lines = io.StringIO()
+        inspect_serializability(trainable, name=name, print_file=lines)
         raise TypeError(
-            f"the trainable {name!r} cannot be sent to other processes: {error}\n{''.join(lines)}\n"
+            f"the trainable {name!r} cannot be sent to other processes: {error}\n{lines.getvalue()}\n"
             "Make the objects named above inside of the function, or pass them with tune.with_parameters."
         ) from error
 

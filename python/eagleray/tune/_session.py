@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 
 class StopTrial(BaseException):
-    """Ends a trial's function from within `report`: the experiment wants nothing more of it. Not an `Exception`: no handler of the user's
-    is meant to catch it."""
+    """Ends a trial's function from within `report`: the experiment wants nothing more of it.
+
+    Not an `Exception`: no handler of the user's is meant to catch it.
+    """
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def current() -> Session | None:
 @contextlib.contextmanager
 def running(session: Session) -> Iterator[None]:
     """While this process runs a trial's function."""
-    global _current  # noqa: PLW0603  one trial runs in a process at a time
+    global _current
     _current = session
     try:
         yield
@@ -135,11 +137,15 @@ def running(session: Session) -> Iterator[None]:
 
 def _session(what: str) -> Session:
     if _current is None:
-        raise RuntimeError(f"`tune.{what}` works inside of a trial only: pass the function that calls it to `Tuner` or `tune.run`.")
+        raise RuntimeError(
+            f"`tune.{what}` works inside of a trial only: pass the function that calls it to `Tuner` or `tune.run`."
+        )
     return _current
 
 
-def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | None = None, **kwargs: Any) -> None:
+def report(
+    metrics: dict[str, Any] | float | None = None, *, checkpoint: Checkpoint | None = None, **kwargs: Any
+) -> None:
     """Report the metrics of one iteration: a dictionary, or keyword arguments as older programs do.
 
     Waits until the experiment has taken them up. If it wants nothing more of the trial, the function ends here.
@@ -233,7 +239,7 @@ def get_trial_resources() -> Any:
 
 
 @contextlib.contextmanager
-def checkpoint_dir(step: int) -> Iterator[str]:  # noqa: ARG001  the name of old; reports are counted
+def checkpoint_dir(step: int) -> Iterator[str]:
     """A folder to write a checkpoint into, which goes with the next `report`."""
     session = _session("checkpoint_dir")
     session.folder = tempfile.mkdtemp(prefix="eagleray-checkpoint-")

@@ -132,16 +132,18 @@ def _write_head(plan: Plan, journal: Any, experiment_id: str) -> None:
 @contextlib.contextmanager
 def _interrupts(engine: Engine) -> Iterator[None]:
     """The first Ctrl-C stops the experiment where it is; the second one is Python's own."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
         yield
         return
 
     def on_interrupt(_number: int, _frame: Any) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         where = engine.plan.folder
-        print(
-            f"\nstopping: trials go on where they were by Tuner.restore({str(where)!r}, trainable). Once more: now.",
-            file=sys.stderr,
+        sys.stderr.write(
+            f"\nstopping: trials go on where they were by Tuner.restore({str(where)!r}, trainable). Once more: now.\n"
         )
         engine.interrupt()
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import eagleray
 from eagleray import _native
 from eagleray.tune import _session
-from eagleray.tune.trainable.trainable import Trainable
 from eagleray.tune.trainable.util import call_trainable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from eagleray.tune._session import TrialSpec
+    from eagleray.tune.trainable.trainable import Trainable
 
 
 def _about() -> dict[str, Any]:

@@ -15,4 +15,3 @@ def look_up(result: dict[str, Any], name: str) -> Any:
             return None
         value = value[part]
     return value
-

@@ -14,7 +14,7 @@ _trainables: dict[str, Any] = {}
 _envs: dict[str, Callable[[dict[str, Any]], Any]] = {}
 
 
-def register_trainable(name: str, trainable: Any, *, warn: bool = True) -> None:  # noqa: ARG001  Ray's signature
+def register_trainable(name: str, trainable: Any, *, warn: bool = True) -> None:
     """Make a function or class known by a name that `tune.run` and `Tuner` take."""
     if not callable(trainable):
         raise TypeError(f"Second argument must be convertable to Trainable: {trainable!r}")

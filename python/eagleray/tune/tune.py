@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def run(  # noqa: PLR0913  as many as Ray's
+def run(
     run_or_experiment: Any,
     *,
     name: str | None = None,
@@ -48,12 +48,12 @@ def run(  # noqa: PLR0913  as many as Ray's
     fail_fast: bool | str = False,
     restore: str | None = None,
     resume: Any = None,
-    resume_config: Any = None,  # noqa: ARG001
+    resume_config: Any = None,
     reuse_actors: bool | None = None,
     raise_on_failed_trial: bool = True,
     max_concurrent_trials: int | None = None,
-    sync_config: Any = None,  # noqa: ARG001
-    chdir_to_trial_dir: bool | str = "DEPRECATED",  # noqa: ARG001
+    sync_config: Any = None,
+    chdir_to_trial_dir: bool | str = "DEPRECATED",
     **old: Any,
 ) -> ExperimentAnalysis:
     """Runs trials of a trainable over a space of configurations.
@@ -64,11 +64,37 @@ def run(  # noqa: PLR0913  as many as Ray's
         metric: what is optimised.
         mode: "min" or "max".
         stop: what ends a trial: `{"metric": value}`, a function of `(trial_id, result)`, or a `Stopper`.
+        time_budget_s: after so many seconds nothing new starts and what runs is stopped.
         config: what is searched.
         resources_per_trial: what each trial needs, as `{"cpu": 1, "gpu": 0}`.
         num_samples: how often the space is sampled; -1 for no end.
+        storage_path: where the experiment's folder lies; `~/ray_results` by default.
+        local_dir: the older name of `storage_path`.
+        search_alg: who proposes configurations; random and grid search by default.
+        scheduler: who stops, pauses and changes trials while they run; nobody by default.
+        keep_checkpoints_num: how many checkpoints of a trial are kept; all by default.
+        checkpoint_score_attr: which are kept: those with the most of this metric, or with "min-" before it the least.
+        checkpoint_freq: a class trainable is saved after so many steps; 0 for never.
+        checkpoint_at_end: whether a class trainable is saved when it ends.
+        checkpoint_config: the same four as one object, in place of them.
+        verbose: how much is printed, from 0 to 3.
+        progress_reporter: who prints it.
+        log_to_file: whether what a trial prints goes to files in its folder, or to which.
+        trial_name_creator: makes a trial's name of the trial.
+        trial_dirname_creator: makes the name of a trial's folder of the trial.
+        callbacks: are told of all that happens.
+        loggers: classes of older programs that write a trial's files.
+        max_failures: how often a trial that fails is tried again; -1 for always.
+        fail_fast: whether the first failure ends the experiment; "raise" to see the error here.
+        restore: the checkpoint that all trials begin from.
         resume: True (or "AUTO") to go on with the experiment of this name; "ERRORED_ONLY", "AUTO+ERRORED" and so on for failed trials.
+        resume_config: taken for Ray's sake; `resume` says it.
+        reuse_actors: whether a class trainable with `reset_config` goes on as the next trial.
         raise_on_failed_trial: whether a trial that failed raises here, when all are over.
+        max_concurrent_trials: how many run at a time; as many as there is room for by default.
+        sync_config: taken for Ray's sake; files lie on this machine.
+        chdir_to_trial_dir: taken for Ray's sake; `RAY_CHDIR_TO_TRIAL_DIR=0` keeps a trial where the driver is.
+        **old: arguments of earlier versions: some change nothing, others raise.
 
     Returns:
         What came of all trials.
@@ -80,7 +106,9 @@ def run(  # noqa: PLR0913  as many as Ray's
             raise TypeError(f"run() got an unexpected keyword argument {key!r}")
     if isinstance(run_or_experiment, Experiment):
         spec = run_or_experiment.spec
-        return run(spec.pop("run"), name=name or run_or_experiment.name, verbose=verbose, **{**spec, **_given(locals())})
+        return run(
+            spec.pop("run"), name=name or run_or_experiment.name, verbose=verbose, **{**spec, **_given(locals())}
+        )
     score = checkpoint_score_attr
     order = "max"
     if score and score.startswith("min-"):
@@ -141,7 +169,16 @@ _OLD = frozenset(
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    names = ("metric", "mode", "search_alg", "scheduler", "callbacks", "progress_reporter", "raise_on_failed_trial", "resume")
+    names = (
+        "metric",
+        "mode",
+        "search_alg",
+        "scheduler",
+        "callbacks",
+        "progress_reporter",
+        "raise_on_failed_trial",
+        "resume",
+    )
     return {name: arguments[name] for name in names if arguments[name] is not None}
 
 
@@ -168,7 +205,7 @@ def run_experiments(
     resume: Any = None,
     reuse_actors: bool | None = None,  # noqa: FBT001
     raise_on_failed_trial: bool = True,  # noqa: FBT001, FBT002
-    concurrent: bool = True,  # noqa: FBT001, FBT002, ARG001
+    concurrent: bool = True,  # noqa: FBT001, FBT002
     callbacks: list[Any] | None = None,
     **_: Any,
 ) -> list[Trial]:

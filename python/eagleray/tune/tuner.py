@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray import cloudpickle
@@ -18,6 +17,8 @@ from eagleray.tune.result_grid import ResultGrid
 from eagleray.tune.search import create_searcher
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from eagleray.tune._plan import Plan
     from eagleray.tune.experiment.trial import Trial
 
@@ -34,7 +35,9 @@ class _RestoreOfClass:
 
     def __get__(self, instance: Any, owner: type[Tuner]) -> Any:
         if instance is not None:
-            raise AttributeError("`Tuner.restore()` is a classmethod and cannot be called on an instance. Use it directly: `Tuner.restore()`")
+            raise AttributeError(
+                "`Tuner.restore()` is a classmethod and cannot be called on an instance. Use it directly: `Tuner.restore()`"
+            )
         return owner._restore
 
 
@@ -90,7 +93,9 @@ class Tuner:
         if self._grid is not None:
             return self._grid
         if self._resume is None:
-            raise RuntimeError("Can't return results as experiment has not been run, yet. Call `Tuner.fit()` to run the experiment first.")
+            raise RuntimeError(
+                "Can't return results as experiment has not been run, yet. Call `Tuner.fit()` to run the experiment first."
+            )
         plan = make_plan(self._trainable, self._space, self._tune_config, self._run_config, folder=self._folder)
         trials = _start.look(plan, self._resume)
         return _grid(plan, trials)
@@ -110,7 +115,7 @@ class Tuner:
         resume_errored: bool = False,  # noqa: FBT001, FBT002
         restart_errored: bool = False,  # noqa: FBT001, FBT002
         param_space: Any = None,
-        storage_filesystem: Any = None,  # noqa: ARG003
+        storage_filesystem: Any = None,
         _resume_config: Any = None,
     ) -> Tuner:
         """A tuner that goes on where another run of its experiment was; the folder may have been moved.
@@ -121,6 +126,8 @@ class Tuner:
             resume_unfinished: whether trials that were not over go on.
             resume_errored: whether trials that had failed go on from their last checkpoint.
             restart_errored: whether trials that had failed begin from scratch.
+            param_space: what is searched, if it could not be written down: with objects that cannot be pickled.
+            storage_filesystem: taken for Ray's sake; files lie on this machine.
         """
         folder = _resolve.storage_of(path)
         if not folder.exists():
@@ -156,6 +163,6 @@ class Tuner:
         return tuner
 
     @classmethod
-    def can_restore(cls, path: str, storage_filesystem: Any = None) -> bool:  # noqa: ARG003
+    def can_restore(cls, path: str, storage_filesystem: Any = None) -> bool:
         """Whether there is an experiment to go on with."""
         return (_resolve.storage_of(path) / JOURNAL).exists()

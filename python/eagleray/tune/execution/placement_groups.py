@@ -66,14 +66,16 @@ def as_factory(resources: Any) -> PlacementGroupFactory:
         raise TypeError(f"resources must be a dict or a PlacementGroupFactory, not {resources!r}")
     bundle: dict[str, float] = {}
     extra: dict[str, float] = {}
-    for name, amount in resources.items():
+    asked: dict[str, Any] = resources
+    for name, amount in asked.items():
         if name in ("custom_resources", "extra_custom_resources"):
             (bundle if name == "custom_resources" else extra).update(amount)
         elif name.startswith("extra_"):
             extra[_NAMES.get(name[6:], name[6:])] = amount
         elif name not in ("memory", "object_store_memory") or amount:
             bundle[_NAMES.get(name, name)] = amount
-    for name, amount in (bundle | extra).items():
+    given: dict[str, Any] = bundle | extra
+    for name, amount in given.items():
         if not isinstance(amount, int | float) or amount < 0:
             raise ValueError(f"the amount of {name!r} a trial needs must be a number >= 0, not {amount!r}")
     # Who asks for a GPU alone means a core beside it.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from eagleray._native_tune_schedule import Asha, Hyperband, Median, Pb2, Pbt, Step
 else:
-    from eagleray._native import tune as _tune  # noqa: TID251
+    from eagleray._native import tune as _tune
 
     Asha, Hyperband, Median, Pb2, Pbt = _tune.Asha, _tune.Hyperband, _tune.Median, _tune.Pb2, _tune.Pbt
     Step = tuple

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from eagleray._native_tune_search import Search
 else:
-    from eagleray._native import tune as _tune  # noqa: TID251
+    from eagleray._native import tune as _tune
 
     Search = _tune.Search
 

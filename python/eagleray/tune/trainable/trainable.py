@@ -21,7 +21,7 @@ class Trainable:
     The names of older programs (`_setup`, `_train`, `_save`, `_restore`, `_stop`) work as well.
     """
 
-    def __init__(self, config: dict[str, Any] | None = None, logger_creator: Any = None, storage: Any = None) -> None:  # noqa: ARG002
+    def __init__(self, config: dict[str, Any] | None = None, logger_creator: Any = None, storage: Any = None) -> None:
         """Set the trainable up with its configuration."""
         self.config: dict[str, Any] = config or {}
         self.trial_id = str(self.config.pop("__trial_id__", "")) or "default"
@@ -82,12 +82,12 @@ class Trainable:
         """Called with each result."""
 
     @classmethod
-    def default_resource_request(cls, config: dict[str, Any]) -> Any:  # noqa: ARG003
+    def default_resource_request(cls, config: dict[str, Any]) -> Any:
         """What a trial of this class needs, if it is not said otherwise."""
         return None
 
     @classmethod
-    def resource_help(cls, config: dict[str, Any]) -> str:  # noqa: ARG003
+    def resource_help(cls, config: dict[str, Any]) -> str:
         """How to ask for what it needs."""
         return ""
 
@@ -163,7 +163,7 @@ class Trainable:
         self._iterations_since_restore = 0
         self._time_since_restore = 0.0
 
-    def reset(self, new_config: dict[str, Any], logger_creator: Any = None, storage: Any = None) -> bool:  # noqa: ARG002
+    def reset(self, new_config: dict[str, Any], logger_creator: Any = None, storage: Any = None) -> bool:
         """Begin again with another configuration. Returns whether `reset_config` could."""
         self.config = new_config
         self._iteration = self._iterations_since_restore = 0

@@ -23,7 +23,7 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
     stored = {name: eagleray.put(value) for name, value in kwargs.items()}
     if inspect.isclass(trainable):
 
-        class WithParameters(trainable):  # type: ignore[misc, valid-type]
+        class WithParameters(trainable):  # type: ignore[misc]
             def setup(self, config: dict[str, Any]) -> None:
                 super().setup(config, **_load(stored))
 
@@ -78,7 +78,7 @@ def with_resources(trainable: Any, resources: Any) -> Any:
         )
     if inspect.isclass(trainable) and issubclass(trainable, Trainable):
 
-        class WithResources(trainable):
+        class WithResources(trainable):  # type: ignore[misc]
             _tune_resources = staticmethod(resources) if callable(resources) else resources
 
         WithResources.__name__ = WithResources.__qualname__ = trainable.__name__
