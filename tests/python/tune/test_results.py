@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from eagleray._native import tune as native
 from eagleray.tune._checkpoint import Checkpoint
 from eagleray.tune.analysis import Analysis, ExperimentAnalysis
 from eagleray.tune.analysis._history import History, analyse, flatten, is_number, lookup
@@ -360,6 +361,17 @@ def test_a_folder_tells_who_failed_and_who_ended(tmp_path):
     assert [trial.number for trial in analysis.trials] == [0, 1, 2, 10]
     assert analysis.trials[1].trainable_name == "train"
     assert "bad" in str(analysis.trials[1].error)
+
+
+def test_the_journal_tells_who_was_cut_off(tmp_path):
+    """Killed while it ran, a trial has results and no error, as one that has ended."""
+    trials = [make_trial(tmp_path, number, series(1.0)) for number in range(2)]
+    with native.Journal(tmp_path / "journal.eagleray") as journal:
+        journal.append("experiment", {"name": "exp", "trainable": "train"})
+        for trial, status in zip(trials, ("RUNNING", "TERMINATED"), strict=True):
+            journal.append("trial", {"number": trial.number, "id": trial.trial_id, "folder": trial.path.name})
+            journal.append("status", {"number": trial.number, "status": status})
+    assert [trial.status for trial in ExperimentAnalysis(tmp_path).trials] == ["RUNNING", "TERMINATED"]
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from eagleray.tune import _files
 from eagleray.tune.analysis._history import History, analyse, read_error
+from eagleray.tune.error import JournalError
 from eagleray.tune.experiment.trial import Trial
 
 #: Any of these makes a folder a trial's.
@@ -32,10 +34,23 @@ def experiment_folder(path: str | Path) -> Path:
 def trials_of(folder: Path) -> list[Trial]:
     """Read the trials of an experiment back from their folders, in the order in which they were made.
 
-    A trial that left an error has failed; one that has results and no error has ended; any other has not begun.
+    What became of each is in the experiment's journal. Without one, as in folders that Ray wrote: a trial that left an error has failed;
+    one that has results and no error has ended; any other has not begun.
     """
     found = [_trial(path, place) for place, path in enumerate(_trial_folders(folder))]
+    statuses = _statuses(folder)
+    for trial in found:
+        trial.status = statuses.get(trial.path.name, trial.status) if trial.path is not None else trial.status
     return sorted(found, key=lambda trial: trial.number)
+
+
+def _statuses(folder: Path) -> dict[str, str]:
+    """By name of the trial's folder."""
+    try:
+        known = _files.read(folder) if (folder / _files.JOURNAL).exists() else None
+    except JournalError:
+        known = None
+    return {trial.folder.name: trial.status for trial in known.trials if trial.folder is not None} if known else {}
 
 
 def _trial_folders(folder: Path) -> list[Path]:
