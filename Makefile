@@ -26,7 +26,7 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: build ## build optimised, then show the product in under a minute
@@ -39,6 +39,12 @@ bench: build ## calls per second by case, on this machine
 .PHONY: bench-peers
 bench-peers: build ## the same cases on Ray, dask, Monarch and multiprocessing, each in its own environment
 	$(BIN)/python benches/peers.py $(ARGS)
+
+.PHONY: bench-tune
+bench-tune: build ## what Tune costs beside Ray Tune and Optuna; how good its searchers and ASHA are; takes long
+	$(BIN)/python benches/tune.py
+	$(BIN)/python benches/tune_quality.py
+	$(BIN)/python benches/tune_asha.py
 
 .PHONY: bench-tune-quality
 bench-tune-quality: build ## our searchers beside Optuna's, on four functions from twenty seeds

@@ -28,7 +28,9 @@ PEERS: dict[str, Environment] = {
     "multiprocessing": Environment(None, ("numpy",)),
     "processpool": Environment(None, ("numpy",)),
 }
-# For `tune_quality.py`. Its Gaussian process needs torch, of which there is none without CUDA to be had here: 5 GB.
+# For `tune.py`: the data frames and event files that Ray's loggers need come with the extra.
+PEERS["ray_tune"] = Environment("ray", ("ray[tune]==2.60.0", "numpy"))
+# For `tune.py` and `tune_quality.py`. Its Gaussian process needs torch, of which there is none without CUDA to be had here: 5 GB.
 PEERS["optuna"] = Environment("optuna", ("optuna==5.0.0", "cmaes", "scipy", "numpy", "torch"))
 EAGLERAY = Environment("eagleray", ())
 

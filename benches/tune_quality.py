@@ -33,7 +33,7 @@ SMALLEST = 1e-10
 def main() -> None:
     options = parse()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    if not options.no_quality:
+    if not options.no_quality and is_optuna_here():
         print(f"{options.seeds} seeds, {options.trials} trials; distance of the best value to the least, as log10")
         print(
             f"{'searcher':9}{'function':19}{'ours':>10}{'Optuna':>10}{'difference':>12}{'95 % interval':>19}  {'':14}ms per suggestion"
@@ -58,6 +58,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="run Optuna again where its results are on disk")
     parser.add_argument("--no-quality", action="store_true", help="suggestion times only")
     return parser.parse_args()
+
+
+def is_optuna_here() -> bool:
+    """Installs it. Without it there is nothing to compare with, and the suggestion times remain."""
+    try:
+        prepare("optuna")
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"note: Optuna cannot be installed, so nothing is compared: {error}")
+        return False
+    return True
 
 
 def run_ours(kind: str, name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
