@@ -137,6 +137,16 @@ def test_checkpoints_that_were_deleted_are_not_listed(tmp_path):
     assert [row["loss"] for _, row in Result.from_path(trial.path).best_checkpoints] == [3.0, 2.0]
 
 
+def test_a_class_that_was_saved_between_two_results_belongs_to_the_one_before(tmp_path):
+    """No result names it: its own counters do."""
+    trial = make_trial(tmp_path, 0, series(3.0, 1.0, 2.0))
+    (trial.path / "checkpoint_000000").mkdir()
+    (trial.path / "checkpoint_000000" / ".tune_metadata").write_text('{"iteration": 2}')
+    (trial.path / "checkpoint_000001").mkdir()
+    (trial.path / "checkpoint_000001" / ".tune_metadata").write_text("torn")
+    assert [row.get("loss") for _, row in History(trial.path).checkpoints()] == [1.0, None]
+
+
 def test_the_best_checkpoint_needs_a_metric_that_came_with_one(tmp_path):
     trial = make_trial(tmp_path, 0, series(3.0, math.nan), checkpoints=(1, 2))
     result = Result.from_path(trial.path)

@@ -9,6 +9,8 @@ import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from eagleray.tune.trainable.trainable import COUNTERS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -159,14 +161,29 @@ class History:
             return []
         from eagleray.tune._checkpoint import Checkpoint
 
-        rows = {row[CHECKPOINT_DIR_NAME]: row for row in self.rows() if row.get(CHECKPOINT_DIR_NAME)}
-        return [(Checkpoint(str(folder)), dict(rows.get(folder.name, {}))) for folder in folders]
+        rows = self.rows()
+        named = {row[CHECKPOINT_DIR_NAME]: row for row in rows if row.get(CHECKPOINT_DIR_NAME)}
+        numbered = {row.get("training_iteration"): row for row in rows}
+        return [
+            (Checkpoint(str(folder)), dict(named.get(folder.name) or numbered.get(_saved_at(folder)) or {}))
+            for folder in folders
+        ]
 
     def _checkpoint_folders(self) -> list[Path]:
         if self.folder is None or not self.folder.is_dir():
             return []
         found = [path for path in self.folder.glob("checkpoint_*") if path.is_dir() and path.name[11:].isdecimal()]
         return sorted(found, key=lambda path: int(path.name[11:]))
+
+
+def _saved_at(folder: Path) -> int:
+    """The iteration that a class was saved after; -1 for a function's checkpoint, which came with a result."""
+    try:
+        counters = json.loads((folder / COUNTERS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return -1
+    found = counters.get("iteration") if isinstance(counters, dict) else None
+    return found if isinstance(found, int) else -1
 
 
 def read_error(folder: Path) -> BaseException | None:
