@@ -129,14 +129,14 @@ class Checkpoints:
         #: The number that the next one gets.
         self.next_number = 0
 
-    def add(self, path: str | os.PathLike[str], metrics: dict[str, Any]) -> list[str]:
+    def add(self, path: str | os.PathLike[str], metrics: dict[str, Any], *, sweep: bool = True) -> list[str]:
         """Count a checkpoint that lies in this folder, and remove what is no longer kept. Returns what was removed."""
         path = os.fspath(path)
         self.count(os.path.basename(path))
         self._kept = [one for one in self._kept if one.path != path]
         self._kept.append(Kept(self._added, path, metrics))
         self._added += 1
-        return self._sweep()
+        return self.sweep() if sweep else []
 
     def hold(self, path: str | os.PathLike[str]) -> None:
         """Keep this one whatever comes, until as many `let_go` were said of it: another trial goes on from it."""
@@ -145,9 +145,10 @@ class Checkpoints:
     def let_go(self, path: str | os.PathLike[str]) -> list[str]:
         """Take a `hold` back. Returns what was removed."""
         self._held[os.fspath(path)] -= 1
-        return self._sweep()
+        return self.sweep()
 
-    def _sweep(self) -> list[str]:
+    def sweep(self) -> list[str]:
+        """Remove what is no longer kept. Returns what was removed."""
         gone = [one for one in fallen(self._kept, self._rule) if self._held[one.path] <= 0]
         for one in gone:
             self._kept.remove(one)

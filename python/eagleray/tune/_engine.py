@@ -52,16 +52,24 @@ class Engine:
         self._raised: BaseException | None = None
         self._is_checked = False
         self._iteration = 0
-        is_free = type(plan.scheduler) is FIFOScheduler and plan.stopper is None and plan.time_budget_s is None
+        is_free = (
+            type(plan.scheduler) is FIFOScheduler
+            and plan.stopper is None
+            and plan.time_budget_s is None
+            and not plan.is_class
+        )
         self._ahead = _AHEAD if is_free else 1
 
     # The loop.
 
     def run(self) -> None:
         """Runs the experiment to its end."""
-        self._record.begin(self)
         try:
+            self._record.begin(self)
             while not self._is_done():
+                if self._is_interrupted:
+                    self._drop_all()
+                    break
                 self._iteration += 1
                 self._record.round_begins(self._iteration, self.trials)
                 self._start_trials()
@@ -73,8 +81,10 @@ class Engine:
         finally:
             for live in list(self._live.values()):
                 live.abandon()
-            self._record.end(self.trials, self._state())
-            self._slots.close()
+            try:
+                self._record.end(self.trials, self._state())
+            finally:
+                self._slots.close()
 
     def _state(self) -> str:
         if self._is_interrupted:
@@ -94,16 +104,18 @@ class Engine:
     def stop_all(self) -> None:
         """Ends the experiment: what runs is stopped, nothing more is started."""
         self._is_ending = True
-        for live in list(self._live.values()):
-            self._finish(live.trial, Trial.TERMINATED)
+        for trial in self.get_live_trials():
+            self._finish(trial, Trial.TERMINATED)
 
     def interrupt(self) -> None:
-        """Stops without ending trials: they go on when the experiment is resumed."""
-        self._is_ending = self._is_interrupted = True
-        for trial_id, live in list(self._live.items()):
+        """Stops after this round without ending trials: they go on when the experiment is resumed. Signal handlers may call it."""
+        self._is_interrupted = True
+
+    def _drop_all(self) -> None:
+        for live in self._live.values():
             live.abandon()
             self._slots.end(live.slot)
-            del self._live[trial_id]
+        self._live.clear()
 
     def _watch_clock(self) -> None:
         self._slots.end_overdue()
@@ -117,7 +129,8 @@ class Engine:
     def _start_trials(self) -> None:
         while not self._is_ending:
             limit = self.plan.max_concurrent
-            if limit and len(self._live) >= limit:
+            # One that was told to stop and has not yet is still under way.
+            if limit and len(self._live) + len(self._slots.winding()) >= limit:
                 return
             trial = self._next_trial()
             if trial is None:
@@ -260,7 +273,7 @@ class Engine:
             self._record.started(trial, body)
             return True
         if kind == "saved":
-            self._record.checkpointed(trial, kept, trial.last_result)
+            self._record.checkpointed(trial, kept, trial.last_result, live.count)
             return True
         if kind == "error":
             if self.plan.is_class:
@@ -285,18 +298,21 @@ class Engine:
 
     def _on_result(self, live: Live, metrics: dict[str, Any], kept: str | None) -> bool:
         trial = live.trial
-        is_new = self._record.is_new(trial, metrics)
-        if kept is not None:
-            self._record.checkpointed(trial, kept, metrics)
-        if not is_new:
+        live.count += 1
+        if not self._record.is_new(trial, live.count):
+            if kept is not None:
+                self._record.checkpointed(trial, kept, metrics, live.count, is_told_again=True)
             return True
         result = self._record.complete(live, metrics)
+        # What it brings about stands behind it in the journal.
+        self._record.taking()
+        if kept is not None:
+            self._record.checkpointed(trial, kept, metrics, live.count)
         if not self._is_checked:
             self._check_metrics(result)
         trial.last_result = result
         stopper = self.plan.stopper
         is_decided = bool(result.get("done")) or (stopper is not None and stopper(trial.trial_id, result))
-        self._record.taking()
         if is_decided:
             decision = TrialScheduler.STOP
             result["done"] = True
@@ -340,6 +356,7 @@ class Engine:
             self._scheduler.on_trial_error(self, trial)
             self.plan.search_alg.on_trial_complete(trial.trial_id, result, error=True)
         else:
+            trial.error = None
             self._scheduler.on_trial_complete(self, trial, trial.last_result)
             self.plan.search_alg.on_trial_complete(trial.trial_id, result)
         self._record.ended(trial)
@@ -363,7 +380,8 @@ class Engine:
 
     def _requeue(self, trial: Trial) -> None:
         self._set_status(trial, Trial.PENDING)
-        self._pending.append(trial)
+        if trial not in self._pending:
+            self._pending.append(trial)
 
     def _set_status(self, trial: Trial, status: str) -> None:
         old, trial.status = trial.status, status
@@ -374,7 +392,7 @@ class Engine:
         """Saves a class trial between two steps."""
         kind, body, kept = live.save(self._record.checkpoint_path(live.trial))
         if kind == "saved":
-            self._record.checkpointed(live.trial, kept, live.trial.last_result)
+            self._record.checkpointed(live.trial, kept, live.trial.last_result, live.count)
         elif kind == "error":
             self._record.warn(f"trial {live.trial} could not be saved: {body}")
 

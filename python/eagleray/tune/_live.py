@@ -33,6 +33,8 @@ class Live:
         self.ahead = 1
         #: What is waited for: the call's generator, or the step's ref.
         self.awaited: Any = None
+        #: How many results it has made, over all restarts: what it says of itself may be counted otherwise.
+        self.count = spec.iteration
         self._steps = spec.iteration
 
     def start(self) -> None:
@@ -58,7 +60,7 @@ class Live:
         if self.is_class:
             self._steps += 1
             is_due = self.every > 0 and self._steps % self.every == 0
-            self.awaited = self.slot.actor.step.remote(checkpoint(self.trial) if is_due else None)
+            self.awaited = self.slot.actor.step.remote(checkpoint(self.trial), is_due=is_due)
         else:
             next(self.awaited)
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 JOURNAL = "journal.eagleray"
 #: Names of folders are cut to so much.
 _NAME_MAX = 120
+#: What a trial that goes on from a checkpoint counts on from.
+_COUNTERS = ("training_iteration", "time_total_s", "timesteps_total", "episodes_total")
 
 
 def _is_chdir() -> bool:
@@ -53,6 +55,10 @@ class Record:
         #: Of each trial: the iterations that count, its checkpoints.
         self._counted: dict[str, int] = {}
         self._kept: dict[str, Checkpoints] = {}
+        #: Of each checkpoint: how far the trial was.
+        self._at: dict[str, dict[str, Any]] = {}
+        #: Trials that may have more checkpoints than are kept.
+        self._full: dict[str, Trial] = {}
         #: What a result that is being taken up has brought about so far.
         self._deferred: list[tuple[str, dict[str, Any]]] | None = None
         self._second = 0
@@ -106,6 +112,12 @@ class Record:
         self.journal.flush()
         if self._logs is not None:
             self._logs.flush()
+        # A checkpoint goes only when the journal knows of a later one.
+        while self._full:
+            _, trial = self._full.popitem()
+            kept = self._checkpoints(trial)
+            if kept.sweep():
+                trial.best_checkpoints = kept.best()
 
     def warn(self, text: str) -> None:
         """Something that the user should know, and that stops nothing."""
@@ -174,7 +186,7 @@ class Record:
         """What the trial's process is told."""
         at: dict[str, Any] = {}
         if trial.checkpoint is not None:
-            at = self._checkpoints(trial).metrics_of(str(trial.checkpoint.path)) or trial.restored_at
+            at = self._at.get(str(trial.checkpoint.path), {})
         return TrialSpec(
             trial_id=trial.trial_id,
             trial_name=str(trial),
@@ -184,7 +196,7 @@ class Record:
             path=None if trial.path is None else str(trial.path),
             resources=factory,
             checkpoint=None if trial.checkpoint is None else str(trial.checkpoint.path),
-            iteration=at.get("training_iteration", 0),
+            iteration=at.get("count", 0),
             time_total=at.get("time_total_s", 0.0),
             timesteps_total=at.get("timesteps_total"),
             episodes_total=at.get("episodes_total"),
@@ -224,14 +236,16 @@ class Record:
             }
         return live.static
 
-    def is_new(self, trial: Trial, metrics: dict[str, Any]) -> bool:
-        """Whether this iteration was not counted before. A trial that was restarted reports some again."""
-        iteration = metrics.get("training_iteration", 0)
-        counted = self._counted.get(trial.trial_id, 0)
-        if isinstance(iteration, int) and iteration <= counted:
+    def is_new(self, trial: Trial, count: int) -> bool:
+        """Whether a trial's result of this number was not taken up before. A trial that was restarted reports some again."""
+        if count <= self._counted.get(trial.trial_id, 0):
             return False
-        self._counted[trial.trial_id] = iteration
+        self._counted[trial.trial_id] = count
         return True
+
+    def was_counted(self, trial: Trial) -> None:
+        """A result stands in the journal."""
+        self._counted[trial.trial_id] = self._counted.get(trial.trial_id, 0) + 1
 
     def complete(self, live: Live, metrics: dict[str, Any]) -> dict[str, Any]:
         """A result with all that it carries."""
@@ -293,14 +307,18 @@ class Record:
         """Where a trial's next checkpoint goes."""
         return str(Path(trial.path or ".") / f"checkpoint_{self._checkpoints(trial).next_number:06d}")
 
-    def checkpointed(self, trial: Trial, path: str, metrics: dict[str, Any]) -> None:
-        """A trial has made a checkpoint."""
+    def checkpointed(
+        self, trial: Trial, path: str, metrics: dict[str, Any], count: int, *, is_told_again: bool = False
+    ) -> None:
+        """A trial has made a checkpoint after so many results."""
         trial.checkpoint = Checkpoint.from_directory(path)
-        keys = ("training_iteration", "time_total_s", "timesteps_total", "episodes_total")
-        at = {key: metrics[key] for key in keys if key in metrics}
-        self._note("checkpoint", {"number": trial.number, "folder": os.path.basename(path), "at": at})
-        self._checkpoints(trial).add(path, {**metrics})
-        trial.best_checkpoints = self._checkpoints(trial).best()
+        at = self._at[path] = {"count": count} | {key: metrics[key] for key in _COUNTERS if key in metrics}
+        fields = {"number": trial.number, "folder": os.path.basename(path), "at": at}
+        if is_told_again:
+            # The result that it belongs to is not in front of it in the journal.
+            fields["metrics"] = metrics
+        self._note("checkpoint", fields)
+        self._keep(trial, path, {**metrics})
         self._tell("on_checkpoint", trial, checkpoint=trial.checkpoint)
         self._tell("on_trial_save", trial)
 
@@ -310,15 +328,21 @@ class Record:
         self._checkpoints(trial).count(path.name)
         if path.is_dir():
             trial.checkpoint = Checkpoint.from_directory(str(path))
-            self._checkpoints(trial).add(str(path), {**trial.last_result, **fields["at"]})
-            trial.best_checkpoints = self._checkpoints(trial).best()
+            self._at[str(path)] = fields["at"]
+            self._keep(trial, str(path), {**(fields.get("metrics") or trial.last_result)})
 
     def restore_exploit(self, trial: Trial, fields: dict[str, Any]) -> None:
         """In an earlier run the trial went on from another one's checkpoint."""
-        path = fields["checkpoint"]
-        trial.checkpoint = Checkpoint.from_directory(path) if path is not None and Path(path).is_dir() else None
-        trial.restored_at = fields["at"] if trial.checkpoint is not None else {}
-        self._counted[trial.trial_id] = fields["at"].get("training_iteration", 0)
+        trial.checkpoint = None
+        if fields["checkpoint"] is not None:
+            self.restore_checkpoint(trial, {**fields, "folder": fields["checkpoint"]})
+        self._counted[trial.trial_id] = fields["at"].get("count", 0)
+
+    def _keep(self, trial: Trial, path: str, metrics: dict[str, Any]) -> None:
+        kept = self._checkpoints(trial)
+        kept.add(path, metrics, sweep=False)
+        self._full[trial.trial_id] = trial
+        trial.best_checkpoints = kept.best()
 
     def rewrite(self, trial: Trial, results: list[dict[str, Any]]) -> None:
         """The files of a trial are made anew."""
@@ -340,23 +364,25 @@ class Record:
     def exploited(self, trial: Trial, donor: Trial) -> None:
         """A trial goes on from another one's checkpoint."""
         checkpoint = donor.checkpoint
-        trial.restored_at = {}
+        at: dict[str, Any] = {}
+        metrics: dict[str, Any] = {}
         if checkpoint is not None:
-            metrics = self._checkpoints(donor).metrics_of(str(checkpoint.path)) or donor.restored_at
-            keys = ("training_iteration", "time_total_s", "timesteps_total", "episodes_total")
-            trial.restored_at = {key: metrics[key] for key in keys if key in metrics}
+            at = self._at.get(str(checkpoint.path), {})
+            metrics = self._checkpoints(donor).metrics_of(str(checkpoint.path)) or {}
             # Its own copy: the donor goes on, and keeps only so many.
-            kept = self._checkpoints(trial)
-            checkpoint = Checkpoint.from_directory(persist(str(checkpoint.path), trial.path or ".", kept.next_number))
-            kept.add(str(checkpoint.path), metrics)
+            path = persist(str(checkpoint.path), trial.path or ".", self._checkpoints(trial).next_number)
+            checkpoint = Checkpoint.from_directory(path)
+            self._at[path] = at
+            self._keep(trial, path, metrics)
         trial.checkpoint = checkpoint
         # From here on it is another history.
-        self._counted[trial.trial_id] = trial.restored_at.get("training_iteration", 0)
+        self._counted[trial.trial_id] = at.get("count", 0)
         fields = {
             "number": trial.number,
             "donor": donor.number,
-            "checkpoint": None if checkpoint is None else str(checkpoint.path),
-            "at": trial.restored_at,
+            "checkpoint": None if checkpoint is None else os.path.basename(checkpoint.path),
+            "at": at,
+            "metrics": metrics,
             "config": trial.config,
             "pickle": base64.b64encode(cloudpickle.dumps(trial.config)).decode(),
         }

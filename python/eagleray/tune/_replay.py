@@ -15,6 +15,8 @@ from eagleray._native import tune as native
 from eagleray.tune._record import JOURNAL
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial
+from eagleray.tune.schedulers.trial_scheduler import TrialScheduler
+from eagleray.tune.search.basic_variant import BasicVariantGenerator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +55,11 @@ def head(resume: Resume) -> dict[str, Any]:
     return said
 
 
+def same_search(resume: Resume, max_concurrent: int | None) -> BasicVariantGenerator:
+    """What proposes if no searcher was named, with the seed that it had."""
+    return BasicVariantGenerator(max_concurrent=max_concurrent or 0, random_state=head(resume).get("seed"))
+
+
 class _Past:
     """The controller that schedulers see while the journal is told again: what they ask for was done long ago."""
 
@@ -82,11 +89,12 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
     trials: list[Trial] = []
     past = _Past(plan, trials)
     decided: set[int] = set()
-    lines: dict[int, int] = {}
-    for kind, *rest in resume.events:
+    #: Of each trial: the places of its results that count.
+    places: dict[int, list[int]] = {}
+    for place, (kind, *rest) in enumerate(resume.events):
         if kind == "result":
             number, result = rest
-            lines[number] = lines.get(number, 0) + 1
+            places.setdefault(number, []).append(place)
             _tell_result(plan, record, past, trials[number], result, is_decided=number in decided)
             continue
         fields = rest[0]
@@ -97,6 +105,7 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
             trials.append(trial)
             plan.scheduler.on_trial_add(past, trial)
         elif kind == "status":
+            decided.discard(fields["number"])
             _tell_status(plan, past, trials[fields["number"]], fields)
         elif kind == "checkpoint":
             record.restore_checkpoint(trials[fields["number"]], fields)
@@ -105,13 +114,15 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
             trial.config = cloudpickle.loads(base64.b64decode(fields["pickle"]))
             record.restore_exploit(trial, fields)
         elif kind == "forget":
+            places.pop(fields["number"], None)
             record.forgotten(trials[fields["number"]])
         elif kind == "failure":
             trials[fields["number"]].num_failures += 1
     if not resume.is_look:
-        _mend_files(record, trials, resume, lines)
         for trial in trials:
-            _decide(plan, record, trial, resume)
+            if _decide(plan, record, past, trial, resume):
+                places.pop(trial.number, None)
+        _mend_files(record, trials, resume, places)
     return trials
 
 
@@ -122,63 +133,85 @@ def _make(plan: Plan, record: Record, fields: dict[str, Any]) -> Trial:
     return record.make_trial(fields["number"], fields["id"], config, chosen, fields["tag"], fields["folder"])
 
 
-#: So many of the last results may have reached the journal and not the files that other tools read.
-_LAST = 4_000
-
-
-def _mend_files(record: Record, trials: list[Trial], resume: Resume, lines: dict[int, int]) -> None:
-    """The journal is written first: whoever was killed in between left fewer lines in the trial's files."""
-    last = {event[1] for event in resume.events[-_LAST:] if event[0] == "result"}
-    for number in last:
-        path = trials[number].path
-        file = None if path is None else path / "result.json"
-        if file is not None and file.exists() and file.read_bytes().count(b"\n") == lines[number]:
+def _mend_files(record: Record, trials: list[Trial], resume: Resume, places: dict[int, list[int]]) -> None:
+    """The journal is written first: whoever was killed in between left fewer lines in the trial's files, or half of one."""
+    for trial in trials:
+        counted = places.get(trial.number, [])
+        file = None if trial.path is None else trial.path / "result.json"
+        if file is None or (not counted and not file.exists()):
             continue
-        record.rewrite(
-            trials[number], [event[2] for event in resume.events if event[0] == "result" and event[1] == number]
-        )
+        if not file.exists() or not _has_lines(file.read_bytes(), len(counted)):
+            record.rewrite(trial, [resume.events[place][2] for place in counted])
+
+
+def _has_lines(text: bytes, count: int) -> bool:
+    return text.count(b"\n") == count and (text.endswith(b"\n") or not text)
 
 
 def _tell_result(
     plan: Plan, record: Record, past: _Past, trial: Trial, result: dict[str, Any], *, is_decided: bool
 ) -> None:
     result = {**result, "trial_id": trial.trial_id, "config": trial.config}
-    if not record.is_new(trial, result):
-        return
+    record.was_counted(trial)
     trial.last_result = result
     trial.note_metrics({key: value for key, value in result.items() if key != "config"})
-    if not is_decided:
-        plan.scheduler.on_trial_result(past, trial, result)
-        plan.search_alg.on_trial_result(trial.trial_id, result)
+    if is_decided:
+        return
+    decision = plan.scheduler.on_trial_result(past, trial, result)
+    plan.search_alg.on_trial_result(trial.trial_id, result)
+    if decision == TrialScheduler.PAUSE and not trial.is_finished():
+        # The journal may end here, before it says so.
+        trial.status = Trial.PAUSED
 
 
 def _tell_status(plan: Plan, past: _Past, trial: Trial, fields: dict[str, Any]) -> None:
     was_finished, trial.status = trial.is_finished(), fields["status"]
-    if was_finished or not trial.is_finished():
+    if was_finished == trial.is_finished():
         return
-    result = trial.last_result or None
-    if trial.status == Trial.ERROR:
+    if was_finished:
+        # An earlier run was told to try it again.
+        _again(plan, past, trial)
+    elif trial.status == Trial.ERROR:
         trial.error = TuneError(fields.get("error", "unknown"))
         plan.scheduler.on_trial_error(past, trial)
-        plan.search_alg.on_trial_complete(trial.trial_id, result, error=True)
+        plan.search_alg.on_trial_complete(trial.trial_id, trial.last_result or None, error=True)
     else:
-        plan.scheduler.on_trial_complete(past, trial, trial.last_result)
-        plan.search_alg.on_trial_complete(trial.trial_id, result)
+        _complete(plan, past, trial)
 
 
-def _decide(plan: Plan, record: Record, trial: Trial, resume: Resume) -> None:
-    """Whether a trial of the earlier run goes on."""
+def _again(plan: Plan, past: _Past, trial: Trial) -> None:
+    trial.error = None
+    trial.num_failures = 0
+    trial.status = Trial.PENDING
+    plan.scheduler.on_trial_add(past, trial)
+
+
+def _complete(plan: Plan, past: _Past, trial: Trial) -> None:
+    counters = {"trial_id": trial.trial_id, "training_iteration": 0}
+    trial.last_result = {**(trial.last_result or counters), "done": True}
+    trial.status = Trial.TERMINATED
+    plan.scheduler.on_trial_complete(past, trial, trial.last_result)
+    plan.search_alg.on_trial_complete(trial.trial_id, trial.last_result)
+
+
+def _decide(plan: Plan, record: Record, past: _Past, trial: Trial, resume: Resume) -> bool:
+    """Whether and how a trial of the earlier run goes on. Returns whether nothing that it reported counts any more."""
+    before = trial.status
+    is_forgotten = False
     if trial.status == Trial.ERROR and (resume.errored or resume.restart_errored):
-        trial.error = None
-        trial.num_failures = 0
         if resume.restart_errored:
             record.forget(trial)
-        trial.status = Trial.PENDING
-        plan.scheduler.on_trial_add(_Past(plan, [trial]), trial)
+            is_forgotten = True
+        _again(plan, past, trial)
     elif not trial.is_finished():
-        if resume.unfinished:
-            trial.status = Trial.PENDING if trial.status != Trial.PAUSED else Trial.PAUSED
-        else:
-            trial.status = Trial.TERMINATED
-    # Whatever it is now is told to the journal as a change.
-    record.status(trial, "")
+        if trial.last_result.get("done") or not resume.unfinished:
+            # Its end was decided, and the journal ends before it says so; or nobody wants more of it.
+            _complete(plan, past, trial)
+        elif trial.status != Trial.PAUSED:
+            trial.status = Trial.PENDING
+    # Whoever watches knows it as one that waits.
+    if trial.status != before:
+        record.status(trial, Trial.PENDING)
+    elif trial.status != Trial.PENDING:
+        record.view.on_status(trial, Trial.PENDING, trial.status)
+    return is_forgotten

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ from eagleray.tune.error import TuneError
 if TYPE_CHECKING:
     from eagleray.tune.execution.placement_groups import PlacementGroupFactory
 
-#: A trial that was told to stop and has not after so long is ended with its process.
+#: A trial that was told to stop and has not after so many seconds is ended with its process.
 _GRACE_S = 20.0
+_GRACE_VARIABLE = "TUNE_FORCE_TRIAL_CLEANUP_S"
 #: Processes that wait for their next trial, beyond which they are ended.
 _IDLE_MAX = 64
 
@@ -33,7 +35,7 @@ class Slot:
     def wind_down(self, ended: Any) -> None:
         """The trial was told to stop; the process is free once `ended` is ready."""
         self.winding = ended
-        self.winding_until = time.monotonic() + _GRACE_S
+        self.winding_until = time.monotonic() + float(os.environ.get(_GRACE_VARIABLE, _GRACE_S))
 
 
 class Slots:

@@ -40,19 +40,22 @@ def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
             "tune.run(..., resume=True), or choose another name."
         )
     _ready(plan)
-    journal = native.Journal(str(path))
-    trials: list[Trial] = []
-    if resume is None:
-        experiment_id = secrets.token_hex(3)[:5]
-        _write_head(plan, journal, experiment_id)
-    else:
-        experiment_id = resume.experiment_id
-    record = Record(plan, journal, DefaultLogs(plan), _view(plan), experiment_id)
-    if resume is not None:
-        trials += _replay.replay(plan, record, resume)
-    engine = Engine(plan, record, trials)
-    with _interrupts(engine):
-        engine.run()
+    with contextlib.closing(native.Journal(str(path))) as journal:
+        trials: list[Trial] = []
+        if resume is None:
+            experiment_id = secrets.token_hex(3)[:5]
+            _write_head(plan, journal, experiment_id)
+        else:
+            # Read now that nobody else writes it: another program may have gone on since it was looked at.
+            resume = dataclasses.replace(resume, events=list(journal.events()))
+            experiment_id = resume.experiment_id
+        record = Record(plan, journal, DefaultLogs(plan), _view(plan), experiment_id)
+        if resume is not None:
+            trials += _replay.replay(plan, record, resume)
+            record.flush()
+        engine = Engine(plan, record, trials)
+        with _interrupts(engine):
+            engine.run()
     return trials
 
 

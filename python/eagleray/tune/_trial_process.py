@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shutil
 import socket
 import sys
 import traceback
@@ -152,12 +153,14 @@ class TrialProcess:
             return _failure(error)
         return ("begin", _about(), None)
 
-    def step(self, checkpoint: str | None) -> tuple[str, Any, Any]:
+    def step(self, checkpoint: str, *, is_due: bool) -> tuple[str, Any, Any]:
         """Does one iteration, and saves it where that is wanted."""
         try:
             assert self._instance is not None
             result = self._instance.train()
-            kept = self._save(checkpoint) if checkpoint is not None or result.get("should_checkpoint") else None
+            kept = self._save(checkpoint) if is_due or result.get("should_checkpoint") else None
+            if kept is not None:
+                result["checkpoint_dir_name"] = os.path.basename(kept)
         except BaseException as error:
             return _failure(error)
         return ("result", result, kept)
@@ -169,12 +172,13 @@ class TrialProcess:
         except BaseException as error:
             return _failure(error)
 
-    def _save(self, path: str | None) -> str | None:
+    def _save(self, path: str) -> str:
         assert self._instance is not None
-        if path is None:
-            return None
+        # What lies there is of a run that was cut short before it was counted.
         temporary = f"{path}.part"
+        shutil.rmtree(temporary, ignore_errors=True)
         self._instance.save(temporary)
+        shutil.rmtree(path, ignore_errors=True)
         os.rename(temporary, path)
         return path
 

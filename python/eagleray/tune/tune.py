@@ -151,7 +151,10 @@ def run(
     plan = make_plan(
         run_or_experiment, config, tune_config, run_config, resources=resources_per_trial, restore_from=restore
     )
-    trials = _start.run(plan, _resume_of(resume, plan.folder / JOURNAL))
+    read = _resume_of(resume, plan.folder / JOURNAL)
+    if read is not None and search_alg is None:
+        plan.search_alg = _replay.same_search(read, max_concurrent_trials)
+    trials = _start.run(plan, read)
     failed = [trial for trial in trials if trial.status == Trial.ERROR]
     if failed and raise_on_failed_trial:
         raise TuneError("Trials did not complete", failed)

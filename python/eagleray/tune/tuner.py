@@ -151,12 +151,9 @@ class Tuner:
             space, tune_config, run_config = cloudpickle.loads((folder / _SPEC).read_bytes())
         except FileNotFoundError:
             space, tune_config, run_config = {}, TuneConfig(metric=said["metric"], mode=said["mode"]), RunConfig()
-        if said.get("seed") is not None and tune_config.search_alg is None:
-            from eagleray.tune.search.basic_variant import BasicVariantGenerator
-
-            limit = tune_config.max_concurrent_trials or 0
+        if tune_config.search_alg is None:
             tune_config = copy.copy(tune_config)
-            tune_config.search_alg = BasicVariantGenerator(max_concurrent=limit, random_state=said["seed"])
+            tune_config.search_alg = _replay.same_search(resume, tune_config.max_concurrent_trials)
         tuner = cls(trainable, param_space=param_space or space, tune_config=tune_config, run_config=run_config)
         tuner._resume = resume
         tuner._folder = folder

@@ -49,8 +49,6 @@ class Trial:
         self.checkpoint: Checkpoint | None = None
         #: What is kept of its checkpoints, best last.
         self.best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] = []
-        #: The counters of a checkpoint that another trial made, if it goes on from one.
-        self.restored_at: dict[str, Any] = {}
         #: What the user's `trial_name_creator` calls it.
         self.custom_name: str | None = None
         self.num_failures = 0

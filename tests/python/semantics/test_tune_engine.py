@@ -1,0 +1,706 @@
+"""Experiments on real processes: what trials report, what ends them, what a restored experiment goes on with, where trials run."""
+
+import json
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from eagleray import cloudpickle, tune
+from eagleray.tune.error import TuneError
+from eagleray.tune.search import Searcher
+from eagleray.tune.stopper import Stopper
+
+pytestmark = pytest.mark.usefixtures("shared_ray")
+
+
+@pytest.fixture
+def run_config(tmp_path):
+    """Makes the place of an experiment in the test's folder."""
+
+    def make(**more):
+        return tune.RunConfig(**{"name": "exp", "storage_path": str(tmp_path), "verbose": 0, **more})
+
+    return make
+
+
+def rows_of(result):
+    """What the trial's result.json has."""
+    file = Path(result.path) / "result.json"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def iterations(result):
+    return [row["training_iteration"] for row in rows_of(result)]
+
+
+def save_number(number):
+    """A checkpoint with one number in it."""
+    folder = Path(os.getcwd()) / "made"
+    folder.mkdir(exist_ok=True)
+    (folder / "number").write_text(str(number))
+    return tune.Checkpoint.from_directory(folder)
+
+
+def number_of(checkpoint):
+    return int((Path(checkpoint.path) / "number").read_text())
+
+
+def start_of():
+    """Where a function goes on: 0, or behind its checkpoint."""
+    checkpoint = tune.get_checkpoint()
+    return 0 if checkpoint is None else number_of(checkpoint)
+
+
+# N1: what is reported.
+
+
+def test_N1a_N1b_iterations_are_counted_and_the_last_result_is_not_doubled(run_config):
+    def three(config):
+        for step in range(3):
+            tune.report({"x": step})
+
+    [result] = tune.Tuner(three, run_config=run_config()).fit()
+    rows = rows_of(result)
+    assert [(row["x"], row["training_iteration"]) for row in rows] == [(0, 1), (1, 2), (2, 3)]
+    assert result.metrics["training_iteration"] == 3
+    assert result.metrics["x"] == 2
+    assert result.metrics["done"] is True
+    assert len(result.metrics_dataframe) == 3
+
+
+def test_N1b_done_is_written_once(run_config):
+    def many(config):
+        for step in range(10):
+            tune.report({"x": step})
+
+    [result] = tune.Tuner(many, run_config=run_config(stop={"x": 4})).fit()
+    assert [row["done"] for row in rows_of(result)] == [False] * 4 + [True]
+    assert result.metrics["done"] is True
+
+
+def test_N1b_a_trial_that_says_done_is_ended(run_config):
+    def many(config):
+        for step in range(10):
+            tune.report({"x": step, "done": step == 2})
+
+    [result] = tune.Tuner(many, run_config=run_config()).fit()
+    assert [row["x"] for row in rows_of(result)] == [0, 1, 2]
+
+
+def test_N1c_totals_are_summed_only_of_what_is_reported(run_config):
+    def steps(config):
+        for _ in range(3):
+            tune.report({"timesteps_this_iter": 5} if config["what"] == "steps" else {"episodes_this_iter": 2})
+
+    space = {"what": tune.grid_search(["steps", "episodes"])}
+    by_steps, by_episodes = tune.Tuner(steps, param_space=space, run_config=run_config()).fit()
+    assert [row["timesteps_total"] for row in rows_of(by_steps)] == [5, 10, 15]
+    assert [row["episodes_total"] for row in rows_of(by_episodes)] == [2, 4, 6]
+    assert "episodes_total" not in by_steps.metrics
+    assert "timesteps_total" not in by_episodes.metrics
+
+
+def test_N1d_what_is_returned_is_a_result(run_config):
+    def returns(config):
+        return config["value"]
+
+    space = {"value": tune.grid_search([{"x": 7}, 7, 7.5])}
+    by_dict, by_int, by_float = tune.Tuner(returns, param_space=space, run_config=run_config()).fit()
+    assert by_dict.metrics["x"] == 7
+    assert by_int.metrics["_metric"] == 7
+    assert by_float.metrics["_metric"] == 7.5
+    assert iterations(by_dict) == iterations(by_int) == [1]
+
+
+def test_N1e_what_is_yielded_is_a_result(run_config):
+    def yields(config):
+        yield 5
+        yield {"_metric": 6, "y": 1}
+
+    [result] = tune.Tuner(yields, run_config=run_config()).fit()
+    assert [row["_metric"] for row in rows_of(result)] == [5, 6]
+    assert result.metrics["y"] == 1
+
+
+def test_N1f_a_trial_that_reports_nothing_is_done(run_config):
+    [result] = tune.Tuner(lambda config: None, run_config=run_config()).fit()
+    assert result.error is None
+    assert result.metrics["done"] is True
+    assert rows_of(result) == []
+
+
+def test_N1g_a_training_iteration_of_the_users_own_is_kept_and_no_result_is_lost(run_config):
+    def own(config):
+        for step in (0, 10, 10, 5):
+            tune.report({"training_iteration": step})
+
+    [result] = tune.Tuner(own, run_config=run_config()).fit()
+    assert iterations(result) == [0, 10, 10, 5]
+
+
+def test_N1h_older_ways_to_report_work(run_config, tmp_path):
+    def keywords(config):
+        tune.report(x=1)
+        tune.track.log(x=2)
+
+    def with_reporter(config, reporter):
+        reporter(x=1)
+        reporter(x=2)
+
+    for at, function in enumerate((keywords, with_reporter)):
+        analysis = tune.run(function, name=f"e{at}", storage_path=str(tmp_path), verbose=0)
+        assert analysis.trials[0].last_result["x"] == 2
+        assert analysis.trials[0].last_result["training_iteration"] == 2
+
+
+def test_N1i_report_outside_of_a_trial_only_warns():
+    with pytest.warns(UserWarning, match="outside of a trial"):
+        tune.report({"x": 1})
+
+
+# N2: what ends trials.
+
+
+def endless(config):
+    step = 0
+    while True:
+        step += 1
+        tune.report({"x": step, "deep": {"y": 2 * step}})
+
+
+class FirstThree(Stopper):
+    """Ends each trial after three results."""
+
+    def __call__(self, trial_id, result):
+        return result["training_iteration"] >= 3
+
+    def stop_all(self):
+        return False
+
+
+@pytest.mark.parametrize(
+    "stop", [{"x": 3}, {"deep/y": 6}, {"deep": {"y": 6}}, lambda trial_id, result: result["x"] >= 3, FirstThree()]
+)
+@pytest.mark.parametrize("is_old", [False, True], ids=["fit", "run"])
+def test_N2f_stop_ends_trials_of_both_apis(run_config, tmp_path, stop, is_old):
+    if is_old:
+        analysis = tune.run(endless, name="exp", storage_path=str(tmp_path), stop=stop, verbose=0)
+        assert analysis.trials[0].last_result["x"] == 3
+    else:
+        [result] = tune.Tuner(endless, run_config=run_config(stop=stop)).fit()
+        assert result.metrics["x"] == 3
+
+
+def test_N2f_a_function_with_other_arguments_is_refused(run_config):
+    with pytest.raises(TuneError):
+        tune.Tuner(endless, run_config=run_config(stop=lambda result: True)).fit()
+
+
+def test_N2f_stop_all_ends_the_experiment(run_config):
+    class FirstTrial(Stopper):
+        def __init__(self):
+            self.is_over = False
+
+        def __call__(self, trial_id, result):
+            self.is_over = result["x"] >= 5
+            return False
+
+        def stop_all(self):
+            return self.is_over
+
+    config = tune.TuneConfig(num_samples=50, max_concurrent_trials=1)
+    grid = tune.Tuner(endless, tune_config=config, run_config=run_config(stop=FirstTrial())).fit()
+    assert len(grid) < 50
+    assert grid.num_errors == 0
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["fit", "run"])
+def test_N2g_a_time_budget_ends_the_experiment(run_config, tmp_path, is_old):
+    if is_old:
+        analysis = tune.run(
+            endless, name="exp", storage_path=str(tmp_path), time_budget_s=0.3, num_samples=-1, verbose=0
+        )
+        trials = analysis.trials
+    else:
+        config = tune.TuneConfig(time_budget_s=0.3, num_samples=-1)
+        grid = tune.Tuner(endless, tune_config=config, run_config=run_config()).fit()
+        trials = grid._experiment_analysis.trials
+    assert trials
+    assert all(trial.status == "TERMINATED" for trial in trials)
+
+
+def test_N2h_an_optimised_metric_that_is_missing_is_an_error(run_config, monkeypatch):
+    config = tune.TuneConfig(metric="loss", mode="min")
+    with pytest.raises(TuneError, match="`loss`"):
+        tune.Tuner(endless, tune_config=config, run_config=run_config(stop={"x": 2})).fit()
+    monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
+    [result] = tune.Tuner(endless, tune_config=config, run_config=run_config(stop={"x": 2}, name="other")).fit()
+    assert result.metrics["x"] == 2
+
+
+# N4: failures, checkpoints that are kept.
+
+
+def fails_at_one(config):
+    tune.report({"x": 1})
+    if config["at"] == 1:
+        raise ValueError("on purpose")
+
+
+def test_N4j_fit_does_not_raise_for_failed_trials(run_config):
+    space = {"at": tune.grid_search([0, 1, 2])}
+    grid = tune.Tuner(fails_at_one, param_space=space, run_config=run_config()).fit()
+    assert (grid.num_errors, grid.num_terminated) == (1, 2)
+    assert isinstance(grid.errors[0], ValueError)
+    assert "on purpose" in (Path(grid[1].path) / "error.txt").read_text()
+
+
+def test_N4k_run_raises_for_failed_trials_unless_told_not_to(tmp_path):
+    space = {"at": tune.grid_search([0, 1, 2])}
+    options = {"config": space, "storage_path": str(tmp_path), "verbose": 0}
+    with pytest.raises(TuneError):
+        tune.run(fails_at_one, name="a", **options)
+    analysis = tune.run(fails_at_one, name="b", raise_on_failed_trial=False, **options)
+    assert [trial.status for trial in analysis.trials] == ["TERMINATED", "ERROR", "TERMINATED"]
+
+
+def test_N4l_only_so_many_checkpoints_are_kept_the_best_and_the_latest(run_config):
+    def saves(config):
+        for score in (3, 9, 1, 8, 2):
+            tune.report({"score": score}, checkpoint=save_number(score))
+
+    rule = tune.CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="score")
+    [result] = tune.Tuner(saves, run_config=run_config(checkpoint_config=rule)).fit()
+    kept = {metrics["score"]: number_of(checkpoint) for checkpoint, metrics in result.best_checkpoints}
+    assert kept == {9: 9, 8: 8, 2: 2}  # the trial would have gone on from the last one
+    assert number_of(result.get_best_checkpoint("score", "max")) == 9
+    assert number_of(result.checkpoint) == 2
+
+
+def test_N4m_a_trial_is_tried_again_from_its_checkpoint(run_config):
+    def fails_twice(config):
+        for step in range(start_of(), 5):
+            if step in (2, 4) and not os.path.exists(f"failed{step}"):
+                Path(f"failed{step}").touch()
+                raise RuntimeError("again")
+            tune.report({"x": step}, checkpoint=save_number(step + 1))
+
+    failures = tune.FailureConfig(max_failures=2)
+    [result] = tune.Tuner(fails_twice, run_config=run_config(failure_config=failures)).fit()
+    assert result.error is None
+    assert [row["x"] for row in rows_of(result)] == [0, 1, 2, 3, 4]
+    assert iterations(result) == [1, 2, 3, 4, 5]
+
+
+def test_N4n_fail_fast_ends_the_experiment_and_may_raise(run_config):
+    def fails(config):
+        if config["at"] == 0:
+            raise ValueError("the first")
+        endless(config)
+
+    space = {"at": tune.grid_search([0, 1, 2, 3])}
+    fast = tune.FailureConfig(fail_fast=True)
+    grid = tune.Tuner(fails, param_space=space, run_config=run_config(failure_config=fast)).fit()
+    assert grid.num_errors == 1
+    raising = tune.FailureConfig(fail_fast="raise")
+    with pytest.raises(ValueError, match="the first"):
+        tune.Tuner(fails, param_space=space, run_config=run_config(failure_config=raising, name="b")).fit()
+
+
+# N5: restored experiments.
+
+
+def two_and_a_failure(config):
+    """Two results a run; trials 1 and 3 fail behind them as long as there is a file `fail`."""
+    start = start_of()
+    for step in range(start, start + 2 if config["fails"] else 2):
+        tune.report({"it": step + 1}, checkpoint=save_number(step + 1))
+        if config["fails"] and step + 1 == 2 and (Path(config["folder"]) / "fail").exists():
+            raise RuntimeError("on purpose")
+
+
+def failed_experiment(run_config, tmp_path, **more):
+    (tmp_path / "fail").touch()
+    space = {"fails": tune.grid_search([False, True, False, True]), "folder": str(tmp_path)}
+    grid = tune.Tuner(two_and_a_failure, param_space=space, run_config=run_config(**more)).fit()
+    assert grid.num_errors == 2
+    (tmp_path / "fail").unlink()
+    return tmp_path / "exp"
+
+
+def test_N5a_N5b_failed_trials_go_on_from_their_checkpoints(run_config, tmp_path):
+    folder = failed_experiment(run_config, tmp_path)
+    grid = tune.Tuner.restore(str(folder), two_and_a_failure, resume_errored=True).fit()
+    assert len(grid) == 4
+    assert grid.num_errors == 0
+    assert [result.metrics["it"] for result in grid] == [2, 4, 2, 4]
+    assert [iterations(result) for result in grid] == [[1, 2], [1, 2, 3, 4]] * 2
+
+
+def test_N5a_N5c_failed_trials_begin_from_scratch(run_config, tmp_path):
+    folder = failed_experiment(run_config, tmp_path)
+    grid = tune.Tuner.restore(str(folder), two_and_a_failure, restart_errored=True).fit()
+    assert len(grid) == 4
+    assert grid.num_errors == 0
+    assert [result.metrics["it"] for result in grid] == [2, 2, 2, 2]
+    assert [iterations(result) for result in grid] == [[1, 2]] * 4
+    # Once more: what was forgotten stays so.
+    again = tune.Tuner.restore(str(folder), two_and_a_failure).fit()
+    assert [iterations(result) for result in again] == [[1, 2]] * 4
+
+
+def test_N5a_failed_trials_stay_failed_unless_asked_for(run_config, tmp_path):
+    folder = failed_experiment(run_config, tmp_path)
+    grid = tune.Tuner.restore(str(folder), two_and_a_failure).fit()
+    assert len(grid) == 4
+    assert grid.num_errors == 2
+    assert [result.metrics["it"] for result in grid] == [2, 2, 2, 2]
+
+
+class Interrupts(tune.Callback):
+    """Ends the experiment from outside, after so many results."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        self.count -= 1
+        if self.count == 0:
+            raise KeyboardInterrupt
+
+
+def four(config):
+    for step in range(start_of(), 4):
+        tune.report({"x": config["x"], "it": step + 1}, checkpoint=save_number(step + 1))
+
+
+def interrupted(run_config, count=6, **more):
+    space = {"x": tune.grid_search([1, 2, 3, 4])}
+    config = tune.TuneConfig(metric="x", mode="max", max_concurrent_trials=2)
+    tuner = tune.Tuner(
+        four, param_space=space, tune_config=config, run_config=run_config(callbacks=[Interrupts(count)], **more)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        tuner.fit()
+
+
+def test_N5d_unfinished_trials_go_on_by_default(run_config, tmp_path):
+    interrupted(run_config)
+    tuner = tune.Tuner.restore(str(tmp_path / "exp"), four)
+    tuner._run_config.callbacks = None
+    grid = tuner.fit()
+    assert sorted(result.config["x"] for result in grid) == [1, 2, 3, 4]
+    assert [iterations(result) for result in grid] == [[1, 2, 3, 4]] * 4
+    assert grid.get_best_result().config["x"] == 4
+
+
+def test_N5d_unfinished_trials_end_if_that_is_wanted(run_config, tmp_path):
+    interrupted(run_config)
+    tuner = tune.Tuner.restore(str(tmp_path / "exp"), four, resume_unfinished=False)
+    tuner._run_config.callbacks = None
+    grid = tuner.fit()
+    assert len(grid) == 4
+    assert grid.num_terminated == 4
+    assert any(iterations(result) != [1, 2, 3, 4] for result in grid)
+
+
+def test_N5e_another_trainable_is_refused(run_config, tmp_path):
+    tune.Tuner(lambda config: 1, run_config=run_config()).fit()
+
+    def other(config):
+        return 1
+
+    class Class(tune.Trainable):
+        def step(self):
+            return {"done": True}
+
+    for trainable in (other, Class):
+        with pytest.raises(ValueError, match="Invalid `trainable` input"):
+            tune.Tuner.restore(str(tmp_path / "exp"), trainable)
+
+
+def test_N5f_a_moved_experiment_goes_on_where_it_is(run_config, tmp_path):
+    interrupted(run_config)
+    moved = tmp_path / "elsewhere" / "other name"
+    moved.parent.mkdir()
+    shutil.move(tmp_path / "exp", moved)
+    tuner = tune.Tuner.restore(str(moved), four)
+    tuner._run_config.callbacks = None
+    grid = tuner.fit()
+    assert not (tmp_path / "exp").exists()
+    assert [iterations(result) for result in grid] == [[1, 2, 3, 4]] * 4
+    for result in grid:
+        assert Path(result.path).parent == moved
+        assert Path(result.checkpoint.path).is_relative_to(moved)
+
+
+def test_N5g_results_are_there_before_fit(run_config, tmp_path):
+    folder = failed_experiment(run_config, tmp_path)
+    tuner = tune.Tuner.restore(str(folder), two_and_a_failure)
+    grid = tuner.get_results()
+    assert len(grid) == 4
+    assert (grid.num_errors, grid.num_terminated) == (2, 2)
+    assert [result.metrics["it"] for result in grid] == [2, 2, 2, 2]
+    assert [number_of(result.checkpoint) for result in grid] == [2, 2, 2, 2]
+    assert [result.metrics["done"] for result in grid] == [True, False, True, False]
+
+
+def test_N5h_what_cannot_be_restored_is_told(run_config, tmp_path):
+    tuner = tune.Tuner(four, run_config=run_config())
+    with pytest.raises(AttributeError, match=r"Tuner.restore\(\)` is a classmethod"):
+        tuner.restore(str(tmp_path), four)
+    with pytest.raises(RuntimeError, match="has not been run"):
+        tuner.get_results()
+    with pytest.raises(FileNotFoundError):
+        tune.Tuner.restore(str(tmp_path / "nothing"), four)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError):
+        tune.Tuner.restore(str(tmp_path / "empty"), four)
+    assert not tune.Tuner.can_restore(str(tmp_path / "empty"))
+
+
+class Remembers(Searcher):
+    """Suggests how many results it has heard of so far."""
+
+    def __init__(self):
+        super().__init__(metric="x", mode="max")
+        self.heard = 0
+
+    def suggest(self, trial_id):
+        return {"x": self.heard}
+
+    def on_trial_result(self, trial_id, result):
+        self.heard += 1
+
+    def on_trial_complete(self, trial_id, result=None, error=False):
+        self.heard += 100
+
+
+def test_N5i_a_searcher_goes_on_as_if_nothing_had_happened(run_config, tmp_path):
+    def results(name, count):
+        config = tune.TuneConfig(search_alg=Remembers(), num_samples=4, max_concurrent_trials=1)
+        callbacks = [Interrupts(count)]
+        tuner = tune.Tuner(four, tune_config=config, run_config=run_config(name=name, callbacks=callbacks))
+        if count:
+            with pytest.raises(KeyboardInterrupt):
+                tuner.fit()
+            tuner = tune.Tuner.restore(str(tmp_path / name), four)
+            tuner._run_config.callbacks = None
+        return [result.config["x"] for result in tuner.fit()]
+
+    assert results("whole", 0) == results("cut", 7) == [0, 104, 208, 312]
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["restore", "resume"])
+def test_N5i_random_search_goes_on_with_the_same_sequence(run_config, tmp_path, is_old):
+    options = {
+        "config": {"x": tune.uniform(0, 1)},
+        "num_samples": 8,
+        "storage_path": str(tmp_path),
+        "name": "exp",
+        "verbose": 0,
+    }
+    search = tune.search.BasicVariantGenerator(random_state=7)
+    whole = tune.run(four, search_alg=search, **{**options, "name": "whole"})
+    wanted = [trial.config["x"] for trial in whole.trials]
+    if is_old:
+        with pytest.raises(KeyboardInterrupt):
+            tune.run(
+                four, search_alg=tune.search.BasicVariantGenerator(random_state=7), callbacks=[Interrupts(5)], **options
+            )
+        # Its seed is in the journal.
+        again = tune.run(four, resume=True, **options)
+        assert [trial.config["x"] for trial in again.trials] == wanted
+    else:
+        config = tune.TuneConfig(search_alg=tune.search.BasicVariantGenerator(random_state=7), num_samples=8)
+        space = {"x": tune.uniform(0, 1)}
+        run = run_config(callbacks=[Interrupts(5)])
+        with pytest.raises(KeyboardInterrupt):
+            tune.Tuner(four, param_space=space, tune_config=config, run_config=run).fit()
+        tuner = tune.Tuner.restore(str(tmp_path / "exp"), four)
+        tuner._run_config.callbacks = None
+        assert [result.config["x"] for result in tuner.fit()] == wanted
+
+
+def test_N5j_a_scheduler_goes_on_as_if_nothing_had_happened(run_config, tmp_path):
+    def curve(config):
+        for step in range(start_of(), 9):
+            tune.report({"score": config["x"]}, checkpoint=save_number(step + 1))
+
+    def lengths(name, count):
+        scheduler = tune.create_scheduler("asha", grace_period=1, reduction_factor=2, max_t=9)
+        config = tune.TuneConfig(metric="score", mode="max", scheduler=scheduler, max_concurrent_trials=1)
+        space = {"x": tune.grid_search([5, 4, 6, 3, 7, 2])}
+        run = run_config(name=name, callbacks=[Interrupts(count)])
+        tuner = tune.Tuner(curve, param_space=space, tune_config=config, run_config=run)
+        if count:
+            with pytest.raises(KeyboardInterrupt):
+                tuner.fit()
+            tuner = tune.Tuner.restore(str(tmp_path / name), curve)
+            tuner._run_config.callbacks = None
+        return [len(rows_of(result)) for result in tuner.fit()]
+
+    whole = lengths("whole", 0)
+    assert len(set(whole)) > 1
+    assert lengths("a", 3) == whole
+    assert lengths("b", 12) == whole
+
+
+def test_N5k_a_new_experiment_does_not_overwrite_another(run_config, tmp_path):
+    tune.Tuner(four, param_space={"x": 1}, run_config=run_config()).fit()
+    with pytest.raises(TuneError, match="holds an experiment already"):
+        tune.Tuner(four, param_space={"x": 1}, run_config=run_config()).fit()
+
+
+# N7: where and how trials run.
+
+
+def where(config):
+    names = ("TUNE_ORIG_WORKING_DIR",)
+    return {
+        "cwd": os.getcwd(),
+        "env": {name: os.environ.get(name) for name in names},
+        "dir": tune.get_context().get_trial_dir(),
+    }
+
+
+def test_N7a_a_trial_runs_in_its_folder(run_config):
+    [result] = tune.Tuner(where, run_config=run_config()).fit()
+    assert result.metrics["cwd"] == result.path == result.metrics["dir"]
+    assert result.metrics["env"]["TUNE_ORIG_WORKING_DIR"] == os.getcwd()
+
+
+def test_N7a_unless_it_is_told_to_stay(run_config, monkeypatch):
+    monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "0")
+    [result] = tune.Tuner(where, run_config=run_config()).fit()
+    assert result.metrics["cwd"] == os.getcwd()
+    assert result.metrics["dir"] == result.path
+
+
+def test_N7b_the_experiments_folder_has_its_name_or_the_functions(run_config, tmp_path, monkeypatch):
+    assert Path(tune.Tuner(where, run_config=run_config(name="mine")).fit().experiment_path) == tmp_path / "mine"
+    path = Path(tune.Tuner(where, run_config=run_config(name=None)).fit().experiment_path)
+    assert path.parent == tmp_path
+    assert path.name.startswith("where_20")
+    monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path / "by variable"))
+    path = Path(tune.Tuner(where, run_config=run_config(name="x", storage_path=None)).fit().experiment_path)
+    assert path == tmp_path / "by variable" / "x"
+
+
+def test_N7c_with_parameters_stores_big_objects_once(run_config):
+    def size(config, data, more=0):
+        tune.report({"size": len(data), "more": more})
+
+    class Sized(tune.Trainable):
+        def setup(self, config, data, more=0):
+            self.answer = {"size": len(data), "more": more, "done": True}
+
+        def step(self):
+            return self.answer
+
+    for at, trainable in enumerate((size, Sized)):
+        dressed = tune.with_parameters(trainable, data=b"x" * 5_000_000, more=3)
+        assert len(cloudpickle.dumps(dressed)) < 100_000
+        config = tune.TuneConfig(num_samples=2)
+        grid = tune.Tuner(dressed, tune_config=config, run_config=run_config(name=f"e{at}")).fit()
+        assert [(result.metrics["size"], result.metrics["more"]) for result in grid] == [(5_000_000, 3)] * 2
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [{"cpu": 2}, lambda config: {"cpu": 2}, tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 1}])],
+    ids=["dict", "function", "bundles"],
+)
+@pytest.mark.parametrize("is_class", [False, True])
+def test_N7d_with_resources_is_what_a_trial_gets(run_config, resources, is_class):
+    def function(config):
+        return {"got": tune.get_context().get_trial_resources().required_resources}
+
+    class Class(tune.Trainable):
+        def step(self):
+            return {"done": True}
+
+    trainable = tune.with_resources(Class if is_class else function, resources)
+    grid = tune.Tuner(trainable, run_config=run_config()).fit()
+    assert grid.num_errors == 0
+    if not is_class:
+        assert grid[0].metrics["got"] == {"CPU": 2.0}
+    assert grid._experiment_analysis.trials[0].resources == {"CPU": 2.0}
+
+
+def test_N7e_a_trainable_that_cannot_be_sent_is_refused_with_the_path_to_the_reason(run_config):
+    lock = threading.Lock()
+
+    def holds_a_lock(config):
+        with lock:
+            return 1
+
+    with pytest.raises(TypeError, match="lock") as raised:
+        tune.Tuner(holds_a_lock, run_config=run_config()).fit()
+    assert "holds_a_lock" in str(raised.value)
+
+
+def alone(config):
+    folder = Path(config["folder"])
+    mine = folder / tune.get_context().get_trial_id()
+    mine.touch()
+    seen = 0
+    for _ in range(3):
+        seen = max(seen, len(list(folder.iterdir())))
+        time.sleep(0.002)
+        tune.report({"seen": seen})
+    mine.unlink()
+
+
+def test_N7f_no_more_trials_run_at_once_than_allowed(run_config, tmp_path):
+    folder = tmp_path / "running"
+    folder.mkdir()
+    config = tune.TuneConfig(num_samples=5, max_concurrent_trials=1)
+    grid = tune.Tuner(alone, param_space={"folder": str(folder)}, tune_config=config, run_config=run_config()).fit()
+    assert [result.metrics["seen"] for result in grid] == [1] * 5
+    with pytest.raises(ValueError, match="max_concurrent_trials"):
+        tune.Tuner(alone, tune_config=tune.TuneConfig(max_concurrent_trials=-1), run_config=run_config()).fit()
+
+
+class Resettable(tune.Trainable):
+    """Says how often it was reset, and in which process it is."""
+
+    def setup(self, config):
+        self.resets = 0
+        self.answer = config["x"]
+
+    def step(self):
+        return {"resets": self.resets, "x": self.answer, "process": os.getpid(), "name": self.trial_id, "done": True}
+
+    def reset_config(self, new_config):
+        if not new_config.get("can", True):
+            return False
+        self.resets += 1
+        self.answer = new_config["x"]
+        return True
+
+
+def used_again(run_config, *, reuse, **space):
+    config = tune.TuneConfig(max_concurrent_trials=1, reuse_actors=reuse)
+    space = {"x": tune.grid_search([10, 20, 30]), **space}
+    grid = tune.Tuner(Resettable, param_space=space, tune_config=config, run_config=run_config()).fit()
+    assert [result.metrics["x"] for result in grid] == [10, 20, 30]
+    assert [iterations(result) for result in grid] == [[1]] * 3
+    assert [result.metrics["name"] for result in grid] == [result.metrics["trial_id"] for result in grid]
+    return [result.metrics["resets"] for result in grid]
+
+
+def test_N7g_an_actor_is_used_again_if_reset_config_can(run_config):
+    assert used_again(run_config, reuse=True) == [0, 1, 2]
+
+
+def test_N7g_an_actor_is_not_used_again_unless_asked_for(run_config):
+    assert used_again(run_config, reuse=False) == [0, 0, 0]
+
+
+def test_N7g_a_class_that_cannot_be_reset_is_built_anew(run_config):
+    assert used_again(run_config, reuse=True, can=False) == [0, 0, 0]
