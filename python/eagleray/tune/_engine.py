@@ -84,7 +84,7 @@ class Engine:
             try:
                 self._record.end(self.trials, self._state())
             finally:
-                self._slots.close()
+                self._slots.close(is_class=self.plan.is_class)
 
     def _state(self) -> str:
         if self._is_interrupted:
@@ -127,6 +127,16 @@ class Engine:
     # Starting.
 
     def _start_trials(self) -> None:
+        launched: list[Live] = []
+        self._choose_trials(launched)
+        if launched:
+            # A trial stands in the journal before it leaves anything behind.
+            self._record.flush()
+        for live in launched:
+            if self._live.get(live.trial.trial_id) is live:
+                live.start()
+
+    def _choose_trials(self, launched: list[Live]) -> None:
         while not self._is_ending:
             limit = self.plan.max_concurrent
             # One that was told to stop and has not yet is still under way.
@@ -141,7 +151,7 @@ class Engine:
             self._slots.check(factory)
             if not self._slots.has_room(factory):
                 return
-            self._launch(trial, factory)
+            launched.append(self._launch(trial, factory))
 
     def _next_trial(self) -> Trial | None:
         """The trial that is to run next, made if need be: it stays pending until there is room."""
@@ -194,7 +204,7 @@ class Engine:
             trial.resources = factory.required_resources
         return factory
 
-    def _launch(self, trial: Trial, factory: PlacementGroupFactory) -> None:
+    def _launch(self, trial: Trial, factory: PlacementGroupFactory) -> Live:
         slot, is_used = self._slots.take(factory)
         if trial in self._pending:
             self._pending.remove(trial)
@@ -205,7 +215,7 @@ class Engine:
         if trial.start_time is None:
             trial.start_time = time.time()
         live.ahead = self._ahead
-        live.start()
+        return live
 
     # Taking up what came.
 
@@ -304,15 +314,16 @@ class Engine:
                 self._record.checkpointed(trial, kept, metrics, live.count, is_told_again=True)
             return True
         result = self._record.complete(live, metrics)
-        # What it brings about stands behind it in the journal.
-        self._record.taking()
         if kept is not None:
-            self._record.checkpointed(trial, kept, metrics, live.count)
+            # It stands before its result: schedulers may ask for it when they hear of that.
+            self._record.checkpointed(trial, kept, metrics, live.count, is_ahead=True)
         if not self._is_checked:
             self._check_metrics(result)
         trial.last_result = result
         stopper = self.plan.stopper
         is_decided = bool(result.get("done")) or (stopper is not None and stopper(trial.trial_id, result))
+        # What it brings about stands behind it.
+        self._record.taking(trial)
         if is_decided:
             decision = TrialScheduler.STOP
             result["done"] = True

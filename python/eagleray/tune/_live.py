@@ -73,6 +73,9 @@ class Live:
 
     def stop(self, slots: Slots) -> None:
         """Nothing more of it is wanted. The process is free as soon as it has noticed."""
+        if self.awaited is None:
+            slots.give_back(self.slot)
+            return
         if self.is_class:
             actor = self.slot.actor
             ended = actor.end.remote() if slots.reuses else actor.drop.remote()

@@ -20,6 +20,7 @@ from eagleray.tune._session import TrialSpec
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial
 from eagleray.tune.metrics import look_up
+from eagleray.tune.result import DEFAULT_METRIC
 
 if TYPE_CHECKING:
     from eagleray.tune._console.view import View
@@ -61,6 +62,7 @@ class Record:
         self._full: dict[str, Trial] = {}
         #: What a result that is being taken up has brought about so far.
         self._deferred: list[tuple[str, dict[str, Any]]] | None = None
+        self._taken: Trial | None = None
         self._second = 0
         self._date = ""
 
@@ -256,14 +258,16 @@ class Record:
         metrics["date"] = self._date
         return {**metrics, **self.static(live)}
 
-    def taking(self) -> None:
-        """A result is about to be decided on."""
+    def taking(self, trial: Trial) -> None:
+        """A trial's result is about to be decided on."""
         self._deferred = []
+        self._taken = trial
 
     def result(self, live: Live, metrics: dict[str, Any], result: dict[str, Any], *, is_decided: bool) -> None:
         """A result counts. `is_decided`: the scheduler was not asked."""
         trial = live.trial
         deferred, self._deferred = self._deferred or [], None
+        self._taken = None
         if is_decided:
             self._note("ends", {"number": trial.number})
         trial.note_metrics(metrics)
@@ -288,7 +292,7 @@ class Record:
         for who, metric in wanted.items():
             names = metric if isinstance(metric, list) else [metric]
             for name in names:
-                if name and look_up(result, name) is None:
+                if name and name != DEFAULT_METRIC and look_up(result, name) is None:
                     known = ", ".join(sorted(key for key, value in result.items() if isinstance(value, int | float)))
                     raise TuneError(
                         f"Trial returned a result which did not include the specified metric(s) `{name}` that `{who}` expects. "
@@ -308,7 +312,14 @@ class Record:
         return str(Path(trial.path or ".") / f"checkpoint_{self._checkpoints(trial).next_number:06d}")
 
     def checkpointed(
-        self, trial: Trial, path: str, metrics: dict[str, Any], count: int, *, is_told_again: bool = False
+        self,
+        trial: Trial,
+        path: str,
+        metrics: dict[str, Any],
+        count: int,
+        *,
+        is_ahead: bool = False,
+        is_told_again: bool = False,
     ) -> None:
         """A trial has made a checkpoint after so many results."""
         trial.checkpoint = Checkpoint.from_directory(path)
@@ -317,19 +328,23 @@ class Record:
         if is_told_again:
             # The result that it belongs to is not in front of it in the journal.
             fields["metrics"] = metrics
-        self._note("checkpoint", fields)
+        if is_ahead or trial is self._taken:
+            # Who decides on the result finds it, also when that is told again.
+            self.journal.append("checkpoint", {**fields, "ahead": True})
+        else:
+            self._note("checkpoint", fields)
         self._keep(trial, path, {**metrics})
         self._tell("on_checkpoint", trial, checkpoint=trial.checkpoint)
         self._tell("on_trial_save", trial)
 
-    def restore_checkpoint(self, trial: Trial, fields: dict[str, Any]) -> None:
+    def restore_checkpoint(self, trial: Trial, fields: dict[str, Any], metrics: dict[str, Any] | None = None) -> None:
         """A checkpoint of an earlier run, if it is still there."""
         path = Path(trial.path or ".") / fields["folder"]
         self._checkpoints(trial).count(path.name)
         if path.is_dir():
             trial.checkpoint = Checkpoint.from_directory(str(path))
             self._at[str(path)] = fields["at"]
-            self._keep(trial, str(path), {**(fields.get("metrics") or trial.last_result)})
+            self._keep(trial, str(path), {**(metrics or fields.get("metrics") or trial.last_result)})
 
     def restore_exploit(self, trial: Trial, fields: dict[str, Any]) -> None:
         """In an earlier run the trial went on from another one's checkpoint."""

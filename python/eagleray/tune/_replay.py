@@ -89,13 +89,20 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
     trials: list[Trial] = []
     past = _Past(plan, trials)
     decided: set[int] = set()
+    #: Checkpoints whose results come behind them. If none does, the journal was cut short: the checkpoint does not count either.
+    ahead: dict[int, list[dict[str, Any]]] = {}
+    #: Whether a trial's last result was to pause it, and the journal may end before it says so.
+    pausing: dict[int, bool] = {}
     #: Of each trial: the places of its results that count.
     places: dict[int, list[int]] = {}
     for place, (kind, *rest) in enumerate(resume.events):
         if kind == "result":
             number, result = rest
             places.setdefault(number, []).append(place)
-            _tell_result(plan, record, past, trials[number], result, is_decided=number in decided)
+            for one in ahead.pop(number, []):
+                record.restore_checkpoint(trials[number], one, result)
+            is_paused = _tell_result(plan, record, past, trials[number], result, is_decided=number in decided)
+            pausing[number] = is_paused
             continue
         fields = rest[0]
         if kind == "ends":
@@ -106,9 +113,13 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
             plan.scheduler.on_trial_add(past, trial)
         elif kind == "status":
             decided.discard(fields["number"])
+            pausing.pop(fields["number"], None)
             _tell_status(plan, past, trials[fields["number"]], fields)
         elif kind == "checkpoint":
-            record.restore_checkpoint(trials[fields["number"]], fields)
+            if fields.get("ahead"):
+                ahead.setdefault(fields["number"], []).append(fields)
+            else:
+                record.restore_checkpoint(trials[fields["number"]], fields)
         elif kind == "exploit":
             trial = trials[fields["number"]]
             trial.config = cloudpickle.loads(base64.b64decode(fields["pickle"]))
@@ -120,6 +131,8 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
             trials[fields["number"]].num_failures += 1
     if not resume.is_look:
         for trial in trials:
+            if pausing.get(trial.number) and trial.status == Trial.RUNNING:
+                trial.status = Trial.PAUSED
             if _decide(plan, record, past, trial, resume):
                 places.pop(trial.number, None)
         _mend_files(record, trials, resume, places)
@@ -150,18 +163,17 @@ def _has_lines(text: bytes, count: int) -> bool:
 
 def _tell_result(
     plan: Plan, record: Record, past: _Past, trial: Trial, result: dict[str, Any], *, is_decided: bool
-) -> None:
+) -> bool:
+    """Returns whether the trial is paused."""
     result = {**result, "trial_id": trial.trial_id, "config": trial.config}
     record.was_counted(trial)
     trial.last_result = result
     trial.note_metrics({key: value for key, value in result.items() if key != "config"})
     if is_decided:
-        return
+        return False
     decision = plan.scheduler.on_trial_result(past, trial, result)
     plan.search_alg.on_trial_result(trial.trial_id, result)
-    if decision == TrialScheduler.PAUSE and not trial.is_finished():
-        # The journal may end here, before it says so.
-        trial.status = Trial.PAUSED
+    return bool(decision == TrialScheduler.PAUSE)
 
 
 def _tell_status(plan: Plan, past: _Past, trial: Trial, fields: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import eagleray
+from eagleray.exceptions import RayError
 from eagleray.tune._trial_process import TrialProcess
 from eagleray.tune.error import TuneError
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 #: A trial that was told to stop and has not after so many seconds is ended with its process.
 _GRACE_S = 20.0
+#: At the end of an experiment they have no more than this.
+_CLOSE_S = 5.0
 _GRACE_VARIABLE = "TUNE_FORCE_TRIAL_CLEANUP_S"
 #: Processes that wait for their next trial, beyond which they are ended.
 _IDLE_MAX = 64
@@ -146,8 +149,19 @@ class Slots:
                 return True
         return False
 
-    def close(self) -> None:
-        """Ends all of them."""
+    def close(self, *, is_class: bool) -> None:
+        """Ends all of them. Trials that were told to stop, and instances that are kept for later ones, may clean up before."""
+        if is_class:
+            for idle in self._idle.values():
+                for slot in idle:
+                    slot.wind_down(slot.actor.drop.remote())
+        if ending := self.winding():
+            until = max(slot.winding_until for slot in ending)
+            seconds = max(min(until - time.monotonic(), _CLOSE_S), 0.0)
+            with contextlib.suppress(RayError):
+                eagleray.wait(
+                    [slot.winding for slot in ending], num_returns=len(ending), timeout=seconds, fetch_local=False
+                )
         for slot in list(self._all):
             self.end(slot)
         self._idle.clear()
