@@ -34,6 +34,8 @@ class Resume:
     unfinished: bool = True
     errored: bool = False
     restart_errored: bool = False
+    #: Whether the program that wrote it last was cut short.
+    was_killed: bool = False
     #: Nothing goes on: it is only looked at.
     is_look: bool = False
 
@@ -43,10 +45,12 @@ def read(folder: Path) -> Resume:
     path = folder / JOURNAL
     if not path.exists():
         raise FileNotFoundError(f"{folder} holds no experiment: there is no {JOURNAL} in it")
-    events = list(native.read_journal(str(path)))
+    reader = native.read_journal(str(path))
+    events = list(reader)
     if not events or events[0][0] != "experiment":
         raise TuneError(f"{path} does not begin with an experiment")
-    return Resume(experiment_id=events[0][1]["id"], events=events)
+    # Whoever ends in order takes its name off the journal.
+    return Resume(experiment_id=events[0][1]["id"], events=events, was_killed=reader.writer_pid is not None)
 
 
 def head(resume: Resume) -> dict[str, Any]:
@@ -146,14 +150,21 @@ def _make(plan: Plan, record: Record, fields: dict[str, Any]) -> Trial:
     return record.make_trial(fields["number"], fields["id"], config, chosen, fields["tag"], fields["folder"])
 
 
+#: So many of the last events may have reached the journal and not the files that other tools read.
+_LAST = 4_000
+
+
 def _mend_files(record: Record, trials: list[Trial], resume: Resume, places: dict[int, list[int]]) -> None:
-    """The journal is written first: whoever was killed in between left fewer lines in the trial's files, or half of one."""
-    for trial in trials:
-        counted = places.get(trial.number, [])
+    """The journal is written first: whoever was killed in between left fewer lines in some of a trial's files, or half of one."""
+    last = {event[1] for event in resume.events[-_LAST:] if event[0] == "result"}
+    last |= {event[1]["number"] for event in resume.events if event[0] == "forget"}
+    last |= {trial.number for trial in trials if trial.number not in places and not trial.is_finished()}
+    for number in sorted(last):
+        trial, counted = trials[number], places.get(number, [])
         file = None if trial.path is None else trial.path / "result.json"
         if file is None or (not counted and not file.exists()):
             continue
-        if not file.exists() or not _has_lines(file.read_bytes(), len(counted)):
+        if resume.was_killed or not file.exists() or not _has_lines(file.read_bytes(), len(counted)):
             record.rewrite(trial, [resume.events[place][2] for place in counted])
 
 

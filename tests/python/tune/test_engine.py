@@ -191,6 +191,10 @@ class Curve(tune.Trainable):
     def load_checkpoint(self, folder):
         self.n = number_of(tune.Checkpoint(folder))
 
+    def reset_config(self, new_config):
+        self.n = 0
+        return True
+
 
 @pytest.mark.parametrize(
     "scheduler",
@@ -208,7 +212,7 @@ class Curve(tune.Trainable):
 @pytest.mark.parametrize("trainable", [curve, Curve])
 def test_schedulers_stop_the_worse_and_bring_the_best_to_its_end(fit, trainable, scheduler):
     space = {"x": tune.grid_search([9, 1, 8, 2, 7, 3])}
-    grid = fit(trainable, space, metric="score", mode="max", scheduler=scheduler())
+    grid = fit(trainable, space, metric="score", mode="max", scheduler=scheduler(), reuse_actors=True)
     assert grid.num_terminated == 6
     assert grid.get_best_result().config["x"] == 9
     for result in grid:
@@ -254,10 +258,15 @@ class Climbs(tune.Trainable):
 
 
 def population(kind, **more):
-    options = {"time_attr": "training_iteration", "perturbation_interval": 3, "seed": 1, **more}
+    options = {"time_attr": "training_iteration", "perturbation_interval": 5, "seed": 1, **more}
     if kind == "pb2":
         return PB2(hyperparam_bounds={"rate": [0.0, 10.0]}, **options)
     return PopulationBasedTraining(hyperparam_mutations={"rate": tune.uniform(0, 10)}, quantile_fraction=0.5, **options)
+
+
+def is_through(result):
+    """A function may have gone on from one that was through: it has nothing more to report then."""
+    return iterations(result)[-1] == 12 or json.loads(Path(result.checkpoint.path, "state").read_text())[1] == 12
 
 
 def check_story(grid):
@@ -273,13 +282,14 @@ def check_story(grid):
 @pytest.mark.parametrize("kind", ["pbt", "in step", "pb2"])
 def test_a_population_learns_from_its_best(fit, trainable, kind):
     scheduler = population(kind, synch=kind == "in step")
-    # Four trials in two places: each is paused and goes on.
-    space = {"rate": tune.grid_search([1.0, 9.0, 0.5, 8.0])}
-    grid = fit(trainable, space, metric="score", mode="max", scheduler=scheduler, reuse_actors=kind != "in step")
+    # Fewer places than trials: each is paused and goes on. Not in step, one place: else it would matter who is faster.
+    trainable = tune.with_resources(trainable, {"cpu": 1 if kind == "in step" else 2})
+    more = {"metric": "score", "mode": "max", "reuse_actors": kind != "in step"}
+    grid = fit(trainable, {"rate": tune.grid_search([1.0, 9.0, 0.5, 8.0])}, scheduler=scheduler, **more)
     assert grid.num_terminated == 4
     assert scheduler._num_perturbations > 0
     for result in grid:
-        assert iterations(result)[-1] == 12
+        assert is_through(result)
     check_story(grid)
     learned = [result for result, rate in zip(grid, (1.0, 9.0, 0.5, 8.0), strict=True) if result.config["rate"] != rate]
     assert learned
@@ -313,7 +323,7 @@ def test_a_population_that_is_interrupted_goes_on(tmp_path, trainable, synch, co
     assert not grid.errors
     assert len(grid) == 4
     for result in grid:
-        assert iterations(result)[-1] == 12
+        assert is_through(result)
         assert Path(result.checkpoint.path).is_relative_to(moved)
     check_story(grid)
 
