@@ -339,7 +339,7 @@ class Engine:
             self._finish(trial, Trial.TERMINATED)
             return False
         if decision == TrialScheduler.PAUSE:
-            self.pause_trial(trial)
+            self._pause(trial)
             return False
         return True
 
@@ -428,6 +428,11 @@ class Engine:
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:  # noqa: FBT001, FBT002
         """Takes a trial off its process; it goes on from its checkpoint when the scheduler chooses it again."""
+        if trial.trial_id in self._live:
+            self._record.leaves(trial)
+        self._pause(trial, should_checkpoint=should_checkpoint)
+
+    def _pause(self, trial: Trial, *, should_checkpoint: bool = True) -> None:
         live = self._live.pop(trial.trial_id, None)
         if live is not None:
             if should_checkpoint and self.plan.is_class:
@@ -456,6 +461,7 @@ class Engine:
         """The trial goes on from another one's checkpoint, with this configuration."""
         live = self._live.pop(trial.trial_id, None)
         if live is not None:
+            self._record.leaves(trial)
             live.stop(self._slots)
         trial.config = config
         self._factories.pop(trial.trial_id, None)

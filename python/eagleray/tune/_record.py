@@ -337,6 +337,11 @@ class Record:
         self._tell("on_checkpoint", trial, checkpoint=trial.checkpoint)
         self._tell("on_trial_save", trial)
 
+    def leaves(self, trial: Trial) -> None:
+        """A trial is taken off its process, which may be about to write a checkpoint unless it waits for us: nobody else gets that number."""
+        if trial is not self._taken:
+            self._checkpoints(trial).next_number += 1
+
     def restore_checkpoint(self, trial: Trial, fields: dict[str, Any], metrics: dict[str, Any] | None = None) -> None:
         """A checkpoint of an earlier run, if it is still there."""
         path = Path(trial.path or ".") / fields["folder"]
