@@ -82,6 +82,10 @@ class Live:
         else:
             # Whoever reads no more lets `report` raise.
             ended = self.awaited.completed()
+        elif slots.reuses:
+            ended = self.slot.actor.end.remote()
+        else:
+            ended = self.slot.actor.drop.remote()
         self.awaited = None
         self.slot.wind_down(ended)
 

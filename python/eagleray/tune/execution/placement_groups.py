@@ -71,7 +71,7 @@ def as_factory(resources: Any) -> PlacementGroupFactory:
         if name in ("custom_resources", "extra_custom_resources"):
             (bundle if name == "custom_resources" else extra).update(amount)
         elif name.startswith("extra_"):
-            plain = str(name)[6:]
+            plain = name[6:]
             extra[_NAMES.get(plain, plain)] = amount
         elif name not in ("memory", "object_store_memory") or amount:
             bundle[_NAMES.get(name, name)] = amount
