@@ -344,3 +344,38 @@ def test_a_trial_that_ends_badly_is_an_error_of_its_own(shared_ray, tmp_path, ho
     assert [result.error is None for result in grid] == [True, False, True]
     assert (Path(grid[1].path) / "error.txt").exists()
     assert [iterations(result) for result in grid] == [[1]] * 3
+
+
+def test_the_first_interrupt_stops_an_experiment_that_goes_on_later(shared_ray, drivers, tmp_path):
+    driver = drivers.start(
+        """
+        from eagleray import tune
+        def waits(config):
+            for step in range(3):
+                tune.report({"x": step})
+            while not os.path.exists(config["end"]):
+                time.sleep(0.01)
+        ray.init(num_cpus=1)
+        run = tune.RunConfig(name="exp", storage_path=sys.argv[1], verbose=0)
+        grid = tune.Tuner(waits, param_space={"end": sys.argv[1] + "/end"}, run_config=run).fit()
+        print("stopped", len(grid), flush=True)
+        """,
+        tmp_path,
+    )
+    journal = tmp_path / "exp" / "journal.eagleray"
+    while not journal.exists() or sum(event[0] == "result" for event in native.read_journal(journal)) < 3:
+        assert driver.process.poll() is None
+        time.sleep(0.01)
+    driver.kill(signal.SIGINT)
+    code, out, err = driver.end()
+    assert (code, out.split()) == (0, ["stopped", "1"]), err
+    assert "Tuner.restore" in err
+    (tmp_path / "end").touch()
+
+    def waits(config):
+        for step in range(3):
+            tune.report({"x": step})
+
+    [result] = tune.Tuner.restore(str(tmp_path / "exp"), waits).fit()
+    assert result.metrics["done"] is True
+    assert iterations(result) == [1, 2, 3]
