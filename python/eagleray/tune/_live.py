@@ -76,10 +76,7 @@ class Live:
         if self.awaited is None:
             slots.give_back(self.slot)
             return
-        if self.is_class:
-            actor = self.slot.actor
-            ended = actor.end.remote() if slots.reuses else actor.drop.remote()
-        else:
+        if not self.is_class:
             # Whoever reads no more lets `report` raise.
             ended = self.awaited.completed()
         elif slots.reuses:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def run(  # noqa: D417  as many as Ray's
+def run(
     run_or_experiment: Any,
     *,
     name: str | None = None,
