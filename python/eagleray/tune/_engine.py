@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import eagleray
-from eagleray.exceptions import RayError
+from eagleray.exceptions import RayError, RaySystemError
 from eagleray.tune._live import Live
 from eagleray.tune._slots import Slots
 from eagleray.tune.error import TuneError
@@ -78,6 +78,8 @@ class Engine:
                 self._watch_clock()
                 if self._raised is not None:
                     raise self._raised
+        except RaySystemError as error:
+            raise self._node_gone() from error
         finally:
             for live in list(self._live.values()):
                 live.abandon()
@@ -85,6 +87,20 @@ class Engine:
                 self._record.end(self.trials, self._state())
             finally:
                 self._slots.close(is_class=self.plan.is_class)
+
+    def _check_node(self) -> None:
+        """A trial that died with its node has not failed: it goes on when the experiment does."""
+        try:
+            eagleray.cluster_resources()
+        except RaySystemError as error:
+            raise self._node_gone() from error
+
+    def _node_gone(self) -> TuneError:
+        where = self.plan.folder
+        return TuneError(
+            f"the node that the experiment ran on is gone. What its trials had reported is in {where}: start another node and go on "
+            f"by Tuner.restore({str(where)!r}, trainable)."
+        )
 
     def _state(self) -> str:
         if self._is_interrupted:
@@ -273,6 +289,7 @@ class Engine:
         try:
             kind, body, kept = live.take()
         except RayError as error:
+            self._check_node()
             self._slots.end(live.slot)
             self._on_failure(live, error, str(error))
             return False

@@ -161,14 +161,10 @@ def report(
     if session is None:
         import warnings
 
-        if not _is_in_trial_class():
-            warnings.warn("`tune.report` was called outside of a trial: nothing is reported.", stacklevel=2)
+        text = "`tune.report` was called outside of a trial's function: nothing is reported. A class returns its metrics from `step`."
+        warnings.warn(text, stacklevel=2)
         return
     session.report(metrics, checkpoint)
-
-
-def _is_in_trial_class() -> bool:
-    return False
 
 
 def get_checkpoint() -> Checkpoint | None:

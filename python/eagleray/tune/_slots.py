@@ -57,7 +57,8 @@ class Slots:
         """Refuses what this machine never has."""
         for name, amount in factory.required_resources.items():
             if amount > self.total.get(name, 0.0) + 1e-9:
-                have = ", ".join(f"{self.total[key]:g} {key}" for key in sorted(self.total) if ":" not in key)
+                shown = [key for key in sorted(self.total) if ":" not in key and not key.endswith("memory")]
+                have = ", ".join(f"{self.total[key]:g} {key}" for key in shown)
                 raise TuneError(
                     f"a trial needs {amount:g} {name}, and there is {self.total.get(name, 0.0):g} in all ({have}): "
                     "ask for less in `resources_per_trial` or `tune.with_resources`, or give `init` more."

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -379,3 +380,31 @@ def test_the_first_interrupt_stops_an_experiment_that_goes_on_later(shared_ray, 
     [result] = tune.Tuner.restore(str(tmp_path / "exp"), waits).fit()
     assert result.metrics["done"] is True
     assert iterations(result) == [1, 2, 3]
+
+
+def test_a_node_that_is_killed_ends_the_experiment_with_a_clear_word_and_it_goes_on_on_another(drivers, tmp_path):
+    """The daemon's process dies in the middle: whoever started the experiment hears of it, and loses nothing."""
+
+    def start():
+        done = drivers.command("start", "--head", "--num-cpus", "2")
+        assert done.returncode == 0, done.stderr
+        return int(re.search(r"pid (\d+)", done.stdout).group(1))
+
+    program = PROGRAM.replace("ray.init(num_cpus=2)", 'ray.init(address="auto")')
+    drivers.run(PROGRAM, tmp_path / "whole", "saves")
+    wanted = story(tmp_path / "whole")
+    folder = tmp_path / "cut"
+    pid = start()
+    journal = folder / "exp" / "journal.eagleray"
+    driver = drivers.start(program, folder, "saves")
+    while driver.process.poll() is None and (not journal.exists() or journal.stat().st_size < 8_000):
+        time.sleep(0.001)
+    os.kill(pid, signal.SIGKILL)
+    code, _, err = driver.end()
+    assert code not in (0, None), "the experiment was not over"
+    assert "TuneError: the node that the experiment ran on is gone" in err, err
+    assert "Tuner.restore(" in err
+    start()
+    drivers.run(program, folder, "saves")
+    assert story(folder) == wanted
+    assert drivers.command("stop").returncode == 0
