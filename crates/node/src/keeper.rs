@@ -107,8 +107,9 @@ impl Node {
         if let Some(proc) = self.procs.any(dead) {
             self.estates.jobs.insert(dead, proc.job);
         }
-        let joined = |proc: &&crate::procs::Proc| proc.kind != Kind::Starting && proc.conn.is_some();
-        let witnesses = self.procs.iter().filter(joined).map(|proc| proc.id).collect();
+        // Also those whose connection is closed: they are about to be found dead, and what they leave may name what this one has left.
+        let joined = self.procs.iter().filter(|proc| proc.kind != Kind::Starting);
+        let witnesses = joined.map(|proc| proc.id).collect();
         self.tell(keeper, &FromNode::Inherit { of: dead, witnesses });
         Some(keeper)
     }

@@ -179,7 +179,8 @@ impl Owner {
             self.hold(*argument);
         }
         let made = self.inherited(spec, filed, returns.clone(), retries_left, oom_retries_left);
-        let task = Task { stage: Stage::Orphan, ..Task::again(made) };
+        // What its call was told of files is not so any more: they have our name now.
+        let task = Task { stage: Stage::Orphan, is_outdated: true, ..Task::again(made) };
         let (slot, generation) = self.tasks.insert(task);
         let key = TaskKey::new(slot, generation);
         self.arguments_lie_in(key, filed);
@@ -251,12 +252,13 @@ impl Owner {
         self.enter_again(key, out);
     }
 
-    /// Ends the task if nobody holds anything that it makes, and we do not run it ourselves by now. True if so.
+    /// Ends the task if nobody holds anything that it makes or needs it to make something again, and we do not run it ourselves by now. True if so.
     pub fn on_orphan_unwanted(&mut self, key: TaskKey, out: &mut Vec<Effect>) -> bool {
         let is_theirs = |task: &&Task| matches!(task.stage, Stage::Orphan | Stage::Under { ticket: ADOPTED, .. });
         let Some(task) = self.task(key).filter(is_theirs) else { return false };
         let is_wanted = |slot: &Slot| {
-            self.objects.get(*slot).is_some_and(|object| object.is_used() || object.borrowers_count() > 0)
+            let is_held = |object: &Object| object.is_used() || object.borrowers_count() > 0 || object.traced > 0;
+            self.objects.get(*slot).is_some_and(is_held)
         };
         if task.returns.iter().any(is_wanted) {
             return false;

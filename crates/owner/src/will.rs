@@ -141,7 +141,8 @@ impl Estate {
         object.value.as_ref().is_none_or(|value| value.as_bulk().is_some()).then_some(slot)
     }
 
-    /// Takes a task over that is of use. Those that have not ended come first, in the order of submission.
+    /// Takes a task over that is of use. Those that have not ended come first, in the order of submission. The actor that it calls is to be
+    /// watched, also if it has ended: it may run again.
     pub fn take(&mut self, task: Bequest, heirs: &Heirs, owner: &mut Owner, out: &mut Vec<Effect>) {
         let Bequest { request, is_ordered, retries_left, oom_retries_left, filed, .. } = task;
         let me = self.me;
@@ -165,7 +166,7 @@ impl Estate {
             deps: task.deps.into_iter().map(&mut name).collect(),
             contains: task.contains.into_iter().map(&mut name).collect(),
         };
-        if let (Target::Actor(actor), Some(_)) = (spec.target, request) {
+        if let Target::Actor(actor) = spec.target {
             owner.on_handle_made(actor, is_ordered);
         }
         let heirloom = Heirloom { spec, filed, returns, retries_left, oom_retries_left };

@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use model::{Seat, TaskId, Template, Where};
+use model::{ProcId, Seat, TaskId, Template, Where};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use runtime::ObjectSlot as Slot;
 
 thread_local! {
+    /// Which, and the number of the last thing that it made.
     static TASK: Cell<Option<(TaskId, u64)>> = const { Cell::new(None) };
     static NESTING: Cell<u16> = const { Cell::new(0) };
     static ENCODED: RefCell<Option<Vec<Slot>>> = const { RefCell::new(None) };
@@ -20,6 +21,21 @@ thread_local! {
 
 /// Children of the process's root task.
 static ROOT_CHILDREN: AtomicU64 = AtomicU64::new(1);
+
+/// Where the next run of a task begins to number what it makes. A task that runs again makes other things, which must have other names: those
+/// of its first run may be held by somebody.
+static NEXT_RUN: AtomicU64 = AtomicU64::new(0);
+/// Things that one run numbers before it would meet the next one's.
+const RUN_THINGS_MAX: u64 = 1 << 24;
+
+/// This process joins a node under this name, which no other process has.
+pub(crate) fn joined(me: ProcId) {
+    // Far from where any other process begins.
+    let mut start = me.to_u64().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    start = (start ^ (start >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    start = (start ^ (start >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    NEXT_RUN.store(start ^ (start >> 31), Ordering::Relaxed);
+}
 
 /// Where what runs in this process was placed, if that is a placement group. One process runs in one group at a time.
 static SEAT: Mutex<Option<Seat>> = Mutex::new(None);
@@ -40,8 +56,9 @@ fn serve_coroutines(py: Python<'_>, variable: Py<PyAny>) {
 pub(crate) fn next_child(root: &TaskId) -> (TaskId, Option<TaskId>) {
     TASK.with(|task| match task.get() {
         Some((id, made)) => {
-            task.set(Some((id, made + 1)));
-            (id.child(made + 1), Some(id))
+            let next = made.wrapping_add(1);
+            task.set(Some((id, next)));
+            (id.child(next), Some(id))
         }
         None => (root.child(ROOT_CHILDREN.fetch_add(1, Ordering::Relaxed)), None),
     })
@@ -66,7 +83,8 @@ pub(crate) fn current_task() -> Option<TaskId> {
 
 /// This thread starts a task, or goes back to one.
 pub(crate) fn set_task(id: Option<TaskId>) -> Option<TaskId> {
-    TASK.with(|task| task.replace(id.map(|id| (id, 0))).map(|(id, _)| id))
+    let begin = |id| (id, NEXT_RUN.fetch_add(RUN_THINGS_MAX, Ordering::Relaxed));
+    TASK.with(|task| task.replace(id.map(begin)).map(|(id, _)| id))
 }
 
 /// This thread runs a call of this template.

@@ -185,6 +185,7 @@ fn join(py: Python<'_>, socket: OwnedFd, role: Role) -> PyResult<()> {
     let runtime =
         door::enter(py, || runtime::connect(socket, &python, role)).map_err(|error| errors::from_runtime(&error))?;
     crate::errands::serve(&runtime);
+    crate::context::joined(runtime.me);
     *CURRENT.write().expect("never poisoned") = Some(runtime);
     Ok(())
 }

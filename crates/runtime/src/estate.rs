@@ -14,45 +14,25 @@ use wire::frame::{self, FAR, GIFT, REPLY};
 use wire::journal::Ref;
 use wire::peer::{Peer, Shares, Testimony};
 
-use crate::execute::Incoming;
+use crate::Runtime;
 use crate::link::Link;
 use crate::state::State;
-use crate::{Runtime, value};
 
 /// References in one message.
 const PART_MAX: usize = 50_000;
 
 impl Runtime {
-    /// The calls of a dead process that have come in: nobody can take them back any more. Those that were are dropped. Whoever called held
-    /// what they name, so we hold it now.
+    /// The calls of a dead process that have come in: nobody can take them back any more. Those that were are dropped.
     pub(crate) fn claim_calls(&self, state: &mut State, of: ProcId) {
         let State { incoming, link_of, links, .. } = state;
         let Some(link) = link_of.get(&of).and_then(|at| links[*at].as_mut()) else { return };
-        let mut named = Vec::new();
         incoming.retain_mut(|call| {
             if call.peer == of && !call.is_claimed {
                 call.is_claimed = link.rings.their_claims.start(call.claim, call.word);
-                if call.is_claimed {
-                    named.push((call.request, refs_in_call(call)));
-                }
                 return call.is_claimed;
             }
             true
         });
-        for (request, refs) in named {
-            let slots = refs.into_iter().map(|(id, owner)| self.borrow_one(state, id, owner, 0)).collect();
-            state.claimed.insert((of, request), slots);
-        }
-    }
-
-    /// Such a call is answered, or given back.
-    #[inline]
-    pub(crate) fn let_go_of_claimed(&self, state: &mut State, caller: ProcId, request: u64) {
-        if !state.claimed.is_empty() {
-            for slot in state.claimed.remove(&(caller, request)).unwrap_or_default() {
-                state.owner.on_handle_dropped(slot, &mut state.effects);
-            }
-        }
     }
 
     /// Replies that the dead process has never read go to its heir.
@@ -153,18 +133,4 @@ impl Runtime {
             }
         }
     }
-}
-
-/// References in the arguments of a call, also inside values that are sent along.
-fn refs_in_call(call: &Incoming) -> Vec<Ref> {
-    let mut refs = value::refs_of(&call.body[call.payload.clone()]);
-    let mut reader = Reader::new(&call.body[call.payload.end..]);
-    while !reader.rest().is_empty()
-        && let Ok(argument) = frame::Value::read(&mut reader)
-    {
-        if let frame::Value::Inline(bytes) = argument {
-            refs.extend(value::refs_of(bytes));
-        }
-    }
-    refs
 }

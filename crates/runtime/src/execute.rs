@@ -296,7 +296,6 @@ impl Runtime {
 
     pub(crate) fn ended(&self, state: &mut State, call: CallHandle) {
         let task = call.task;
-        self.let_go_of_claimed(state, call.peer, call.request);
         state.running.remove(&task);
         state.interrupted.remove(&task);
         state.children.remove(&task);

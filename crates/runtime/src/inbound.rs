@@ -174,7 +174,6 @@ impl Runtime {
                 let (caller, request) = (incoming.peer, incoming.request);
                 let known = state.heirs.known();
                 self.relay(heir, Peer::Reply { caller, request, flags: GIVEN_BACK, known, body: Vec::new() });
-                self.let_go_of_claimed(state, caller, request);
             }
             return;
         };

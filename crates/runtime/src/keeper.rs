@@ -61,7 +61,7 @@ impl Runtime {
             if !estate.wants(task.request.is_some(), &task.returns, &state.owner) {
                 continue;
             }
-            if let (Some(actor), Some(_)) = (task.actor, task.request)
+            if let Some(actor) = task.actor
                 && state.watched.insert(actor)
             {
                 self.send(&ToNode::WatchActor { actor });

@@ -259,7 +259,7 @@ impl Runtime {
         self.borrow_one(&mut state, id, owner, shares)
     }
 
-    pub(crate) fn borrow_one(&self, state: &mut State, id: ObjectId, owner: ProcId, shares: i32) -> Slot {
+    fn borrow_one(&self, state: &mut State, id: ObjectId, owner: ProcId, shares: i32) -> Slot {
         let owner = state.heirs.living(owner);
         let owner = (owner != self.me).then_some(owner);
         let known = state.owner.objects_kept();

@@ -76,8 +76,6 @@ pub(crate) struct State {
     pub(crate) keeping: owner::Keeping,
     /// What the dead have recorded, if we are.
     pub(crate) journals: Option<store::Journals>,
-    /// Calls of dead processes that are still to be answered: what they name, each with a handle of ours.
-    pub(crate) claimed: FxHashMap<(ProcId, u64), Vec<owner::Slot>>,
     /// Generators that run here, by caller and request: what is known of who reads them.
     pub(crate) generating: FxHashMap<(ProcId, u64), crate::stream::Readership>,
     /// Of each running task: what it submitted, for recursive cancelling.
@@ -134,7 +132,6 @@ impl State {
             heirs: owner::Heirs::default(),
             keeping: owner::Keeping::default(),
             journals: None,
-            claimed: FxHashMap::default(),
             generating: FxHashMap::default(),
             children: FxHashMap::default(),
             unlinked: FxHashMap::default(),

@@ -45,35 +45,22 @@ pub(crate) struct Sent {
 }
 
 impl Process {
-    /// The calls of a dead process that have come in: nobody can take them back any more. Those that were are dropped. Whoever called held
-    /// what they name, so we hold it now.
+    /// The calls of a dead process that have come in: nobody can take them back any more. Those that were are dropped. What they name is
+    /// known only when they run, and nobody holds it until then.
     pub(crate) fn claim_calls(&mut self, env: &mut Env, of: ProcId) {
         let Role::Worker(worker) = &mut self.role else { return };
-        let (owner, heirs, me) = (&mut self.owner, &self.heirs, self.pid.1);
         worker.incoming.retain_mut(|call| {
-            if call.caller == of && call.claimed.is_none() {
-                if !env.claim(call.ticket, Word::Started) {
-                    return false;
-                }
-                let borrow = |reference: &Ref| {
-                    let living = heirs.living(reference.owner);
-                    owner.on_borrowed(reference.id, (living != me).then_some(living), 0)
-                };
+            if call.caller == of && !call.is_claimed {
+                call.is_claimed = env.claim(call.ticket, Word::Started);
                 let inside = call.args.iter().flat_map(|arg| match &arg.content {
                     Some(Content::Small(number)) => &number.refs[..],
                     Some(Content::Large(_)) | None => &[],
                 });
-                call.claimed = Some(call.refs.iter().chain(inside).map(borrow).collect());
+                call.refs.iter().chain(inside).for_each(|reference| env.oracle.unheld(reference.id));
+                return call.is_claimed;
             }
             true
         });
-    }
-
-    /// Such a call holds by itself what it names now, or is given back.
-    pub(crate) fn let_go_of_claimed(&mut self, call: &Call) {
-        for slot in call.claimed.iter().flatten() {
-            self.owner.on_handle_dropped(*slot, &mut self.effects);
-        }
     }
 
     /// Replies that the dead process has never read: to its heir, or what they say of kept references to those who own them.
@@ -198,7 +185,7 @@ impl Process {
         let mut estate = Estate::new(will, heirs, owner, effects);
         for task in tasks {
             if estate.wants(task.request.is_some(), &task.returns, owner) {
-                if let (Target::Actor(actor), Some(_)) = (task.target, task.request) {
+                if let Target::Actor(actor) = task.target {
                     env.tell_node(self.pid, ToNode::WatchActor(actor));
                 }
                 estate.take(task, heirs, owner, effects);
@@ -329,7 +316,6 @@ pub(crate) fn give_back(process: &mut Process, env: &mut Env, call: &Call) {
     match process.heirs.get(call.caller) {
         Some(heir) => {
             process.relay(env, heir, Peer::Reply { caller: call.caller, key, known, answer: Answer::GivenBack });
-            process.let_go_of_claimed(call);
         }
         None if env.claim(call.ticket, Word::Started) => {
             env.frame(from, (from.0, call.caller), Frame::GivenBack { key, known });

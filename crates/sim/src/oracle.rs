@@ -82,6 +82,8 @@ pub(crate) struct Oracle {
     /// Who had a reference to an object in hands.
     handled: FxHashMap<ObjectId, BTreeSet<Pid>>,
     dead: BTreeSet<Pid>,
+    /// Objects that calls name whose callers are dead, and that have not started: nobody holds them for those.
+    unheld: BTreeSet<ObjectId>,
     /// Groups that were removed.
     removed: BTreeSet<GroupId>,
     pub(crate) broken: Option<String>,
@@ -246,7 +248,12 @@ impl Oracle {
     pub(crate) fn is_excused(&self, object: &ObjectId) -> bool {
         let owner = self.values.get(object).map(|known| known.owner);
         let is_gone = |pid: &Pid| self.dead.contains(pid) && Some(*pid) != owner;
-        self.handled.get(object).is_some_and(|by| by.iter().any(is_gone))
+        self.unheld.contains(object) || self.handled.get(object).is_some_and(|by| by.iter().any(is_gone))
+    }
+
+    /// A call that has not started names it, and whoever called is dead.
+    pub(crate) fn unheld(&mut self, object: ObjectId) {
+        self.unheld.insert(object);
     }
 
     pub(crate) fn answered(&mut self, task: Task, answer: &Result<Number, Failure>) {

@@ -158,8 +158,8 @@ pub(crate) struct Call {
     pub(crate) is_on_actor: bool,
     /// The task as it was first submitted: one that runs again has another key, and may have another owner.
     pub(crate) first: Task,
-    /// Its caller is dead and cannot take it back any more. What it names we hold instead.
-    pub(crate) claimed: Option<Vec<Slot>>,
+    /// Its caller is dead and cannot take it back any more.
+    pub(crate) is_claimed: bool,
     pub(crate) args: Vec<Arg>,
     /// References inside the arguments.
     pub(crate) refs: Vec<Ref>,
@@ -513,8 +513,8 @@ impl Process {
         let is_on_actor = task.spec.target != Target::Pool;
         let id = task.spec.id;
         let refs: Vec<Ref> = names.into_iter().filter_map(|slot| self.escape(env, slot)).collect();
-        let (caller, claimed, consumed) = (self.pid.1, None, 0);
-        let call = Call { caller, key, first, claimed, id, plan, ticket, is_on_actor, args, refs, consumed };
+        let (caller, is_claimed, consumed) = (self.pid.1, false, 0);
+        let call = Call { caller, key, first, is_claimed, id, plan, ticket, is_on_actor, args, refs, consumed };
         self.owner.on_pushed(key, ticket);
         if self.owner.is_recorded(key) {
             self.note_progress(key);

@@ -157,14 +157,13 @@ impl Process {
             return;
         }
         while let Some(call) = worker.incoming.pop_front() {
-            if call.claimed.is_none() && !env.claim(call.ticket, Claim::Started) {
+            if !call.is_claimed && !env.claim(call.ticket, Claim::Started) {
                 continue;
             }
             let Some((args, pins)) = self.read_arguments(env, &call) else {
                 // Its owner finds out which one.
                 let answer = Err(Failure::ArgumentLost("".into()));
                 env.oracle.argument_lost(call.first);
-                self.let_go_of_claimed(&call);
                 self.send_reply(env, &call, answer, Vec::new(), false);
                 return self.start_next(env);
             };
@@ -172,7 +171,6 @@ impl Process {
             let inside = args.iter().flat_map(|arg| &arg.refs);
             let came: Vec<Ref> = call.refs.iter().chain(inside).copied().collect();
             let refs = came.iter().map(|reference| self.borrow_for_call(env, reference)).collect();
-            self.let_go_of_claimed(&call);
             let args = args.iter().map(|arg| arg.number).collect();
             let consumed = call.consumed;
             let (yielded, is_interrupted, children, made) = (0, false, Ok(Vec::new()), Vec::new());

@@ -297,7 +297,11 @@ impl World {
             let (tasks, objects) = (process.owner.tasks_pending(), process.owner.objects_kept());
             if (tasks, objects) != (0, 0) {
                 let kept: Vec<_> = process.owner.objects().collect();
-                return Err(format!("SIM-6: {:?} keeps {tasks} tasks and {objects} objects: {kept:?}", process.pid));
+                let pending: Vec<_> = process.owner.tasks().map(|(key, task)| (key, task.stage)).collect();
+                let (pid, keeping) = (process.pid, &process.keeping);
+                return Err(format!(
+                    "SIM-6: {pid:?} keeps {tasks} tasks and {objects} objects: {pending:?} {kept:?} {keeping:?}"
+                ));
             }
         }
         if let Some(process) = self.procs.values().find(|process| !process.keeping.is_idle()) {

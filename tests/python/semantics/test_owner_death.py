@@ -203,6 +203,61 @@ def test_R3h_heirs_of_heirs_hold_what_they_name(ray_session, wait_until):
     nothing_left(wait_until)
 
 
+def test_R3h_owners_that_die_at_once_hold_what_they_name(ray_session, wait_until):
+    """The connection of a killed process was seen to be closed before its death was: it was not asked, and what its values name was let go."""
+    for _ in range(20):
+        owners = [Owner.remote() for _ in range(4)]
+        pids = ray.get([owner.pid.remote() for owner in owners])
+        [ref] = ray.get(owners[0].put.remote(1, 0))
+        for owner in owners[1:]:
+            [ref] = ray.get(owner.wrap.remote([ref]))
+        for at in (2, 0, 3, 1):
+            os.kill(pids[at], signal.SIGKILL)
+        for _ in range(3):
+            [ref] = ray.get(ref, timeout=30)
+        assert ray.get(ref, timeout=30) == 0
+    del ref, owners, owner
+    nothing_left(wait_until)
+
+
+@ray.remote(num_cpus=0)
+class Box:
+    """Keeps what it is given, and reads it when asked."""
+
+    def __init__(self):
+        self.refs = []
+
+    def add(self, refs):
+        self.refs += refs
+        return len(self.refs)
+
+    def read(self):
+        return ray.get(self.refs, timeout=30)
+
+    def names(self):
+        return [ref.hex() for ref in self.refs]
+
+
+@ray.remote(max_retries=1, retry_exceptions=True)
+def put_and_end(box, how):
+    """Gives away a value that says which run put it; the first run ends badly."""
+    run = ray.get(box.add.remote([ray.put(how)]))
+    if run == 1 and how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if run == 1:
+        raise ValueError(how)
+    ray.get(box.add.remote([ray.put((how, run))]))
+
+
+@pytest.mark.parametrize("how", ["killed", "raised"])
+def test_R3h_what_a_task_puts_when_it_runs_again_is_something_else(ray_session, how):
+    """Both runs gave their first value the same name, so that whoever held the first one's took it for the second one's."""
+    box = Box.remote()
+    ray.get(put_and_end.remote(box, how))
+    assert ray.get(box.read.remote()) == [how, how, (how, 2)]
+    assert len(set(ray.get(box.names.remote()))) == 3
+
+
 def test_R3i_what_is_lost_later_is_made_again(no_session, tmp_path, signs):
     folder = tmp_path / "disk"
     folder.mkdir()

@@ -236,3 +236,16 @@ fn lin_2_an_argument_that_is_inherited_later_is_traced() {
     process.dropped(made);
     assert_eq!(process.owner.objects_kept(), 0);
 }
+
+/// The heir gives files that it inherits its own name, so that a call which was sent before may not find its argument there.
+#[test]
+fn a_call_that_does_not_find_an_argument_where_its_dead_owner_said_runs_again() {
+    let mut process = Process::leased();
+    let argument = ObjectId::of(process.next_id(), 1);
+    let slot = process.owner.on_inherited(argument);
+    process.owner.on_value_inherited(slot, super::story::stored(0, 1 << 20), SmallVec::new(), &mut Vec::new());
+    let (key, _) = inherited(&mut process, Target::Pool, 0, &[slot]);
+    process.owner.on_orphan_runs(key, W2, &mut Vec::new());
+    let effects = process.when(|owner, now, out| owner.on_argument_lost(now, key, W2, "gone", out));
+    assert_eq!(effects, [push(key, W1)]);
+}
