@@ -306,7 +306,9 @@ def test_what_a_crashed_worker_printed_is_kept_where_the_error_says(wait_until):
         with pytest.raises(WorkerCrashedError):
             ray.get(once(crash, f"crash {number}."))
     wait_until(lambda: kept("out", "crash 11."))
-    assert len(list(folder.glob("crashed-*.out"))) == len(list(folder.glob("crashed-*.err"))) == 10
+    # The newest is there before the oldest goes.
+    for stream in ("out", "err"):
+        wait_until(lambda stream=stream: len(list(folder.glob(f"crashed-*.{stream}"))) == 10)
     assert not kept("out", "last words")
     assert not kept("out", "crash 1.")
     with pytest.raises(WorkerCrashedError) as info:
