@@ -10,7 +10,7 @@ use wire::frame::{Header, ITEM};
 use wire::{Malformed, Reader};
 
 use crate::effects::ticket_of;
-use crate::execute::CallHandle;
+use crate::execute::{CallHandle, Incoming};
 use crate::giving::Cargo;
 use crate::inbound::Sent;
 use crate::link::{Gate, WriteError};
@@ -185,10 +185,12 @@ impl Runtime {
             readership.consumed = readership.consumed.max(count);
             state.has_news = true;
             self.readers_said.fetch_add(1, Ordering::SeqCst);
-        } else if let Some(incoming) =
-            state.incoming.iter_mut().find(|incoming| incoming.peer == peer && incoming.request == header.request)
-        {
-            incoming.consumed = incoming.consumed.max(count);
+        } else {
+            // One that was taken back and came again stands there twice.
+            let is_it = |incoming: &&mut Incoming| incoming.peer == peer && incoming.request == header.request;
+            for incoming in state.incoming.iter_mut().filter(is_it) {
+                incoming.consumed = incoming.consumed.max(count);
+            }
         }
         Ok(())
     }

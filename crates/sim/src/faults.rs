@@ -4,7 +4,7 @@ use model::WorkerExit;
 
 use crate::env::Env;
 use crate::network::{Fault, Item, Order, Pid};
-use crate::process::Role;
+use crate::process::{Frame, Role};
 use crate::world::World;
 
 impl World {
@@ -49,10 +49,10 @@ impl World {
         }
         // What lay unread in its rings, others may still want back.
         for item in process.stopped.into_iter().flatten() {
-            if let Item::Frame { from, to, frame } = item
-                && self.procs.contains_key(&from)
-            {
-                self.env.not_read(from, to, frame);
+            match item {
+                Item::Frame { from, to, frame } if self.procs.contains_key(&from) => self.env.not_read(from, to, frame),
+                Item::Frame { frame: Frame::Reply { first, .. }, .. } => self.env.oracle.reply_lost(first),
+                _ => {}
             }
         }
         let Self { env, procs, .. } = self;

@@ -134,9 +134,9 @@ impl Process {
     pub(crate) fn on_consumed(&mut self, env: &mut Env, caller: ProcId, key: TaskKey, count: u32) {
         let pid = self.pid;
         let Role::Worker(worker) = &mut self.role else { return };
-        if let Some(call) = worker.incoming.iter_mut().find(|call| call.caller == caller && call.key == key) {
+        // One that was taken back and came again stands there twice.
+        for call in worker.incoming.iter_mut().filter(|call| call.caller == caller && call.key == key) {
             call.consumed = call.consumed.max(count);
-            return;
         }
         let (Duty::Full(run) | Duty::Waits(run, _) | Duty::Computes(run)) = &mut worker.duty else { return };
         if (run.call.caller, run.call.key) != (caller, key) {

@@ -97,8 +97,8 @@ impl Plans {
         self.add(rng, need, children, ending)
     }
 
-    /// A call that waits may wait for a value that its own actor has to make again, and would by right wait for ever. So either no call
-    /// of the run waits, or none can be made again: `may_wait`.
+    /// A call that waits may wait for a value that its own actor has to make again, or later, and would by right wait for ever. So either no
+    /// call of the run waits, or none can be made again: `may_wait`.
     pub(crate) fn call(&mut self, rng: &mut Rng, may_wait: bool) -> PlanId {
         let ending = match rng.below(100) {
             0..4 => Ending::Raises,
@@ -109,7 +109,9 @@ impl Plans {
         let children = if rng.chance(100) && may_wait { vec![self.task(rng, 0)] } else { Vec::new() };
         let id = self.add(rng, Need::default(), children, ending);
         let plan = &mut self.0[id as usize];
-        plan.is_large &= !may_wait || plan.template.retries_max == 0;
+        if may_wait {
+            Arc::make_mut(&mut plan.template).retries_max = 0;
+        }
         plan.with_refs.reads &= may_wait;
         id
     }
