@@ -119,11 +119,6 @@ class Session:
 _current: Session | None = None
 
 
-def current() -> Session | None:
-    """The session of this process's trial."""
-    return _current
-
-
 @contextlib.contextmanager
 def running(session: Session) -> Iterator[None]:
     """While this process runs a trial's function."""

@@ -30,8 +30,6 @@ class _Reporter:
     """What functions of two arguments get as the second one."""
 
     def __call__(self, **metrics: Any) -> None:
-        if "timesteps_total" not in metrics and "training_iteration" in metrics:
-            metrics = dict(metrics)
         _session.report(metrics)
 
     @property
@@ -85,10 +83,6 @@ class TrialProcess:
         self._trainable = trainable
         self._instance: Trainable | None = None
         self._output: _Output | None = None
-
-    def about(self) -> dict[str, Any]:
-        """Says who it is."""
-        return _about()
 
     # Functions.
 
