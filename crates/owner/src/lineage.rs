@@ -163,7 +163,7 @@ impl Owner {
     /// The bytes of these values of ours are lost. All that are known to be are named at once, so that no task runs twice for them. False if
     /// that is no news.
     pub fn on_lost(&mut self, lost: &[(Slot, Bulk)], why: &str, out: &mut Vec<Effect>) -> bool {
-        let mut news = Vec::new();
+        let (mut news, mut named) = (Vec::new(), Vec::new());
         for (slot, bulk) in lost {
             let object = self.objects.get_mut(*slot).filter(|object| object.owner.is_none());
             let Some(object) = object.filter(|object| object.value == Some(Value::bulk(*bulk))) else { continue };
@@ -171,11 +171,14 @@ impl Owner {
             let contains = std::mem::take(&mut object.contains);
             self.hold_for_calls(*slot, &contains);
             out.push(Effect::Unresolved(*slot));
-            self.discard(Some(&Value::bulk(*bulk)), contains, out);
+            out.push(Effect::Discarded(*bulk));
+            named.extend(contains);
             self.await_again(*slot);
             news.push(*slot);
         }
         news.iter().for_each(|slot| self.make_again(*slot, why, out));
+        // Not before: what a lost value named may be what it is made of, and held by nothing else.
+        named.into_iter().for_each(|slot| self.release(slot, out));
         !news.is_empty()
     }
 

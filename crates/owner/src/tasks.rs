@@ -444,6 +444,8 @@ impl Owner {
     /// Ends the task: the only place where one ends (OWN-1).
     fn finish(&mut self, key: TaskKey, reply: SmallVec<[(Value, SmallVec<[Slot; 0]>); 1]>, out: &mut Vec<Effect>) {
         let Some(mut task) = self.tasks.remove(key.slot()) else { return };
+        // Whoever waited for its values may end at once, and let go of one: it is known before how that can be made again.
+        let was_telling = std::mem::replace(&mut self.is_telling, true);
         let mut reply = self.checked_end(&task, reply, out);
         if let [(Value::Failed(failure), contains)] = &mut reply[..]
             && matches!(**failure, Failure::Argument { .. })
@@ -476,10 +478,7 @@ impl Owner {
             }
             reply.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
         }
-        if let Some(waiter) = task.waiter {
-            self.readied.push_back(waiter);
-            self.tell_readied(out);
-        }
+        self.readied.extend(task.waiter);
         let (life, cell, holds) = (task.life.take(), task.cell, std::mem::take(&mut task.holds));
         let filed = self.take_arguments_filed(key);
         for slot in
@@ -493,5 +492,7 @@ impl Owner {
             self.settle_replay(replayed, out);
         }
         self.bound_lineage(out);
+        self.is_telling = was_telling;
+        self.tell_readied(out);
     }
 }

@@ -128,6 +128,45 @@ fn lin_1_a_value_that_needs_something_put_and_let_go_of_is_lost() {
     assert!(matches!(&*failure, Failure::Argument { cause, .. } if matches!(&**cause, Failure::Lost(_))));
 }
 
+/// The lost value let go of what it named first, and that was what its task needed.
+#[test]
+fn lin_1_what_only_a_lost_value_holds_is_there_to_make_it_again() {
+    let mut process = Process::leased();
+    let put = process.put_value(large(1), &[]);
+    let a = process.submit(task().needs(put).retries(-1));
+    process.when(|owner, now, out| {
+        owner.on_escape(put);
+        let inner = owner.on_contained(owner.object(put).unwrap().id, None, 0);
+        let reply = smallvec::smallvec![(large(2), smallvec::smallvec![inner])];
+        owner.on_replied(now, a.key, W1, reply, out);
+    });
+    process.dropped(put);
+    lost(&mut process, &a, 2);
+    let again = maker(&process, &a);
+    process.replied(again, W1, large(3));
+    assert_eq!(process.value_of(&a), Some(large(3)));
+}
+
+/// Who waited for the value that was made again failed at once for want of another, and let go of it before it had a lineage.
+#[test]
+fn lin_1_what_a_failing_task_lets_go_of_at_once_can_be_made_again() {
+    let mut process = Process::leased();
+    let again_and_again = process.submit(task().retries(-1));
+    process.replied(&again_and_again, W1, large(1));
+    let once = process.submit(task().retries(0));
+    process.replied(&once, W1, large(2));
+    let user = process.submit(task().needs(&again_and_again).needs(&once).returns(2).retries(-1));
+    let reply = (3..5).map(|serial| (large(serial), Default::default())).collect();
+    process.when(|owner, now, out| owner.on_replied(now, user.key, W1, reply, out));
+    process.dropped(&again_and_again);
+    process.dropped(&once);
+    lost(&mut process, user.slots[0], 3);
+    let again = maker(&process, &again_and_again);
+    process.replied(again, W1, large(5));
+    assert!(matches!(process.value_of(user.slots[0]), Some(Value::Failed(_))));
+    assert_eq!(process.value_of(&again_and_again), None, "thin, and not lost");
+}
+
 #[test]
 fn shared_upstream_runs_once() {
     let mut process = Process::leased();
