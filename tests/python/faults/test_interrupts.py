@@ -308,12 +308,22 @@ def test_a_signal_in_the_middle_of_the_end_changes_nothing(drivers, name, place)
         def signalled():
             os.kill(os.getpid(), signal.{name})
             time.sleep(0.01)
+        def until_main_sleeps():
+            # Python itself misses a signal that comes between its last look and the sleep.
+            time.sleep(0.1)
+            while open("/proc/self/stat").read().rsplit(")", 1)[1].split()[0] != "S":
+                time.sleep(0.1)
         if {place!r} == "leave":
             leave = _native.leave
             _native.leave = lambda: (signalled(), leave(), print("left"))
         else:
             # The interpreter waits for it at its end, until it is told otherwise.
-            threading.Thread(target=lambda: (threading.main_thread().join(), signalled(), time.sleep(600))).start()
+            def after_main():
+                threading.main_thread().join()
+                until_main_sleeps()
+                signalled()
+                time.sleep(600)
+            threading.Thread(target=after_main).start()
             sys.modules["atexit"].register(print, "left")
         ray.init(num_cpus=1)
         """
