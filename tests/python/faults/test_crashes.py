@@ -1,6 +1,7 @@
 """User code that ends its process, or never ends, or breaks its own streams. Each gives an error that says what happened; the rest
 of the program goes on."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -296,8 +297,14 @@ def test_what_a_crashed_worker_printed_is_kept_where_the_error_says(wait_until):
     (pattern,) = re.findall(r"\S+/logs/crashed-<pid>\.out", str(info.value))
     folder = Path(pattern).parent
 
+    def read(path):
+        # The oldest go while we look.
+        with contextlib.suppress(FileNotFoundError):
+            return path.read_text()
+        return ""
+
     def kept(stream, text):
-        return [path for path in folder.glob(f"crashed-*.{stream}") if text in path.read_text()]
+        return [path for path in folder.glob(f"crashed-*.{stream}") if text in read(path)]
 
     (out,) = wait_until(lambda: kept("out", "last words"))
     assert [out.with_suffix(".err")] == kept("err", "last words!")

@@ -146,6 +146,10 @@ def test_status_command_prints_who_waits_for_what_and_since_when(drivers, tmp_pa
 
 
 def test_a_get_that_times_out_says_what_it_waited_for(gate):
+    warm = gate.with_name("warm")
+    warm.touch()
+    # There is a worker: without one that would be what it waits for.
+    assert ray.get(hold.remote(str(warm))) == "done"
     ref = hold.remote(str(gate))
     with pytest.raises(ray.exceptions.GetTimeoutError) as info:
         ray.get([ref, ray.put(1)], timeout=0.2)
