@@ -11,6 +11,7 @@
 //! - `errands`: what native threads ask Python to do.
 //! - `launch`: the zygote's loop.
 //! - `title`: what `ps` shows of a worker.
+//! - `rl`: environments, runners and learners of reinforcement learning.
 //! - `tune`: the searchers, schedulers, journal and log files of experiments.
 
 mod actor;
@@ -35,6 +36,7 @@ mod launch;
 mod measure;
 mod object_ref;
 mod plain;
+mod rl;
 mod session;
 mod title;
 mod tune;
@@ -68,5 +70,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errands::register(module)?;
     emitting::register(module)?;
     tune::register(module)?;
+    rl::register(module)?;
     Ok(())
 }

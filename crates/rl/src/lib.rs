@@ -3,5 +3,12 @@
 //! Everything that is done per step of an environment or per sample of a batch is here, and nothing else: no clock, file, thread of its own or
 //! Python. Whoever calls gives the seeds; the same seeds give the same numbers, bit for bit.
 
+pub mod advantage;
+pub mod chance;
+pub mod dist;
 pub mod env;
+pub mod learn;
+pub mod model;
+pub mod nn;
+pub mod rollout;
 pub mod space;

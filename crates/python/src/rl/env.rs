@@ -1,0 +1,72 @@
+//! Native environments.
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use rl::env::{Stepped, Vector, make};
+
+use super::{columns, parsed};
+use crate::door::enter;
+
+/// Several native environments of one kind that take their steps together.
+#[pyclass(module = "eagleray._native.rl")]
+pub(super) struct VectorEnv {
+    pub(super) inner: Box<dyn Vector>,
+    pub(super) stepped: Stepped,
+    actions: Vec<f32>,
+}
+
+#[pymethods]
+impl VectorEnv {
+    #[new]
+    fn new(name: &str, count: usize, config: &str) -> PyResult<Self> {
+        let inner = make(name, count, &parsed(config)?).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self { inner, stepped: Stepped::default(), actions: Vec::new() })
+    }
+
+    /// What they show and may be told, as JSON.
+    #[getter]
+    fn spaces(&self) -> String {
+        serde_json::to_string(self.inner.spaces()).expect("plain data")
+    }
+
+    /// How many there are.
+    #[getter]
+    fn count(&self) -> usize {
+        self.inner.count()
+    }
+
+    /// Begins a new episode everywhere.
+    #[pyo3(signature = (seed, observed))]
+    fn reset(&mut self, py: Python<'_>, seed: Option<u64>, observed: PyBuffer<f32>) -> PyResult<()> {
+        let size = self.inner.count() * self.inner.spaces().observed.size();
+        columns::check("observed", observed.item_count(), size)?;
+        self.stepped.observed.resize(size, 0.0);
+        self.inner.reset(seed, &mut self.stepped.observed);
+        columns::write(py, "observed", &observed, &self.stepped.observed)
+    }
+
+    /// One step of each.
+    #[expect(clippy::too_many_arguments, reason = "one per column")]
+    fn step(
+        &mut self,
+        py: Python<'_>,
+        actions: PyBuffer<f32>,
+        observed: PyBuffer<f32>,
+        rewards: PyBuffer<f32>,
+        terminated: PyBuffer<u8>,
+        truncated: PyBuffer<u8>,
+        last: PyBuffer<f32>,
+    ) -> PyResult<()> {
+        columns::check("actions", actions.item_count(), self.inner.count() * self.inner.spaces().acted.size())?;
+        columns::read(py, "actions", &actions, &mut self.actions)?;
+        let Self { inner, stepped, actions } = self;
+        enter(py, || inner.step(actions, stepped));
+        columns::write(py, "observed", &observed, &stepped.observed)?;
+        columns::write(py, "rewards", &rewards, &stepped.rewards)?;
+        let bytes = |flags: &[bool]| flags.iter().map(|flag| u8::from(*flag)).collect::<Vec<u8>>();
+        columns::write(py, "terminated", &terminated, &bytes(&stepped.terminated))?;
+        columns::write(py, "truncated", &truncated, &bytes(&stepped.truncated))?;
+        columns::write(py, "last", &last, &stepped.last)
+    }
+}

@@ -1,0 +1,25 @@
+//! `eagleray._native.rl`: faces of the `rl` crate. They hold `inner`, copy columns and let the interpreter's lock go, nothing more.
+//!
+//! Columns are anything with a buffer of the right type (numpy arrays), row by row; flags are bytes. What has many settings comes as JSON.
+
+mod columns;
+mod env;
+mod ppo;
+mod runner;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let rl = PyModule::new(module.py(), "rl")?;
+    rl.add_class::<env::VectorEnv>()?;
+    rl.add_class::<runner::Runner>()?;
+    rl.add_class::<runner::Rollout>()?;
+    rl.add_class::<ppo::PpoLearner>()?;
+    module.add_submodule(&rl)
+}
+
+/// Reads settings that came as JSON.
+fn parsed<'a, T: serde::Deserialize<'a>>(text: &'a str) -> PyResult<T> {
+    serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}

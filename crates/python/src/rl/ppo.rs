@@ -1,0 +1,61 @@
+//! PPO's learner.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use rl::learn::ppo::{Ppo, PpoSettings};
+use rl::model::Model;
+
+use super::parsed;
+use super::runner::{Rollout, floats, set_floats};
+use crate::door::enter;
+
+/// Learns from rollouts by proximal policy optimisation.
+#[pyclass(module = "eagleray._native.rl")]
+pub(super) struct PpoLearner {
+    inner: Ppo,
+}
+
+#[pymethods]
+impl PpoLearner {
+    #[new]
+    fn new(model: &str, kl_weight: f32, adam_epsilon: f32, seed: u64) -> PyResult<Self> {
+        Ok(Self { inner: Ppo::new(Model::new(parsed(model)?), kl_weight, adam_epsilon, seed) })
+    }
+
+    /// The parameters, as floats one behind the other.
+    fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        floats(py, self.inner.parameters())
+    }
+
+    /// Takes over parameters.
+    fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
+        set_floats(self.inner.parameters_mut(), weights)
+    }
+
+    /// Learns from these rollouts; what it found, by name.
+    fn update<'py>(
+        &mut self,
+        py: Python<'py>,
+        rollouts: Vec<PyRef<'py, Rollout>>,
+        settings: &str,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let settings: PpoSettings = parsed(settings)?;
+        let rollouts: Vec<&rl::rollout::Rollout> = rollouts.iter().map(|rollout| &rollout.inner).collect();
+        let inner = &mut self.inner;
+        let stats = enter(py, || inner.update(&rollouts, &settings));
+        let found = PyDict::new(py);
+        for (name, value) in [
+            ("total_loss", stats.loss),
+            ("policy_loss", stats.policy_loss),
+            ("vf_loss", stats.value_loss),
+            ("entropy", stats.entropy),
+            ("kl", stats.kl),
+            ("kl_coeff", stats.kl_weight),
+            ("vf_explained_var", stats.explained),
+            ("gradient_norm", stats.gradient),
+        ] {
+            found.set_item(name, value)?;
+        }
+        Ok(found)
+    }
+}

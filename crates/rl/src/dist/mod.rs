@@ -1,0 +1,93 @@
+//! How a network's numbers choose actions, and the gradients of that.
+
+mod categorical;
+mod gaussian;
+#[cfg(test)]
+mod tests;
+
+use crate::chance::Chance;
+use crate::nn::Real;
+use crate::space::Acted;
+
+/// What chooses actions from a row of a network's outputs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Dist {
+    /// One choice of so many each, from a score per choice.
+    Categorical(Vec<usize>),
+    /// So many numbers, from a mean of each and then the logarithm of each deviation.
+    Gaussian(usize),
+}
+
+/// Of one row: what losses are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Terms<T> {
+    /// The logarithm of the action's probability or density.
+    pub logp: T,
+    /// How undecided the row is.
+    pub entropy: T,
+    /// How far an older row is from it: KL(older || this).
+    pub kl: T,
+}
+
+impl Dist {
+    /// The one for these actions.
+    #[must_use]
+    pub fn of(acted: &Acted) -> Self {
+        match acted {
+            Acted::Discrete(count) => Self::Categorical(vec![*count]),
+            Acted::MultiDiscrete(counts) => Self::Categorical(counts.clone()),
+            Acted::Box { low, .. } => Self::Gaussian(low.len()),
+        }
+    }
+
+    /// Numbers that a network gives it per row.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        match self {
+            Self::Categorical(counts) => counts.iter().sum(),
+            Self::Gaussian(size) => 2 * size,
+        }
+    }
+
+    /// Numbers per action.
+    #[must_use]
+    pub fn actions(&self) -> usize {
+        match self {
+            Self::Categorical(counts) => counts.len(),
+            Self::Gaussian(size) => *size,
+        }
+    }
+
+    /// Draws an action, and returns the logarithm of its probability or density.
+    pub fn sample(&self, inputs: &[f32], chance: &mut Chance, action: &mut [f32]) -> f32 {
+        match self {
+            Self::Categorical(counts) => categorical::sample(counts, inputs, chance, action),
+            Self::Gaussian(_) => gaussian::sample(inputs, chance, action),
+        }
+    }
+
+    /// The likeliest action, and the logarithm of its probability or density.
+    pub fn best(&self, inputs: &[f32], action: &mut [f32]) -> f32 {
+        match self {
+            Self::Categorical(counts) => categorical::best(counts, inputs, action),
+            Self::Gaussian(size) => action.copy_from_slice(&inputs[..*size]),
+        }
+        self.terms(inputs, action, inputs).logp
+    }
+
+    /// What losses are made of.
+    pub fn terms<T: Real>(&self, inputs: &[T], action: &[f32], older: &[T]) -> Terms<T> {
+        match self {
+            Self::Categorical(counts) => categorical::terms(counts, inputs, action, older),
+            Self::Gaussian(_) => gaussian::terms(inputs, action, older),
+        }
+    }
+
+    /// Writes the gradient of `by.logp * logp + by.entropy * entropy + by.kl * kl` by the inputs.
+    pub fn gradient<T: Real>(&self, inputs: &[T], action: &[f32], older: &[T], by: Terms<T>, into: &mut [T]) {
+        match self {
+            Self::Categorical(counts) => categorical::gradient(counts, inputs, action, older, by, into),
+            Self::Gaussian(_) => gaussian::gradient(inputs, action, older, by, into),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! One learner per algorithm.
+
+pub mod ppo;

@@ -1,0 +1,64 @@
+//! What parameters are before training.
+
+use crate::chance::Chance;
+use crate::nn::Real;
+
+/// How large the weights of a layer are to begin with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Gain(pub(crate) f64);
+
+impl Gain {
+    /// Of layers with others behind them.
+    pub(crate) const HIDDEN: Self = Self(std::f64::consts::SQRT_2);
+    /// Of what chooses actions: all are about as likely at first.
+    pub(crate) const POLICY: Self = Self(0.01);
+    /// Of what values states.
+    pub(crate) const VALUE: Self = Self(1.0);
+
+    /// Fills a matrix with rows (or columns, if there are fewer) of this length that are at right angles to each other.
+    pub(crate) fn orthogonal<T: Real>(self, into: &mut [T], rows: usize, columns: usize, chance: &mut Chance) {
+        let (count, length) = (rows.min(columns), rows.max(columns));
+        let mut vectors: Vec<Vec<f64>> = Vec::with_capacity(count);
+        while vectors.len() < count {
+            let mut vector: Vec<f64> = (0..length).map(|_| chance.normal()).collect();
+            // Twice: once leaves what rounding brings.
+            for other in vectors.iter().chain(&vectors) {
+                let along: f64 = vector.iter().zip(other).map(|(a, b)| a * b).sum();
+                vector.iter_mut().zip(other).for_each(|(a, b)| *a -= along * b);
+            }
+            let size = vector.iter().map(|a| a * a).sum::<f64>().sqrt();
+            if size > 1e-6 {
+                vector.iter_mut().for_each(|a| *a /= size);
+                vectors.push(vector);
+            }
+        }
+        for (at, value) in into.iter_mut().enumerate() {
+            let (row, column) = (at / columns, at % columns);
+            let (vector, place) = if rows <= columns { (row, column) } else { (column, row) };
+            *value = T::of(self.0 * vectors[vector][place]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Gain;
+    use crate::chance::Chance;
+
+    #[test]
+    fn rows_or_columns_are_at_right_angles_and_of_the_gain_s_length() {
+        for (rows, columns) in [(4, 9), (9, 4), (5, 5), (1, 3)] {
+            let mut values = vec![0.0_f64; rows * columns];
+            Gain(2.0).orthogonal(&mut values, rows, columns, &mut Chance::seeded(7));
+            let at = |vector: usize, place: usize| {
+                if rows <= columns { values[vector * columns + place] } else { values[place * columns + vector] }
+            };
+            for a in 0..rows.min(columns) {
+                for b in 0..rows.min(columns) {
+                    let product: f64 = (0..rows.max(columns)).map(|place| at(a, place) * at(b, place)).sum();
+                    assert!((product - if a == b { 4.0 } else { 0.0 }).abs() < 1e-12);
+                }
+            }
+        }
+    }
+}
