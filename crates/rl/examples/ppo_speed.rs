@@ -37,6 +37,7 @@ fn main() {
             kl_target: 0.01,
             gradient_max: Some(0.5),
             scales_minibatches: true,
+            threads: std::env::args().nth(1).map_or(2, |count| count.parse().expect("a number of threads")),
         };
         let model = Model::new(spec);
         let mut learner = Ppo::new(model.clone(), 0.2, 1e-5, 1);

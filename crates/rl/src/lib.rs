@@ -1,7 +1,7 @@
 //! Reinforcement learning: environments, networks, advantages, replay and learners.
 //!
-//! Everything that is done per step of an environment or per sample of a batch is here, and nothing else: no clock, file, thread of its own or
-//! Python. Whoever calls gives the seeds; the same seeds give the same numbers, bit for bit.
+//! Everything that is done per step of an environment or per sample of a batch is here, and nothing else: no clock, file or Python.
+//! Whoever calls gives the seeds; the same seeds and the same number of threads give the same numbers, bit for bit.
 
 pub mod advantage;
 pub mod chance;

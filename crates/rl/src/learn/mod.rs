@@ -1,3 +1,4 @@
 //! One learner per algorithm.
 
 pub mod ppo;
+mod team;

@@ -1,7 +1,10 @@
 //! Proximal policy optimisation.
 
+use std::sync::{Mutex, RwLock};
+
 use serde::{Deserialize, Serialize};
 
+use super::team::with_team;
 use crate::advantage::generalised;
 use crate::chance::Chance;
 use crate::dist::Terms;
@@ -38,6 +41,8 @@ pub struct PpoSettings {
     pub gradient_max: Option<f32>,
     /// Whether advantages are scaled per minibatch instead of over the whole batch.
     pub scales_minibatches: bool,
+    /// Threads that share the rows of each minibatch.
+    pub threads: usize,
 }
 
 /// What an update found. Means over the last epoch's rows.
@@ -71,7 +76,6 @@ struct Sums {
     value_loss: f64,
     entropy: f64,
     kl: f64,
-    gradient: f64,
 }
 
 /// The rows of a minibatch, together.
@@ -97,13 +101,32 @@ struct Room<T> {
 pub struct Ppo {
     model: Model,
     parameters: Vec<f32>,
-    gradients: Vec<f32>,
     adam: Adam,
     kl_weight: f32,
     chance: Chance,
+    shares: Vec<Share>,
+}
+
+/// What one thread needs for its rows.
+#[derive(Default)]
+struct Share {
     minibatch: Minibatch<f32>,
     room: Room<f32>,
+    gradients: Vec<f32>,
+    sums: Sums,
 }
+
+/// What all threads read of one step.
+#[derive(Default)]
+struct Current {
+    parameters: Vec<f32>,
+    rows: Vec<u32>,
+    /// What is taken off advantages, and what they are then multiplied with.
+    scale: (f32, f32),
+}
+
+/// Fewer rows than this are not worth another thread.
+const ROWS_MIN: usize = 32;
 
 impl Ppo {
     /// A learner whose parameters begin as the seed says.
@@ -112,14 +135,12 @@ impl Ppo {
         let mut chance = Chance::seeded(seed);
         let parameters: Vec<f32> = model.init(&mut chance);
         Self {
-            gradients: vec![0.0; parameters.len()],
             adam: Adam::new(parameters.len(), adam_epsilon),
             model,
             parameters,
             kl_weight,
             chance,
-            minibatch: Minibatch::default(),
-            room: Room::default(),
+            shares: Vec::new(),
         }
     }
 
@@ -153,26 +174,56 @@ impl Ppo {
         if rows == 0 {
             return stats;
         }
-        if !settings.scales_minibatches {
-            scale(&mut columns.advantages);
-        }
-        let mut order: Vec<u32> = (0..rows as u32).collect();
+        let whole = scale(&columns.advantages);
         let size = settings.minibatch.clamp(1, rows);
-        for epoch in 0..settings.epochs {
-            shuffle(&mut order, &mut self.chance);
-            for rows_of in order.chunks(size) {
-                let sums = self.step(&columns, rows_of, settings);
-                if epoch + 1 == settings.epochs {
-                    let share = rows_of.len() as f64 / rows as f64;
-                    stats.loss += share * sums.loss;
-                    stats.policy_loss += share * sums.policy_loss;
-                    stats.value_loss += share * sums.value_loss;
-                    stats.entropy += share * sums.entropy;
-                    stats.kl += share * sums.kl;
-                    stats.gradient += share * sums.gradient;
+        let kl_weight = if settings.uses_kl { self.kl_weight } else { 0.0 };
+        let threads = settings.threads.clamp(1, size.div_ceil(ROWS_MIN));
+        self.shares.resize_with(threads, Share::default);
+        let shares: Vec<Mutex<&mut Share>> = self.shares.iter_mut().map(Mutex::new).collect();
+        let parameters = std::mem::take(&mut self.parameters);
+        let current = RwLock::new(Current { parameters, ..Current::default() });
+        let (model, columns) = (&self.model, &columns);
+        let work = |number: usize| {
+            let (mut share, current) = (shares[number].lock().expect("its own"), current.read().expect("read only"));
+            let count = current.rows.len();
+            let rows = &current.rows[count * number / threads..count * (number + 1) / threads];
+            share.compute(model, columns, &current, rows, settings, kl_weight);
+        };
+        with_team(threads, work, |go| {
+            let mut order: Vec<u32> = (0..rows as u32).collect();
+            for epoch in 0..settings.epochs {
+                shuffle(&mut order, &mut self.chance);
+                for chosen in order.chunks(size) {
+                    let mut writing = current.write().expect("no thread has failed");
+                    writing.rows.clear();
+                    writing.rows.extend_from_slice(chosen);
+                    writing.scale = whole;
+                    if settings.scales_minibatches {
+                        let advantages: Vec<f32> = chosen.iter().map(|row| columns.advantages[*row as usize]).collect();
+                        writing.scale = scale(&advantages);
+                    }
+                    drop(writing);
+                    go();
+                    let mut first = shares[0].lock().expect("its own");
+                    for share in &shares[1..] {
+                        first.add(&share.lock().expect("its own"));
+                    }
+                    let length = clip_by_norm(&mut first.gradients, settings.gradient_max);
+                    let mut writing = current.write().expect("no thread has failed");
+                    self.adam.step(&mut writing.parameters, &first.gradients, settings.rate);
+                    if epoch + 1 == settings.epochs {
+                        let share = chosen.len() as f64 / rows as f64;
+                        stats.loss += first.sums.loss / rows as f64;
+                        stats.policy_loss += first.sums.policy_loss / rows as f64;
+                        stats.value_loss += first.sums.value_loss / rows as f64;
+                        stats.entropy += first.sums.entropy / rows as f64;
+                        stats.kl += first.sums.kl / rows as f64;
+                        stats.gradient += share * f64::from(length);
+                    }
                 }
             }
-        }
+        });
+        self.parameters = current.into_inner().expect("no thread has failed").parameters;
         if settings.uses_kl {
             self.kl_weight *= match stats.kl as f32 {
                 kl if kl > 2.0 * settings.kl_target => 1.5,
@@ -183,19 +234,37 @@ impl Ppo {
         stats.kl_weight = f64::from(self.kl_weight);
         stats
     }
+}
 
-    fn step(&mut self, columns: &Minibatch<f32>, rows: &[u32], settings: &PpoSettings) -> Sums {
-        self.minibatch.gather(columns, rows, &self.model);
-        if settings.scales_minibatches {
-            scale(&mut self.minibatch.advantages);
-        }
-        self.gradients.fill(0.0);
-        let kl_weight = if settings.uses_kl { self.kl_weight } else { 0.0 };
-        let (model, room, gradients) = (&self.model, &mut self.room, &mut self.gradients);
-        let sums = gradient(model, &self.parameters, &self.minibatch, settings, kl_weight, room, gradients);
-        let length = clip_by_norm(gradients, settings.gradient_max);
-        self.adam.step(&mut self.parameters, gradients, settings.rate);
-        Sums { gradient: f64::from(length), ..sums }
+impl Share {
+    /// The gradient and sums of these rows.
+    fn compute(
+        &mut self,
+        model: &Model,
+        columns: &Minibatch<f32>,
+        current: &Current,
+        rows: &[u32],
+        settings: &PpoSettings,
+        kl_weight: f32,
+    ) {
+        self.gradients.clear();
+        self.gradients.resize(current.parameters.len(), 0.0);
+        self.minibatch.gather(columns, rows, model);
+        let (mean, factor) = current.scale;
+        self.minibatch.advantages.iter_mut().for_each(|advantage| *advantage = (*advantage - mean) * factor);
+        let (minibatch, room, gradients) = (&self.minibatch, &mut self.room, &mut self.gradients);
+        let weight = 1.0 / current.rows.len() as f64;
+        self.sums = gradient(model, &current.parameters, minibatch, settings, (kl_weight, weight), room, gradients);
+    }
+
+    /// Adds another thread's part.
+    fn add(&mut self, other: &Self) {
+        self.gradients.iter_mut().zip(&other.gradients).for_each(|(sum, part)| *sum += part);
+        self.sums.loss += other.sums.loss;
+        self.sums.policy_loss += other.sums.policy_loss;
+        self.sums.value_loss += other.sums.value_loss;
+        self.sums.entropy += other.sums.entropy;
+        self.sums.kl += other.sums.kl;
     }
 }
 
@@ -220,19 +289,19 @@ impl<T: Real> Minibatch<T> {
     }
 }
 
-/// Adds the gradient of the minibatch's mean loss.
+/// Adds the gradient of the minibatch's loss, each row by its weight, and returns the sums over its rows.
 fn gradient<T: Real>(
     model: &Model,
     parameters: &[T],
     minibatch: &Minibatch<T>,
     settings: &PpoSettings,
-    kl_weight: f32,
+    (kl_weight, weight): (f32, f64),
     room: &mut Room<T>,
     gradients: &mut [T],
 ) -> Sums {
     let (dist, rows) = (model.dist(), minibatch.logp.len());
     let (width, acted) = (dist.inputs(), dist.actions());
-    let mean = T::of(1.0 / rows as f64);
+    let mean = T::of(weight);
     let clip = T::from_f32(settings.clip);
     let (value_weight, value_clip) = (T::from_f32(settings.value_weight), T::from_f32(settings.value_clip));
     let (entropy_weight, kl_weight) = (T::from_f32(settings.entropy_weight), T::from_f32(kl_weight));
@@ -266,21 +335,17 @@ fn gradient<T: Real>(
         sums.value_loss += square.wide();
     }
     model.backward(parameters, &minibatch.observed, tape, (of_inputs, of_values), gradients);
-    for sum in [&mut sums.policy_loss, &mut sums.value_loss, &mut sums.entropy, &mut sums.kl] {
-        *sum /= rows as f64;
-    }
     sums.loss = sums.policy_loss + value_weight.wide() * sums.value_loss - entropy_weight.wide() * sums.entropy
         + kl_weight.wide() * sums.kl;
     sums
 }
 
-/// Makes the mean zero and the deviation one.
-fn scale(values: &mut [f32]) {
+/// What to take off and then multiply with to make the mean zero and the deviation one.
+fn scale(values: &[f32]) -> (f32, f32) {
     let count = values.len() as f64;
     let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
     let variance = values.iter().map(|value| (f64::from(*value) - mean).powi(2)).sum::<f64>() / count;
-    let factor = 1.0 / (variance.sqrt() + 1e-8);
-    values.iter_mut().for_each(|value| *value = ((f64::from(*value) - mean) * factor) as f32);
+    (mean as f32, (1.0 / (variance.sqrt() + 1e-8)) as f32)
 }
 
 /// How much of the targets' variance the values explain.
@@ -324,6 +389,7 @@ mod tests {
             kl_target: 0.01,
             gradient_max: None,
             scales_minibatches: false,
+            threads: 1,
         }
     }
 
@@ -378,10 +444,20 @@ mod tests {
                 let mut room = Room::default();
                 let mut loss = |parameters: &[f64]| {
                     let mut ignored = vec![0.0; parameters.len()];
-                    gradient(&model, parameters, &minibatch, &settings(), 0.3, &mut room, &mut ignored).loss
+                    gradient(&model, parameters, &minibatch, &settings(), (0.3, 1.0 / 24.0), &mut room, &mut ignored)
+                        .loss
+                        / 24.0
                 };
                 let mut gradients = vec![0.0; parameters.len()];
-                gradient(&model, &parameters, &minibatch, &settings(), 0.3, &mut Room::default(), &mut gradients);
+                gradient(
+                    &model,
+                    &parameters,
+                    &minibatch,
+                    &settings(),
+                    (0.3, 1.0 / 24.0),
+                    &mut Room::default(),
+                    &mut gradients,
+                );
                 for at in 0..parameters.len() {
                     let before = parameters[at];
                     parameters[at] = before + 1e-6;
