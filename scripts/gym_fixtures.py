@@ -44,7 +44,7 @@ class Plan:
     probes: int = 30
 
 
-LAKE = {"desc": ["SFHF", "FFSF", "HFFG"], "success_rate": 0.6, "reward_schedule": [5, -2, 0.25]}
+LAKE = {"desc": ["SFFH", "FFSF", "HFFG"], "success_rate": 0.6, "reward_schedule": [5, -2, 0.25]}
 
 PLANS = (
     Plan("cart_pole", "CartPole-v1", 150, reach=(2.5, 3.0, 0.22, 3.0)),

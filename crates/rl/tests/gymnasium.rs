@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use rl::env::{Config, Stepped, Vector, make};
+use rl::chance::Chance;
+use rl::env::mountain_car::MountainCarContinuous;
+use rl::env::pendulum::Pendulum;
+use rl::env::{Config, Environment, Stepped, Vector, make};
 use rl::space::{Acted, Observed};
 use serde::Deserialize;
 
@@ -137,6 +140,31 @@ fn probes_agree(record: &Record) {
     }
 }
 
+/// Rewards before they are rounded to single precision, where they are not whole.
+fn rewards_agree<E: Environment>(rules: &E, record: &Record) {
+    let check = |before: &[f64], action: f64, reward: f64| {
+        let mut state = rules.state(before).expect("a state of gymnasium's");
+        let outcome = rules.step(&mut state, &[action as f32], &mut Chance::seeded(0));
+        assert_near(&[outcome.reward], &[reward], 1e-9, &format!("{}, {action} in {before:?}", record.name));
+    };
+    for episodes in &record.episodes {
+        let mut before = episodes.start.as_slice();
+        for (index, step) in episodes.steps.iter().enumerate() {
+            check(before, step[0], step[1]);
+            before = episodes.ends.get(&index).map_or(&step[2..], |end| &end.next);
+        }
+    }
+    for [before, action, _, outcome] in &record.probes {
+        check(before, action[0], outcome[0]);
+    }
+}
+
+#[test]
+fn rewards_agree_in_double_precision() {
+    rewards_agree(&Pendulum::default(), &pendulum::record());
+    rewards_agree(&MountainCarContinuous::default(), &mountain_car_continuous::record());
+}
+
 fn spaces_agree(record: &Record) {
     let parsed = |texts: &[String]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<f32>>();
     let env = made(record);
@@ -174,7 +202,7 @@ fn limits_agree(record: &Record) {
 macro_rules! environments {
     ($($name:ident)*) => {$(
         mod $name {
-            fn record() -> super::Record {
+            pub(crate) fn record() -> super::Record {
                 super::read(include_str!(concat!("fixtures/", stringify!($name), ".json")))
             }
 
@@ -203,6 +231,18 @@ macro_rules! environments {
 }
 
 environments! {
+    acrobot
     cart_pole
     cart_pole_sutton
+    frozen_lake
+    frozen_lake_8x8
+    frozen_lake_custom
+    frozen_lake_dry
+    mountain_car
+    mountain_car_continuous
+    pendulum
+    pendulum_gravity
+    taxi
+    taxi_fickle
+    taxi_rain
 }

@@ -4,9 +4,17 @@
 //! everything else sees, as a [`Vector`]. [`make`] builds those that we have by name. They are gymnasium's, written anew: the same seed gives the
 //! same start, and from the same state a step gives the same state within 1e-9.
 
+pub mod acrobot;
 pub mod cart_pole;
+pub mod catch;
+pub mod corridor;
+pub mod frozen_lake;
+pub mod mountain_car;
+pub mod pendulum;
 mod registry;
 mod settings;
+mod table;
+pub mod taxi;
 mod vectored;
 
 use serde::Serialize;
@@ -17,7 +25,7 @@ pub use settings::{Config, Setting, Settings};
 pub use vectored::Vectored;
 
 use crate::chance::Chance;
-use crate::space::{Acted, Spaces};
+use crate::space::{Acted, Observed, Spaces};
 
 /// The rules of one kind of environment. What changes from step to step is in the state.
 pub trait Environment: Send + Sync {
@@ -163,8 +171,13 @@ fn chosen(action: &[f32], count: usize) -> usize {
 }
 
 /// Bounds that are the same on both sides of zero.
-fn symmetric(high: &[f64]) -> crate::space::Observed {
-    let high: Vec<f32> = high.iter().map(|&high| high as f32).collect();
-    let low = high.iter().map(|high| -high).collect();
-    crate::space::Observed::Box { shape: vec![high.len()], low, high }
+fn symmetric(high: &[f64]) -> Observed {
+    let low: Vec<f64> = high.iter().map(|high| -high).collect();
+    bounded(&low, high)
+}
+
+/// A row of numbers between bounds.
+fn bounded(low: &[f64], high: &[f64]) -> Observed {
+    let single = |numbers: &[f64]| numbers.iter().map(|&number| number as f32).collect();
+    Observed::Box { shape: vec![low.len()], low: single(low), high: single(high) }
 }

@@ -47,6 +47,12 @@ impl<'a> Settings<'a> {
         self.config.get(key).filter(|setting| **setting != Setting::Nothing)
     }
 
+    /// It is said that there is no value.
+    #[must_use]
+    pub fn is_nothing(&self, key: &str) -> bool {
+        self.config.get(key) == Some(&Setting::Nothing)
+    }
+
     /// True or false.
     pub fn flag(&mut self, key: &'static str, default: bool) -> Result<bool, EnvError> {
         match self.get(key) {
