@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use rl::env::{Stepped, make};
 use rl::learn::ppo::{Ppo, PpoSettings};
-use rl::model::{Model, ModelSpec};
+use rl::model::{ActorCritic, Model, ModelSpec};
 use rl::nn::Activation;
+use rl::policy::Choice;
 use rl::rollout::Runner;
 use rl::space::Acted;
 
@@ -41,7 +42,7 @@ fn main() {
         };
         let model = Model::new(spec);
         let mut learner = Ppo::new(model.clone(), 0.2, 1e-5, 1);
-        let mut runner = Runner::new(model, envs, 2);
+        let mut runner = Runner::new(Box::new(ActorCritic::new(model)), envs, 2);
         let mut vector = make("CartPole-v1", envs, &Default::default()).expect("it is known");
         let mut observed = vec![0.0; envs * 4];
         vector.reset(Some(3), &mut observed);
@@ -53,7 +54,7 @@ fn main() {
         while done < 100_000 {
             runner.parameters_mut().copy_from_slice(learner.parameters());
             let begun_sampling = Instant::now();
-            runner.run(&mut *vector, steps, &mut stepped);
+            runner.run(&mut *vector, steps, Choice::Drawn, &mut stepped);
             let rollout = runner.take();
             sampling += begun_sampling.elapsed().as_secs_f64();
             done += steps * envs;

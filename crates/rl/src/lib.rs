@@ -10,5 +10,8 @@ pub mod env;
 pub mod learn;
 pub mod model;
 pub mod nn;
+pub mod policy;
+pub mod q;
+pub mod replay;
 pub mod rollout;
 pub mod space;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::chance::Chance;
 use crate::dist::Dist;
 use crate::nn::{Activation, Gain, Layout, Net, Real, Tape};
+use crate::policy::{Choice, Chosen, Policy};
 use crate::space::Acted;
 
 /// What kind of networks these are.
@@ -165,5 +166,54 @@ impl Model {
         self.chooses.backward(parameters, inputs, chooses, of_outputs, gradients, Some(of_shared));
         self.values.backward(parameters, inputs, values, of_values, gradients, Some(of_shared));
         shared.backward(parameters, observed, shared_tape, of_shared, gradients, None);
+    }
+}
+
+/// Networks that choose and value, as a policy to act by.
+pub struct ActorCritic {
+    model: Model,
+    tape: ModelTape<f32>,
+}
+
+impl ActorCritic {
+    /// Acts by these networks.
+    #[must_use]
+    pub fn new(model: Model) -> Self {
+        Self { model, tape: ModelTape::default() }
+    }
+}
+
+impl Policy for ActorCritic {
+    fn layout(&self) -> &Layout {
+        &self.model.layout
+    }
+
+    fn observed(&self) -> usize {
+        self.model.spec.observed
+    }
+
+    fn actions(&self) -> usize {
+        self.model.dist.actions()
+    }
+
+    fn init(&self, chance: &mut Chance) -> Vec<f32> {
+        self.model.init(chance)
+    }
+
+    fn act(&mut self, parameters: &[f32], observed: &[f32], choice: Choice, chance: &mut Chance, into: Chosen<'_>) {
+        let dist = &self.model.dist;
+        let inputs = self.model.choose(parameters, observed, &mut self.tape);
+        into.inputs.extend_from_slice(inputs);
+        for (row, action) in inputs.chunks_exact(dist.inputs()).zip(into.actions.chunks_exact_mut(dist.actions())) {
+            into.logp.push(match choice {
+                Choice::Best => dist.best(row, action),
+                Choice::Drawn | Choice::Astray(_) => dist.sample(row, chance, action),
+            });
+        }
+        into.values.extend_from_slice(self.model.value(parameters, observed, &mut self.tape));
+    }
+
+    fn values(&mut self, parameters: &[f32], observed: &[f32]) -> Option<&[f32]> {
+        Some(self.model.value_only(parameters, observed, &mut self.tape))
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
 use crate::env::{Stepped, Vector};
-use crate::model::{Model, ModelTape};
+use crate::policy::{Choice, Chosen, Policy};
 
 /// Steps of environments side by side. Columns have a row per step and environment, by step first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,6 +31,12 @@ pub struct Rollout {
     pub truncated: Vec<bool>,
     /// Of steps that no other of this rollout follows: what the state behind is worth. Zero behind an episode's own end.
     pub following: Vec<f32>,
+    /// Rows at which an episode was cut off.
+    pub cut: Vec<u32>,
+    /// What was seen last of each of those.
+    pub last: Vec<f32>,
+    /// What is seen behind the last step, by environment.
+    pub open: Vec<f32>,
 }
 
 /// An episode that has ended.
@@ -42,26 +48,13 @@ pub struct Episode {
     pub length: u32,
 }
 
-/// How actions are chosen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Choice {
-    /// By chance, as likely as the policy says.
-    Drawn,
-    /// The likeliest.
-    Best,
-}
-
 /// Drives environments by a policy and keeps what happens.
 pub struct Runner {
-    model: Model,
+    policy: Box<dyn Policy>,
     parameters: Vec<f32>,
     chance: Chance,
-    tape: ModelTape<f32>,
     rollout: Rollout,
     observed: Vec<f32>,
-    /// Cut-off episodes of this rollout: which row, and where their last observations begin in `last`.
-    cut: Vec<usize>,
-    last: Vec<f32>,
     /// Of each environment: what its episode has brought so far.
     running: Vec<Episode>,
     ended: Vec<Episode>,
@@ -70,22 +63,12 @@ pub struct Runner {
 impl Runner {
     /// For so many environments.
     #[must_use]
-    pub fn new(model: Model, envs: usize, seed: u64) -> Self {
+    pub fn new(policy: Box<dyn Policy>, envs: usize, seed: u64) -> Self {
         let mut chance = Chance::seeded(seed);
-        let parameters = model.init(&mut chance);
+        let parameters = policy.init(&mut chance);
         let rollout = Rollout { envs, ..Rollout::default() };
-        Self {
-            model,
-            parameters,
-            chance,
-            tape: ModelTape::default(),
-            rollout,
-            observed: Vec::new(),
-            cut: Vec::new(),
-            last: Vec::new(),
-            running: vec![Episode { reward: 0.0, length: 0 }; envs],
-            ended: Vec::new(),
-        }
+        let running = vec![Episode { reward: 0.0, length: 0 }; envs];
+        Self { policy, parameters, chance, rollout, observed: Vec::new(), running, ended: Vec::new() }
     }
 
     /// Episodes that have ended since this was last asked.
@@ -99,20 +82,14 @@ impl Runner {
         self.rollout.envs
     }
 
-    /// Numbers that all observations of one step have together.
-    #[must_use]
-    pub fn observed_len(&self) -> usize {
-        self.rollout.envs * self.model.spec().observed
-    }
-
     /// The policy that it acts by.
     #[must_use]
-    pub fn model(&self) -> &Model {
-        &self.model
+    pub fn policy(&self) -> &dyn Policy {
+        &*self.policy
     }
 
     /// The parameters that it acts by.
-    pub fn parameters_mut(&mut self) -> &mut Vec<f32> {
+    pub fn parameters_mut(&mut self) -> &mut [f32] {
         &mut self.parameters
     }
 
@@ -124,21 +101,18 @@ impl Runner {
 
     /// Chooses an action for each environment, by what was seen last.
     pub fn act(&mut self, choice: Choice) -> &[f32] {
-        let Self { model, parameters, chance, tape, rollout, observed, .. } = self;
-        let dist = model.dist();
-        let (width, size) = (dist.inputs(), dist.actions());
+        let Self { policy, parameters, chance, rollout, observed, .. } = self;
         rollout.observed.extend_from_slice(observed);
-        let inputs = model.choose(parameters, observed, tape);
-        rollout.inputs.extend_from_slice(inputs);
         let begin = rollout.actions.len();
-        rollout.actions.resize(begin + rollout.envs * size, 0.0);
-        for (row, action) in inputs.chunks_exact(width).zip(rollout.actions[begin..].chunks_exact_mut(size)) {
-            rollout.logp.push(match choice {
-                Choice::Drawn => dist.sample(row, chance, action),
-                Choice::Best => dist.best(row, action),
-            });
-        }
-        rollout.values.extend_from_slice(model.value(parameters, observed, tape));
+        rollout.actions.resize(begin + rollout.envs * policy.actions(), 0.0);
+        let Rollout { actions, inputs, logp, values, .. } = rollout;
+        policy.act(
+            parameters,
+            observed,
+            choice,
+            chance,
+            Chosen { actions: &mut actions[begin..], inputs, logp, values },
+        );
         &self.rollout.actions[begin..]
     }
 
@@ -149,9 +123,8 @@ impl Runner {
         rollout.rewards.extend_from_slice(&stepped.rewards);
         rollout.terminated.extend_from_slice(&stepped.terminated);
         rollout.truncated.extend_from_slice(&stepped.truncated);
-        rollout.following.resize(begin + rollout.envs, 0.0);
         rollout.steps += 1;
-        let size = stepped.observed.len() / rollout.envs;
+        let size = self.policy.observed();
         for env in 0..rollout.envs {
             let running = &mut self.running[env];
             running.reward += f64::from(stepped.rewards[env]);
@@ -160,8 +133,8 @@ impl Runner {
                 self.ended.push(std::mem::replace(running, Episode { reward: 0.0, length: 0 }));
             }
             if stepped.truncated[env] && !stepped.terminated[env] {
-                self.cut.push(begin + env);
-                self.last.extend_from_slice(&stepped.last[env * size..(env + 1) * size]);
+                rollout.cut.push((begin + env) as u32);
+                rollout.last.extend_from_slice(&stepped.last[env * size..(env + 1) * size]);
             }
         }
         self.observed.clear();
@@ -169,10 +142,10 @@ impl Runner {
     }
 
     /// So many steps of native environments.
-    pub fn run(&mut self, vector: &mut dyn Vector, steps: usize, stepped: &mut Stepped) {
+    pub fn run(&mut self, vector: &mut dyn Vector, steps: usize, choice: Choice, stepped: &mut Stepped) {
         for _ in 0..steps {
             let begin = self.rollout.actions.len();
-            self.act(Choice::Drawn);
+            self.act(choice);
             vector.step(&self.rollout.actions[begin..], stepped);
             self.observe(stepped);
         }
@@ -182,13 +155,13 @@ impl Runner {
     pub fn take(&mut self) -> Rollout {
         let envs = self.rollout.envs;
         let mut rollout = std::mem::replace(&mut self.rollout, Rollout { envs, ..Rollout::default() });
-        let cut = std::mem::take(&mut self.cut);
-        let mut rows = std::mem::take(&mut self.last);
-        rows.extend_from_slice(&self.observed);
-        let values = self.model.value_only(&self.parameters, &rows, &mut self.tape);
-        let (of_cut, of_open) = values.split_at(cut.len());
-        for (at, value) in cut.into_iter().zip(of_cut) {
-            rollout.following[at] = *value;
+        rollout.open.clone_from(&self.observed);
+        let rows: Vec<f32> = rollout.last.iter().chain(&rollout.open).copied().collect();
+        let Some(values) = self.policy.values(&self.parameters, &rows) else { return rollout };
+        rollout.following = vec![0.0; rollout.rewards.len()];
+        let (of_cut, of_open) = values.split_at(rollout.cut.len());
+        for (at, value) in rollout.cut.iter().zip(of_cut) {
+            rollout.following[*at as usize] = *value;
         }
         let last = rollout.rewards.len().saturating_sub(envs);
         for (at, value) in (last..rollout.rewards.len()).zip(of_open) {

@@ -5,8 +5,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rl::env::Stepped;
-use rl::model::Model;
-use rl::rollout::Choice;
+use rl::model::{ActorCritic, Model};
+use rl::policy::Choice;
 
 use super::env::VectorEnv;
 use super::{columns, parsed};
@@ -25,7 +25,7 @@ pub(super) struct Runner {
 impl Runner {
     #[new]
     fn new(model: &str, envs: usize, seed: u64) -> PyResult<Self> {
-        let inner = rl::rollout::Runner::new(Model::new(parsed(model)?), envs, seed);
+        let inner = rl::rollout::Runner::new(Box::new(ActorCritic::new(Model::new(parsed(model)?))), envs, seed);
         Ok(Self { inner, stepped: Stepped::default(), observed: Vec::new(), flags: Vec::new() })
     }
 
@@ -36,7 +36,7 @@ impl Runner {
 
     /// What is seen now, in all environments.
     fn see(&mut self, py: Python<'_>, observed: PyBuffer<f32>) -> PyResult<()> {
-        columns::check("observed", observed.item_count(), self.inner.observed_len())?;
+        columns::check("observed", observed.item_count(), self.inner.envs() * self.inner.policy().observed())?;
         columns::read(py, "observed", &observed, &mut self.observed)?;
         self.inner.see(&self.observed);
         Ok(())
@@ -60,7 +60,7 @@ impl Runner {
         observed: PyBuffer<f32>,
         last: PyBuffer<f32>,
     ) -> PyResult<()> {
-        let (envs, size) = (self.inner.envs(), self.inner.observed_len());
+        let (envs, size) = (self.inner.envs(), self.inner.envs() * self.inner.policy().observed());
         for (name, found, expected) in [
             ("rewards", rewards.item_count(), envs),
             ("terminated", terminated.item_count(), envs),
@@ -86,10 +86,11 @@ impl Runner {
     }
 
     /// So many steps of native environments.
-    fn run(&mut self, py: Python<'_>, mut vector: PyRefMut<'_, VectorEnv>, steps: usize) {
+    fn run(&mut self, py: Python<'_>, mut vector: PyRefMut<'_, VectorEnv>, steps: usize, choice: &str) -> PyResult<()> {
+        let choice = chosen(choice)?;
         let VectorEnv { inner: vector, stepped, .. } = &mut *vector;
         let inner = &mut self.inner;
-        enter(py, || inner.run(&mut **vector, steps, stepped));
+        enter(py, || inner.run(&mut **vector, steps, choice, stepped));
     }
 
     /// Ends the rollout and gives it away.

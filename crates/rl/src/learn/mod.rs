@@ -1,4 +1,5 @@
 //! One learner per algorithm.
 
+pub mod dqn;
 pub mod ppo;
 mod team;

@@ -1,0 +1,270 @@
+//! Q-learning with replay: double, dueling, several steps, the surprising more often.
+
+use serde::{Deserialize, Serialize};
+
+use crate::chance::Chance;
+use crate::nn::{Adam, Real, clip_by_norm};
+use crate::q::{QModel, QTape, best};
+use crate::replay::{Drawn, Replay};
+
+/// How it learns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DqnSettings {
+    /// Step size.
+    pub rate: f32,
+    /// Rows per step of the optimiser.
+    pub batch: usize,
+    /// Whether the learning networks choose the action that the older ones value.
+    pub is_double: bool,
+    /// The most that the gradient may be long.
+    pub gradient_max: Option<f32>,
+    /// How much surprise counts when rows are drawn.
+    pub alpha: f64,
+    /// How far that is made up for.
+    pub beta: f64,
+}
+
+/// What an update found. Means over its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DqnStats {
+    /// The loss.
+    pub loss: f64,
+    /// What the actions taken are thought to be worth.
+    pub mean_q: f64,
+    /// The most of that.
+    pub max_q: f64,
+    /// The least of that.
+    pub min_q: f64,
+    /// How far off they were.
+    pub surprise: f64,
+    /// Length of the gradient.
+    pub gradient: f64,
+}
+
+/// Learns from replayed steps.
+pub struct Dqn {
+    model: QModel,
+    parameters: Vec<f32>,
+    older: Vec<f32>,
+    adam: Adam,
+    chance: Chance,
+    gradients: Vec<f32>,
+    drawn: Drawn,
+    rows: Rows<f32>,
+    room: Room<f32>,
+}
+
+/// The rows of a batch, together.
+#[derive(Clone, Debug, Default)]
+struct Rows<T> {
+    observed: Vec<T>,
+    following: Vec<T>,
+    actions: Vec<usize>,
+    rewards: Vec<T>,
+    discounts: Vec<T>,
+    weights: Vec<T>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Room<T> {
+    tape: QTape<T>,
+    other: QTape<T>,
+    targets: Vec<T>,
+    of_worth: Vec<T>,
+    surprises: Vec<f32>,
+}
+
+impl Dqn {
+    /// A learner whose parameters begin as the seed says.
+    #[must_use]
+    pub fn new(model: QModel, adam_epsilon: f32, seed: u64) -> Self {
+        let mut chance = Chance::seeded(seed);
+        let parameters: Vec<f32> = model.init(&mut chance);
+        Self {
+            older: parameters.clone(),
+            adam: Adam::new(parameters.len(), adam_epsilon),
+            gradients: vec![0.0; parameters.len()],
+            model,
+            parameters,
+            chance,
+            drawn: Drawn::default(),
+            rows: Rows::default(),
+            room: Room::default(),
+        }
+    }
+
+    /// The parameters as they are.
+    #[must_use]
+    pub fn parameters(&self) -> &[f32] {
+        &self.parameters
+    }
+
+    /// The parameters, to be set.
+    pub fn parameters_mut(&mut self) -> &mut [f32] {
+        &mut self.parameters
+    }
+
+    /// The older networks move this far towards the learning ones; at one they become them.
+    pub fn follow(&mut self, share: f32) {
+        for (older, parameter) in self.older.iter_mut().zip(&self.parameters) {
+            *older += share * (parameter - *older);
+        }
+    }
+
+    /// Learns from as many drawn rows as the settings say, and tells the buffer how surprising they were.
+    pub fn update(&mut self, replay: &mut Replay, settings: &DqnSettings) -> DqnStats {
+        replay.draw(settings.batch, settings.beta, &mut self.chance, &mut self.drawn);
+        self.rows.gather(replay, &self.drawn);
+        let (model, rows, room) = (&self.model, &self.rows, &mut self.room);
+        room.aim(model, (&self.parameters, &self.older), rows, settings.is_double);
+        self.gradients.fill(0.0);
+        let mut stats = gradient(model, &self.parameters, rows, room, &mut self.gradients);
+        stats.gradient = f64::from(clip_by_norm(&mut self.gradients, settings.gradient_max));
+        self.adam.step(&mut self.parameters, &self.gradients, settings.rate);
+        replay.set_priorities(&self.drawn.rows, &self.room.surprises, settings.alpha);
+        stats
+    }
+}
+
+impl<T: Real> Rows<T> {
+    fn gather(&mut self, replay: &Replay, drawn: &Drawn) {
+        let Self { observed, following, actions, rewards, discounts, weights } = self;
+        [&mut *observed, following, rewards, discounts, weights].into_iter().for_each(Vec::clear);
+        actions.clear();
+        for (row, weight) in drawn.rows.iter().zip(&drawn.weights) {
+            let row = replay.row(*row);
+            observed.extend(row.observed.iter().map(|value| T::from_f32(*value)));
+            following.extend(row.following.iter().map(|value| T::from_f32(*value)));
+            actions.push(row.action[0] as usize);
+            rewards.push(T::from_f32(row.reward));
+            discounts.push(T::from_f32(row.discount));
+            weights.push(T::from_f32(*weight));
+        }
+    }
+}
+
+impl<T: Real> Room<T> {
+    /// What the actions should have been worth.
+    fn aim(&mut self, model: &QModel, (parameters, older): (&[T], &[T]), rows: &Rows<T>, is_double: bool) {
+        let count = model.spec().actions;
+        let valued = model.forward(older, &rows.following, &mut self.other);
+        let chosen = if is_double { model.forward(parameters, &rows.following, &mut self.tape) } else { valued };
+        self.targets.clear();
+        let pairs = chosen.chunks_exact(count).zip(valued.chunks_exact(count));
+        for ((chosen, valued), (reward, discount)) in pairs.zip(rows.rewards.iter().zip(&rows.discounts)) {
+            self.targets.push(*reward + *discount * valued[best(chosen)]);
+        }
+    }
+}
+
+/// Adds the gradient of the weighted mean of Huber's loss.
+fn gradient<T: Real>(
+    model: &QModel,
+    parameters: &[T],
+    rows: &Rows<T>,
+    room: &mut Room<T>,
+    gradients: &mut [T],
+) -> DqnStats {
+    let count = model.spec().actions;
+    let Room { tape, targets, of_worth, surprises, .. } = room;
+    let mean = T::of(1.0 / rows.actions.len() as f64);
+    let mut stats = DqnStats { max_q: f64::NEG_INFINITY, min_q: f64::INFINITY, ..DqnStats::default() };
+    let worth = model.forward(parameters, &rows.observed, tape);
+    of_worth.clear();
+    of_worth.resize(worth.len(), T::ZERO);
+    surprises.clear();
+    for (row, action) in rows.actions.iter().enumerate() {
+        let at = row * count + action;
+        let error = worth[at] - targets[row];
+        let bounded = error.at_least(-T::ONE).at_most(T::ONE);
+        // Half the square up to one, and straight on from there.
+        let loss = bounded * (error - T::of(0.5) * bounded);
+        of_worth[at] = rows.weights[row] * bounded * mean;
+        surprises.push(error.wide() as f32);
+        stats.loss += (rows.weights[row] * loss * mean).wide();
+        stats.mean_q += (worth[at] * mean).wide();
+        stats.surprise += error.wide().abs() * mean.wide();
+        stats.max_q = stats.max_q.max(worth[at].wide());
+        stats.min_q = stats.min_q.min(worth[at].wide());
+    }
+    model.backward(parameters, &rows.observed, tape, of_worth, gradients);
+    stats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Room, Rows, gradient};
+    use crate::chance::Chance;
+    use crate::nn::Activation;
+    use crate::q::{QModel, QSpec, QTape};
+
+    fn rows(chance: &mut Chance, count: usize, observed: usize) -> Rows<f64> {
+        let mut normal = |count: usize, by: f64| -> Vec<f64> { (0..count).map(|_| by * chance.normal()).collect() };
+        Rows {
+            observed: normal(count * observed, 1.0),
+            following: normal(count * observed, 1.0),
+            actions: (0..count).map(|at| at % 3).collect(),
+            rewards: normal(count, 2.0),
+            discounts: (0..count).map(|at| if at % 4 == 0 { 0.0 } else { 0.9 }).collect(),
+            weights: normal(count, 1.0).into_iter().map(f64::abs).collect(),
+        }
+    }
+
+    #[test]
+    fn gradients_are_those_of_differences() {
+        for (hiddens, heads, is_dueling) in
+            [(vec![5, 4], vec![], false), (vec![5], vec![4], true), (vec![], vec![6], true), (vec![], vec![], true)]
+        {
+            let spec = QSpec { observed: 3, actions: 3, hiddens, activation: Activation::Tanh, heads, is_dueling };
+            let model = QModel::new(spec);
+            let mut chance = Chance::seeded(5);
+            let mut parameters: Vec<f64> = model.init(&mut chance);
+            parameters.iter_mut().for_each(|value| *value += 0.1 * chance.normal());
+            let older: Vec<f64> = parameters.iter().map(|value| value + 0.1).collect();
+            let rows = rows(&mut chance, 20, 3);
+            let mut room = Room::default();
+            room.aim(&model, (&parameters, &older), &rows, true);
+            let mut gradients = vec![0.0; parameters.len()];
+            gradient(&model, &parameters, &rows, &mut room, &mut gradients);
+            for at in 0..parameters.len() {
+                let before = parameters[at];
+                let mut loss = |moved: f64| {
+                    parameters[at] = moved;
+                    gradient(&model, &parameters, &rows, &mut room, &mut vec![0.0; gradients.len()]).loss
+                };
+                let difference = (loss(before + 1e-6) - loss(before - 1e-6)) / 2e-6;
+                parameters[at] = before;
+                let found = gradients[at];
+                assert!((found - difference).abs() < 1e-6 * (1.0 + difference.abs()), "{at}: {found} {difference}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_learning_networks_choose_and_the_older_ones_value() {
+        let spec = QSpec {
+            observed: 1,
+            actions: 2,
+            hiddens: vec![],
+            activation: Activation::Linear,
+            heads: vec![],
+            is_dueling: false,
+        };
+        let model = QModel::new(spec);
+        // Worth: weight * observed + bias, two weights and then two biases.
+        let (learning, older) = (vec![0.0, 0.0, 5.0, 1.0], vec![0.0, 0.0, 2.0, 9.0]);
+        let rows = Rows {
+            observed: vec![0.0],
+            following: vec![0.0],
+            actions: vec![0],
+            rewards: vec![1.0],
+            discounts: vec![0.5],
+            weights: vec![1.0],
+        };
+        let mut room = Room { tape: QTape::default(), ..Room::default() };
+        room.aim(&model, (&learning, &older), &rows, true);
+        assert_eq!(room.targets, [1.0 + 0.5 * 2.0]);
+        room.aim(&model, (&learning, &older), &rows, false);
+        assert_eq!(room.targets, [1.0 + 0.5 * 9.0]);
+    }
+}

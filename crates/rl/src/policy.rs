@@ -1,0 +1,49 @@
+//! Whatever chooses actions: one face of all networks for those who act by them.
+
+use crate::chance::Chance;
+use crate::nn::Layout;
+
+/// How actions are chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Choice {
+    /// By chance, as likely as the policy says.
+    Drawn,
+    /// The likeliest or best.
+    Best,
+    /// At random this often, otherwise the best.
+    Astray(f32),
+}
+
+/// What was chosen for the rows of one step. Columns that a policy has no use for stay as they are.
+#[derive(Debug)]
+pub struct Chosen<'a> {
+    /// The actions, row by row.
+    pub actions: &'a mut [f32],
+    /// What they were chosen from is added behind this.
+    pub inputs: &'a mut Vec<f32>,
+    /// The logarithms of their probabilities are added behind this.
+    pub logp: &'a mut Vec<f32>,
+    /// What the rows are thought to be worth is added behind this.
+    pub values: &'a mut Vec<f32>,
+}
+
+/// Something that chooses actions by parameters.
+pub trait Policy: Send + Sync {
+    /// Where the parameters lie.
+    fn layout(&self) -> &Layout;
+
+    /// Numbers per observation.
+    fn observed(&self) -> usize;
+
+    /// Numbers per action.
+    fn actions(&self) -> usize;
+
+    /// Parameters before training.
+    fn init(&self, chance: &mut Chance) -> Vec<f32>;
+
+    /// Chooses for these rows.
+    fn act(&mut self, parameters: &[f32], observed: &[f32], choice: Choice, chance: &mut Chance, into: Chosen<'_>);
+
+    /// What each of these rows is worth; nothing if it does not know.
+    fn values(&mut self, parameters: &[f32], observed: &[f32]) -> Option<&[f32]>;
+}
