@@ -26,13 +26,6 @@ struct Place<S> {
     chance: Chance,
 }
 
-/// What is saved. The spaces tell environments of another kind.
-#[derive(Serialize, Deserialize)]
-struct Saved<P> {
-    spaces: Spaces,
-    places: P,
-}
-
 impl<E: Environment> Vectored<E> {
     /// So many environments, whose episodes are cut off after `limit` steps.
     #[must_use]
@@ -113,31 +106,37 @@ impl<E: Environment> Vector for Vectored<E> {
     }
 
     fn save(&self) -> Vec<u8> {
-        let saved = Saved { spaces: self.spaces.clone(), places: &self.places };
-        // Plain numbers into memory: nothing in it can fail.
-        postcard::to_stdvec(&saved).expect("states can be written down")
+        // The spaces tell environments of another kind. Plain numbers into memory: nothing in it can fail.
+        postcard::to_stdvec(&(&self.spaces, &self.places)).expect("states can be written down")
     }
 
     fn restore(&mut self, saved: &[u8]) -> Result<(), EnvError> {
         let unfit = |why: String| Err(EnvError::Unfit(why));
-        let saved: Saved<Vec<Place<E::State>>> = match postcard::from_bytes(saved) {
-            Ok(saved) => saved,
+        let (spaces, rest) = match postcard::take_from_bytes::<Spaces>(saved) {
+            Ok(read) => read,
             Err(error) => return unfit(error.to_string()),
         };
-        if saved.spaces != self.spaces {
+        if spaces != self.spaces {
             return unfit("their spaces differ".to_owned());
         }
-        if saved.places.len() != self.places.len() {
-            return unfit(format!("{} were saved, {} are here", saved.places.len(), self.places.len()));
+        let places: Vec<Place<E::State>> = match postcard::from_bytes(rest) {
+            Ok(places) => places,
+            Err(error) => return unfit(error.to_string()),
+        };
+        if places.len() != self.places.len() {
+            return unfit(format!("{} were saved, {} are here", places.len(), self.places.len()));
         }
         // Damaged bytes may name a state that the rules would stumble over.
-        for place in &saved.places {
+        for place in &places {
+            if place.steps >= self.limit {
+                return unfit(format!("an episode of {} steps goes on beyond {}", place.steps, self.limit));
+            }
             let numbers = self.rules.numbers(&place.state);
             if self.rules.state(&numbers).is_none() {
                 return unfit(format!("{numbers:?} is no state of them"));
             }
         }
-        self.places = saved.places;
+        self.places = places;
         Ok(())
     }
 }
