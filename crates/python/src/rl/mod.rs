@@ -3,6 +3,7 @@
 //! Columns are anything with a buffer of the right type (numpy arrays), row by row; flags are bytes. What has many settings comes as JSON.
 
 mod columns;
+mod dqn;
 mod env;
 mod ppo;
 mod runner;
@@ -15,7 +16,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rl.add_class::<env::VectorEnv>()?;
     rl.add_class::<runner::Runner>()?;
     rl.add_class::<runner::Rollout>()?;
+    rl.add_class::<runner::NativePolicy>()?;
     rl.add_class::<ppo::PpoLearner>()?;
+    rl.add_class::<dqn::DqnLearner>()?;
     module.add_submodule(&rl)
 }
 

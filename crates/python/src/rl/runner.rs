@@ -4,9 +4,11 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use rl::chance::Chance;
 use rl::env::Stepped;
 use rl::model::{ActorCritic, Model};
-use rl::policy::Choice;
+use rl::policy::{Choice, Chosen, Policy};
+use rl::q::{QModel, QPolicy};
 
 use super::env::VectorEnv;
 use super::{columns, parsed};
@@ -24,8 +26,8 @@ pub(super) struct Runner {
 #[pymethods]
 impl Runner {
     #[new]
-    fn new(model: &str, envs: usize, seed: u64) -> PyResult<Self> {
-        let inner = rl::rollout::Runner::new(Box::new(ActorCritic::new(Model::new(parsed(model)?))), envs, seed);
+    fn new(kind: &str, model: &str, envs: usize, seed: u64) -> PyResult<Self> {
+        let inner = rl::rollout::Runner::new(policy(kind, model)?, envs, seed);
         Ok(Self { inner, stepped: Stepped::default(), observed: Vec::new(), flags: Vec::new() })
     }
 
@@ -42,9 +44,10 @@ impl Runner {
         Ok(())
     }
 
-    /// Chooses an action for each environment.
-    fn act(&mut self, py: Python<'_>, is_explored: bool, actions: PyBuffer<f32>) -> PyResult<()> {
-        let choice = if is_explored { Choice::Drawn } else { Choice::Best };
+    /// Chooses an action for each environment: "drawn", "best", or "astray" with how often.
+    #[pyo3(signature = (choice, share, actions))]
+    fn act(&mut self, py: Python<'_>, choice: &str, share: f32, actions: PyBuffer<f32>) -> PyResult<()> {
+        let choice = chosen(choice, share)?;
         let inner = &mut self.inner;
         let chosen = enter(py, || inner.act(choice));
         columns::write(py, "actions", &actions, chosen)
@@ -86,11 +89,19 @@ impl Runner {
     }
 
     /// So many steps of native environments.
-    fn run(&mut self, py: Python<'_>, mut vector: PyRefMut<'_, VectorEnv>, steps: usize, choice: &str) -> PyResult<()> {
-        let choice = chosen(choice)?;
+    fn run(
+        &mut self,
+        py: Python<'_>,
+        mut vector: PyRefMut<'_, VectorEnv>,
+        steps: usize,
+        choice: &str,
+        share: f32,
+    ) -> PyResult<()> {
+        let choice = chosen(choice, share)?;
         let VectorEnv { inner: vector, stepped, .. } = &mut *vector;
         let inner = &mut self.inner;
         enter(py, || inner.run(&mut **vector, steps, choice, stepped));
+        Ok(())
     }
 
     /// Ends the rollout and gives it away.
@@ -102,6 +113,81 @@ impl Runner {
     /// The rewards and lengths of episodes that have ended since this was last asked.
     fn take_episodes(&mut self) -> Vec<(f64, u32)> {
         self.inner.take_episodes().into_iter().map(|episode| (episode.reward, episode.length)).collect()
+    }
+}
+
+/// The policy of a kind: "actor_critic" or "q".
+fn policy(kind: &str, model: &str) -> PyResult<Box<dyn Policy>> {
+    match kind {
+        "actor_critic" => Ok(Box::new(ActorCritic::new(Model::new(parsed(model)?)))),
+        "q" => Ok(Box::new(QPolicy::new(QModel::new(parsed(model)?)))),
+        _ => Err(PyValueError::new_err(format!("no policy is of kind {kind}"))),
+    }
+}
+
+fn chosen(choice: &str, share: f32) -> PyResult<Choice> {
+    match choice {
+        "drawn" => Ok(Choice::Drawn),
+        "best" => Ok(Choice::Best),
+        "astray" => Ok(Choice::Astray(share)),
+        _ => Err(PyValueError::new_err(format!("actions are not chosen by {choice}"))),
+    }
+}
+
+/// A policy without environments: what it would do.
+#[pyclass(name = "Policy", module = "eagleray._native.rl")]
+pub(super) struct NativePolicy {
+    inner: Box<dyn Policy>,
+    parameters: Vec<f32>,
+    chance: Chance,
+    observed: Vec<f32>,
+}
+
+#[pymethods]
+impl NativePolicy {
+    #[new]
+    fn new(kind: &str, model: &str, seed: u64) -> PyResult<Self> {
+        let (inner, mut chance) = (policy(kind, model)?, Chance::seeded(seed));
+        let parameters = inner.init(&mut chance);
+        Ok(Self { inner, parameters, chance, observed: Vec::new() })
+    }
+
+    /// Names, shapes and places of the parameters.
+    fn layout(&self) -> Vec<(String, Vec<usize>, usize)> {
+        let tensors = self.inner.layout().tensors().iter();
+        tensors.map(|tensor| (tensor.name.clone(), tensor.shape.clone(), tensor.offset)).collect()
+    }
+
+    /// The parameters, as floats one behind the other.
+    fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        floats(py, &self.parameters)
+    }
+
+    /// Takes over parameters, as floats one behind the other.
+    fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
+        set_floats(&mut self.parameters, weights)
+    }
+
+    /// What it chooses for these rows; with it, as floats: what that was chosen from, its log-probabilities and the rows' values.
+    #[expect(clippy::type_complexity, reason = "three columns")]
+    fn act<'py>(
+        &mut self,
+        py: Python<'py>,
+        observed: PyBuffer<f32>,
+        choice: &str,
+        share: f32,
+        actions: PyBuffer<f32>,
+    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let (choice, size) = (chosen(choice, share)?, self.inner.observed().max(1));
+        let rows = observed.item_count() / size;
+        columns::check("observed", observed.item_count(), rows * size)?;
+        columns::read(py, "observed", &observed, &mut self.observed)?;
+        let mut taken = vec![0.0; rows * self.inner.actions()];
+        let (mut inputs, mut logp, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        let into = Chosen { actions: &mut taken, inputs: &mut inputs, logp: &mut logp, values: &mut values };
+        self.inner.act(&self.parameters, &self.observed, choice, &mut self.chance, into);
+        columns::write(py, "actions", &actions, &taken)?;
+        Ok((floats(py, &inputs), floats(py, &logp), floats(py, &values)))
     }
 }
 
