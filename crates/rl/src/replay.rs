@@ -1,10 +1,12 @@
 //! What was seen, kept to learn from again: plain, or the surprising more often.
 
+use serde::{Deserialize, Serialize};
+
 use crate::chance::Chance;
 use crate::rollout::Rollout;
 
 /// Steps of environments, each with what came of it; the oldest go first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replay {
     /// How many there may be.
     capacity: usize,
@@ -66,6 +68,12 @@ impl Replay {
             tree: is_prioritised.then(|| SumTree::new(capacity)),
             most: 1.0,
         }
+    }
+
+    /// Whether it is of these sizes.
+    #[must_use]
+    pub fn fits(&self, observed_size: usize, action_size: usize) -> bool {
+        (self.observed_size, self.action_size) == (observed_size, action_size)
     }
 
     /// How many there are.
@@ -180,7 +188,7 @@ impl Replay {
 }
 
 /// Sums over halves, halves of halves and so on: finds the place of a share in the logarithm of the size.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct SumTree {
     /// The root is at 1; the children of `i` at `2i` and `2i + 1`; the leaves are the second half.
     sums: Vec<f64>,

@@ -40,7 +40,7 @@ pub struct Rollout {
 }
 
 /// An episode that has ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Episode {
     /// All its rewards together.
     pub reward: f64,
@@ -91,6 +91,25 @@ impl Runner {
     /// The parameters that it acts by.
     pub fn parameters_mut(&mut self) -> &mut [f32] {
         &mut self.parameters
+    }
+
+    /// All that its next steps depend on beside the parameters. Between rollouts only.
+    #[must_use]
+    pub fn save(&self) -> Vec<u8> {
+        postcard::to_stdvec(&(&self.chance, &self.observed, &self.running)).expect("plain data")
+    }
+
+    /// Goes on from what was saved. False if that is of another runner: then nothing has changed.
+    pub fn restore(&mut self, saved: &[u8]) -> bool {
+        let Ok((chance, observed, running)) = postcard::from_bytes::<(Chance, Vec<f32>, Vec<Episode>)>(saved) else {
+            return false;
+        };
+        let seen = self.envs() * self.policy.observed();
+        if running.len() != self.envs() || !(observed.is_empty() || observed.len() == seen) {
+            return false;
+        }
+        (self.chance, self.observed, self.running) = (chance, observed, running);
+        true
     }
 
     /// What is seen now, in all environments.

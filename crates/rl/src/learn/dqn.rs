@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
-use crate::nn::{Adam, Real, clip_by_norm};
+use crate::nn::{Adam, Layout, Real, clip_by_norm};
 use crate::q::{QModel, QTape, best};
 use crate::replay::{Drawn, Replay};
 
@@ -97,6 +97,28 @@ impl Dqn {
     #[must_use]
     pub fn parameters(&self) -> &[f32] {
         &self.parameters
+    }
+
+    /// All that its next updates depend on beside the parameters and the buffer.
+    #[must_use]
+    pub fn save(&self) -> Vec<u8> {
+        postcard::to_stdvec(&(&self.adam, &self.older, &self.chance)).expect("plain data")
+    }
+
+    /// Goes on from what was saved. False if that is of another learner: then nothing has changed.
+    pub fn restore(&mut self, saved: &[u8]) -> bool {
+        let Ok((adam, older, chance)) = postcard::from_bytes::<(Adam, Vec<f32>, Chance)>(saved) else { return false };
+        if !adam.fits(self.parameters.len()) || older.len() != self.parameters.len() {
+            return false;
+        }
+        (self.adam, self.older, self.chance) = (adam, older, chance);
+        true
+    }
+
+    /// Where the parameters lie.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        self.model.layout()
     }
 
     /// The parameters, to be set.

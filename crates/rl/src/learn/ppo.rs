@@ -9,7 +9,7 @@ use crate::advantage::generalised;
 use crate::chance::Chance;
 use crate::dist::Terms;
 use crate::model::{Model, ModelTape};
-use crate::nn::{Adam, Real, clip_by_norm};
+use crate::nn::{Adam, Layout, Real, clip_by_norm};
 use crate::rollout::Rollout;
 
 /// How it learns.
@@ -148,6 +148,28 @@ impl Ppo {
     #[must_use]
     pub fn parameters(&self) -> &[f32] {
         &self.parameters
+    }
+
+    /// All that its next updates depend on beside the parameters.
+    #[must_use]
+    pub fn save(&self) -> Vec<u8> {
+        postcard::to_stdvec(&(&self.adam, self.kl_weight, &self.chance)).expect("plain data")
+    }
+
+    /// Goes on from what was saved. False if that is of another learner: then nothing has changed.
+    pub fn restore(&mut self, saved: &[u8]) -> bool {
+        let Ok((adam, kl_weight, chance)) = postcard::from_bytes::<(Adam, f32, Chance)>(saved) else { return false };
+        if !adam.fits(self.parameters.len()) {
+            return false;
+        }
+        (self.adam, self.kl_weight, self.chance) = (adam, kl_weight, chance);
+        true
+    }
+
+    /// Where the parameters lie.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        self.model.layout()
     }
 
     /// The parameters, to be set.

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensors, serialize};
+
 /// One tensor of a network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
@@ -19,6 +22,32 @@ impl Tensor {
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.shape.iter().product::<usize>()
     }
+}
+
+/// Why weights do not fit a network.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum WeightsError {
+    /// They are no safetensors file.
+    #[error("the weights cannot be read: {0}")]
+    Unreadable(String),
+    /// A tensor is not there.
+    #[error("the weights have no tensor {0}: they are of another network")]
+    Missing(String),
+    /// A tensor is there that the network has not.
+    #[error("the weights have a tensor {0}, which this network has not: they are of another network")]
+    Unknown(String),
+    /// A tensor is of another shape or type.
+    #[error("the weights' tensor {name} is {kind}{found:?} instead of F32{expected:?}: they are of another network")]
+    Shape {
+        /// Its name.
+        name: String,
+        /// The network's shape.
+        expected: Vec<usize>,
+        /// The weights'.
+        found: Vec<usize>,
+        /// The weights' type.
+        kind: String,
+    },
 }
 
 /// All tensors of a network, one behind the other.
@@ -50,9 +79,78 @@ impl Layout {
         self.len == 0
     }
 
+    /// The numbers as a safetensors file.
+    #[must_use]
+    pub fn packed(&self, values: &[f32]) -> Vec<u8> {
+        assert_eq!(values.len(), self.len, "the numbers of this layout");
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let views = self.tensors.iter().map(|tensor| {
+            let Range { start, end } = tensor.range();
+            let view = TensorView::new(Dtype::F32, tensor.shape.clone(), &bytes[4 * start..4 * end]);
+            (&tensor.name, view.expect("as many numbers as its shape has"))
+        });
+        serialize(views, None).expect("plain tensors")
+    }
+
+    /// Reads such a file. Every tensor of this layout must be there in its shape.
+    pub fn unpack(&self, file: &[u8], into: &mut [f32]) -> Result<(), WeightsError> {
+        let file = SafeTensors::deserialize(file).map_err(|error| WeightsError::Unreadable(error.to_string()))?;
+        let mut found = vec![0.0; self.len];
+        for tensor in &self.tensors {
+            let view = file.tensor(&tensor.name).map_err(|_| WeightsError::Missing(tensor.name.clone()))?;
+            if view.dtype() != Dtype::F32 || view.shape() != tensor.shape {
+                return Err(WeightsError::Shape {
+                    name: tensor.name.clone(),
+                    expected: tensor.shape.clone(),
+                    found: view.shape().to_vec(),
+                    kind: format!("{:?}", view.dtype()),
+                });
+            }
+            for (value, bytes) in found[tensor.range()].iter_mut().zip(view.data().as_chunks::<4>().0) {
+                *value = f32::from_le_bytes(*bytes);
+            }
+        }
+        if let Some(name) = file.names().into_iter().find(|name| !self.tensors.iter().any(|it| it.name == *name)) {
+            return Err(WeightsError::Unknown((*name).to_string()));
+        }
+        into.copy_from_slice(&found);
+        Ok(())
+    }
+
     /// The tensors in order.
     #[must_use]
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Layout, WeightsError};
+
+    fn layout(rows: usize) -> Layout {
+        let mut layout = Layout::default();
+        layout.add("pi.0.weight".into(), &[rows, 2]);
+        layout.add("a".into(), &[3]);
+        layout
+    }
+
+    #[test]
+    fn what_was_packed_is_read_again_and_nothing_else_is() {
+        let values: Vec<f32> = (0..9).map(|at| at as f32 / 7.0).collect();
+        let file = layout(3).packed(&values);
+        let mut read = vec![0.0; 9];
+        layout(3).unpack(&file, &mut read).unwrap();
+        assert_eq!(read, values);
+        let mut other = vec![1.0; 11];
+        assert!(matches!(layout(4).unpack(&file, &mut other), Err(WeightsError::Shape { .. })));
+        assert_eq!(other, [1.0; 11], "as it was");
+        assert!(matches!(layout(3).unpack(&file[..20], &mut read), Err(WeightsError::Unreadable(_))));
+        let mut less = Layout::default();
+        less.add("a".into(), &[3]);
+        assert_eq!(less.unpack(&file, &mut [0.0; 3]), Err(WeightsError::Unknown("pi.0.weight".into())));
+        let mut more = layout(3);
+        more.add("b".into(), &[1]);
+        assert_eq!(more.unpack(&file, &mut [0.0; 10]), Err(WeightsError::Missing("b".into())));
     }
 }

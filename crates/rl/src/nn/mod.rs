@@ -7,7 +7,7 @@ mod optimiser;
 mod product;
 mod real;
 
-pub use layout::{Layout, Tensor};
+pub use layout::{Layout, Tensor, WeightsError};
 pub use net::{Activation, Net, Tape};
 pub use optimiser::{Adam, clip_by_norm, norm};
 pub use real::Real;

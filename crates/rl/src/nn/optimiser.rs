@@ -1,7 +1,9 @@
 //! How gradients move parameters.
 
+use serde::{Deserialize, Serialize};
+
 /// Adam, over flat vectors.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Adam {
     /// Of the first moment.
     pub beta1: f32,
@@ -22,6 +24,12 @@ impl Adam {
     #[must_use]
     pub fn new(len: usize, epsilon: f32) -> Self {
         Self { beta1: 0.9, beta2: 0.999, epsilon, steps: 0, first: vec![0.0; len], second: vec![0.0; len] }
+    }
+
+    /// Whether it is for so many parameters.
+    #[must_use]
+    pub fn fits(&self, len: usize) -> bool {
+        self.first.len() == len && self.second.len() == len
     }
 
     /// Moves the parameters against the gradients.
