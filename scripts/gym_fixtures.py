@@ -24,7 +24,7 @@ SEEDS = (0, 7, 123_456_789_012)
 SHOWN_EVERY = 20
 #: Every so many transitions of a table are written.
 TABLE_EVERY = 23
-#: Numbers that are actions are multiples of this: exact in single precision, and short.
+#: Numbers that are actions in episodes are multiples of this: exact in single precision, and short.
 GRAIN = 1 / 64
 
 
@@ -60,7 +60,7 @@ PLANS = (
     Plan("frozen_lake_custom", "FrozenLake-v1", 60, LAKE, is_table=True),
     Plan("taxi", "Taxi-v4", 210, is_table=True),
     Plan("taxi_rain", "Taxi-v4", 210, {"is_rainy": True, "rainy_probability": 0.7}, is_table=True),
-    Plan("taxi_fickle", "Taxi-v4", 410, {"fickle_passenger": True, "fickle_probability": 0.9}, is_table=True),
+    Plan("taxi_fickle", "Taxi-v4", 390, {"fickle_passenger": True, "fickle_probability": 0.9}, is_table=True),
 )
 
 
@@ -131,7 +131,7 @@ def act(env: gym.Env[Any, Any], plan: Plan, seed: int, chance: np.random.Generat
         ahead = inner.state[1] >= 0
         if plan.name == "MountainCar-v0":
             return 2 if ahead else 0
-        return grain(chance.uniform(0.5, 1.5) * (1 if ahead else -1))
+        return rounded(chance.uniform(0.5, 1.5) * (1 if ahead else -1), GRAIN)
     if plan.name.startswith("Taxi"):
         return drive(inner, chance)
     return any_action(env, chance)
@@ -150,18 +150,18 @@ def drive(taxi: Any, chance: np.random.Generator) -> int:
     return int(chance.integers(0, 6))
 
 
-def any_action(env: gym.Env[Any, Any], chance: np.random.Generator) -> Any:
+def any_action(env: gym.Env[Any, Any], chance: np.random.Generator, grain: float = GRAIN) -> Any:
     """An action by chance; a number may be beyond its bounds, which environments must bear."""
     if isinstance(env.action_space, gym.spaces.Discrete):
         return int(chance.integers(0, env.action_space.n))
     bounds: Any = env.action_space
     number = float(chance.choice([0.0, 1.0, -1.0, 2.0, -2.0])) if chance.random() < 0.2 else chance.uniform(-1.5, 1.5)
-    return grain(number * float(bounds.high[0]))
+    return rounded(number * float(bounds.high[0]), grain)
 
 
-def grain(number: float) -> Any:
-    """The nearest number that is written shortly, as an action."""
-    return np.array([round(number / GRAIN) * GRAIN], dtype=np.float32)
+def rounded(number: float, grain: float) -> Any:
+    """The nearest multiple, as an action."""
+    return np.array([round(number / grain) * grain], dtype=np.float32)
 
 
 def probes(env: gym.Env[Any, Any], plan: Plan, chance: np.random.Generator) -> list[Any]:
@@ -180,7 +180,8 @@ def probes(env: gym.Env[Any, Any], plan: Plan, chance: np.random.Generator) -> l
             state = state.astype(np.float32)
         inner.state = state
         before = state_of(env)
-        action = any_action(env, chance)
+        # All bits of an action matter here: what is computed in single precision must be rounded as often.
+        action = any_action(env, chance, grain=2.0**-24)
         _, reward, terminated, _, _ = inner.step(action)
         found.append([before, [told(action)], state_of(env), [short(float(reward)), int(terminated)]])
     return found

@@ -55,7 +55,10 @@ struct End {
     next: Vec<f64>,
 }
 
-/// Within 1e-9, of the number itself where that is above one.
+/// How near a step comes. Only sines and cosines may be rounded otherwise than numpy does; an operation in the wrong precision is seen.
+const STEP: f64 = 1e-13;
+
+/// Within a tolerance, of the number itself where that is above one.
 #[track_caller]
 fn assert_near(ours: &[f64], theirs: &[f64], tolerance: f64, what: &str) {
     let near = |(a, b): (&f64, &f64)| (a - b).abs() <= tolerance * b.abs().max(1.0);
@@ -99,7 +102,7 @@ fn steps_agree(record: &Record) {
             if let Some(end) = end {
                 assert_eq!(env.state(0), end.next, "{what}");
             } else {
-                assert_near(&env.state(0), after, 1e-9, &what);
+                assert_near(&env.state(0), after, STEP, &what);
                 env.set_state(0, after).expect("a state of gymnasium's");
             }
         }
@@ -135,17 +138,18 @@ fn probes_agree(record: &Record) {
         assert_near(&wide(&stepped.rewards), &outcome[..1], 1e-7, &what);
         assert_eq!(stepped.terminated[0], outcome[1] != 0.0, "{what}");
         if !stepped.terminated[0] {
-            assert_near(&env.state(0), after, 1e-9, &what);
+            assert_near(&env.state(0), after, STEP, &what);
         }
     }
 }
 
-/// Rewards before they are rounded to single precision, where they are not whole.
+/// Rewards before they are rounded to single precision, where they are not whole. In one of a thousand squares numpy's power is off by the last bit
+/// of single precision, which is 3e-10 of Pendulum's reward.
 fn rewards_agree<E: Environment>(rules: &E, record: &Record) {
     let check = |before: &[f64], action: f64, reward: f64| {
         let mut state = rules.state(before).expect("a state of gymnasium's");
         let outcome = rules.step(&mut state, &[action as f32], &mut Chance::seeded(0));
-        assert_near(&[outcome.reward], &[reward], 1e-9, &format!("{}, {action} in {before:?}", record.name));
+        assert_near(&[outcome.reward], &[reward], 3e-10, &format!("{}, {action} in {before:?}", record.name));
     };
     for episodes in &record.episodes {
         let mut before = episodes.start.as_slice();
