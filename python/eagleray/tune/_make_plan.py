@@ -31,6 +31,7 @@ def make_plan(
     trainable, name, is_class = _resolve.trainable_of(given)
     _resolve.check_serializable(trainable, name)
     space = param_space.to_dict() if hasattr(param_space, "to_dict") else dict(param_space or {})
+    is_named = folder is not None or bool(run_config.name)
     if folder is None:
         storage = _resolve.storage_of(run_config.storage_path)
         folder = storage / (run_config.name or _resolve.experiment_name(name))
@@ -54,6 +55,7 @@ def make_plan(
         search_alg=_search_of(tune_config, space),
         scheduler=_scheduler_of(tune_config.scheduler),
         folder=folder,
+        is_named=is_named,
         resources=_resolve.resources_of(trainable, resources),
         param_space=space,
         num_samples=tune_config.num_samples,

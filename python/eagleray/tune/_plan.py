@@ -27,6 +27,8 @@ class Plan:
     #: Its folder.
     folder: Path
     resources: Callable[[dict[str, Any]], PlacementGroupFactory]
+    #: Whether the user chose its name. Another one is taken in place of ours where that is in use.
+    is_named: bool = True
     param_space: dict[str, Any] = field(default_factory=dict)
     num_samples: int = 1
     metric: str | None = None

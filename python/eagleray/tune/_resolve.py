@@ -86,3 +86,16 @@ def storage_of(given: Any) -> Path:
 def experiment_name(trainable_name: str) -> str:
     """Of an experiment that was not given one."""
     return f"{trainable_name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
+
+
+def make_folder(wanted: Path) -> Path:
+    """A folder of this name that nobody else has: experiments that begin in the same second get a number."""
+    folder, number = wanted, 1
+    while True:
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+            folder = wanted.with_name(f"{wanted.name}_{number}")
+        else:
+            return folder

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import eagleray
 from eagleray._native import tune as native
-from eagleray.tune import _replay
+from eagleray.tune import _replay, _resolve
 from eagleray.tune._console import SilentView, View, make_view
 from eagleray.tune._engine import Engine
 from eagleray.tune._record import JOURNAL, Record
-from eagleray.tune.error import TuneError
+from eagleray.tune.error import JournalError, TuneError
 from eagleray.tune.logger import DefaultLogs
 from eagleray.tune.schedulers import FIFOScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from eagleray.tune._plan import Plan
     from eagleray.tune.experiment.trial import Trial
@@ -32,14 +33,17 @@ def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
     """Runs an experiment to its end. Returns its trials."""
     if not eagleray.is_initialized():
         eagleray.init()
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    path = plan.folder / JOURNAL
-    if resume is None and path.exists():
+    if resume is None and plan.is_named and _holds_experiment(plan.folder / JOURNAL):
         raise TuneError(
             f"{plan.folder} holds an experiment already. Go on with it by Tuner.restore({str(plan.folder)!r}, trainable) or "
             "tune.run(..., resume=True), or choose another name."
         )
     _ready(plan)
+    if plan.is_named or resume is not None:
+        plan.folder.mkdir(parents=True, exist_ok=True)
+    else:
+        plan.folder = _resolve.make_folder(plan.folder)
+    path = plan.folder / JOURNAL
     with contextlib.closing(native.Journal(str(path))) as journal:
         trials: list[Trial] = []
         if resume is None:
@@ -57,6 +61,21 @@ def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
         with _interrupts(engine):
             engine.run()
     return trials
+
+
+def _holds_experiment(path: Path) -> bool:
+    """Whether there is something to go on with. A journal without results is of one that was refused or died before any: it is removed."""
+    if not path.exists():
+        return False
+    try:
+        if any(kind in ("result", "checkpoint") for kind, *_ in native.read_journal(str(path))):
+            return True
+    except (OSError, JournalError):
+        return True
+    # Another program that has just begun holds its lock.
+    with contextlib.closing(native.Journal(str(path))):
+        path.unlink()
+    return False
 
 
 def look(plan: Plan, resume: _replay.Resume) -> list[Trial]:

@@ -96,7 +96,9 @@ class Tuner:
             raise RuntimeError(
                 "Can't return results as experiment has not been run, yet. Call `Tuner.fit()` to run the experiment first."
             )
-        plan = make_plan(self._trainable, self._space, self._tune_config, self._run_config, folder=self._folder)
+        # Searcher and scheduler are told everything: `fit` wants them as they were.
+        config = copy.deepcopy(self._tune_config)
+        plan = make_plan(self._trainable, self._space, config, self._run_config, folder=self._folder)
         trials = _start.look(plan, self._resume)
         return _grid(plan, trials)
 
@@ -151,6 +153,11 @@ class Tuner:
             space, tune_config, run_config = cloudpickle.loads((folder / _SPEC).read_bytes())
         except FileNotFoundError:
             space, tune_config, run_config = {}, TuneConfig(metric=said["metric"], mode=said["mode"]), RunConfig()
+        except Exception as error:
+            raise TuneError(
+                f"{folder / _SPEC}, which has the space, searcher and scheduler of the experiment, cannot be read: {error!r}. It needs the "
+                "modules that it was written with. Without that file the experiment goes on with random search and no scheduler."
+            ) from error
         if tune_config.search_alg is None:
             tune_config = copy.copy(tune_config)
             tune_config.search_alg = _replay.same_search(resume, tune_config.max_concurrent_trials)
