@@ -98,6 +98,12 @@ class Session:
             self.is_stopped = True
             raise StopTrial
 
+    def drop_folder(self) -> None:
+        """What was written by `tune.checkpoint_dir` and never reported goes."""
+        folder, self.folder = self.folder, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _keep(self, checkpoint: Checkpoint | None) -> str | None:
         folder, self.folder = self.folder, None
         if checkpoint is None and folder is None:
@@ -128,6 +134,7 @@ def running(session: Session) -> Iterator[None]:
         yield
     finally:
         _current = None
+        session.drop_folder()
 
 
 def _session(what: str) -> Session:
@@ -233,5 +240,6 @@ def get_trial_resources() -> Any:
 def checkpoint_dir(step: int) -> Iterator[str]:
     """A folder to write a checkpoint into, which goes with the next `report`."""
     session = _session("checkpoint_dir")
+    session.drop_folder()
     session.folder = tempfile.mkdtemp(prefix="eagleray-checkpoint-")
     yield session.folder

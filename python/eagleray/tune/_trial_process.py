@@ -26,21 +26,6 @@ def _about() -> dict[str, Any]:
     return {"pid": os.getpid(), "hostname": socket.gethostname(), "node_ip": "127.0.0.1"}
 
 
-class _Reporter:
-    """What functions of two arguments get as the second one."""
-
-    def __call__(self, **metrics: Any) -> None:
-        _session.report(metrics)
-
-    @property
-    def logdir(self) -> str | None:
-        return _session.get_trial_dir()
-
-    @property
-    def trial_id(self) -> str | None:
-        return _session.get_trial_id()
-
-
 class _Output:
     """Sends what a trial prints to files in its folder, if it was asked to."""
 
@@ -103,7 +88,7 @@ class TrialProcess:
         output = _Output(spec)
         try:
             with _session.running(session):
-                said = call_trainable(self._trainable, spec.config, _Reporter())
+                said = call_trainable(self._trainable, spec.config)
                 if inspect.isgenerator(said):
                     for metrics in said:
                         session.report(metrics if isinstance(metrics, dict) else {"_metric": metrics})

@@ -450,3 +450,61 @@ def test_a_budget_ends_waiting_trials_with_every_scheduler(fit):
         fields = {**space, "rate": 1.0}
         grid = fit(endless, fields, name=f"e{at}", **more)
         assert grid.num_terminated == len(grid)
+
+
+# Functions of old.
+
+
+def steps_of_old(config, checkpoint_dir=None, data=None):
+    """Fails once behind its third step."""
+    first = int((Path(checkpoint_dir) / "step").read_text()) + 1 if checkpoint_dir else 0
+    for step in range(first, 5):
+        with tune.checkpoint_dir(step) as folder:
+            (Path(folder) / "step").write_text(str(step))
+        tune.report(first=first, data=data)
+        if step == 2:
+            raise ValueError("on purpose")
+
+
+@pytest.mark.parametrize(
+    ("dress", "data"),
+    [
+        (lambda function: function, None),
+        (lambda function: tune.with_parameters(function, data=7), 7),
+        (lambda function: tune.with_resources(tune.with_parameters(function, data=7), {"cpu": 1}), 7),
+    ],
+)
+def test_a_function_that_takes_a_checkpoint_dir_gets_its_latest_when_it_goes_on(tmp_path, dress, data):
+    """It was never given: every function of that era began from scratch after a failure or an exploit, without a word."""
+    analysis = tune.run(dress(steps_of_old), name="exp", storage_path=str(tmp_path), max_failures=1, verbose=0)
+    assert analysis.trials[0].last_result["first"] == 3
+    assert analysis.trials[0].last_result["data"] == data
+
+
+def test_a_function_that_takes_a_reporter_gets_it_however_it_is_dressed(fit):
+    def train(config, reporter, data=1):
+        reporter(value=data)
+
+    dressed = [
+        tune.with_parameters(train, data=7),
+        tune.with_resources(train, {"cpu": 1}),
+        tune.with_resources(tune.with_parameters(train, data=7), {"cpu": 1}),
+    ]
+    values = [fit(one, name=f"exp{at}")[0].metrics["value"] for at, one in enumerate(dressed)]
+    assert values == [7, 1, 7]
+
+
+def test_what_a_checkpoint_dir_was_filled_with_and_is_never_reported_goes(fit, tmp_path):
+    def train(config):
+        folders = []
+        for step in range(2):
+            with tune.checkpoint_dir(step) as folder:
+                folders.append(folder)
+        tune.report(folders=folders)
+        with tune.checkpoint_dir(2) as folder:
+            Path(config["note"]).write_text(folder)
+
+    note = tmp_path / "note"
+    grid = fit(train, {"note": str(note)})
+    left = [*grid[0].metrics["folders"], note.read_text()]
+    assert [folder for folder in left if Path(folder).exists()] == []

@@ -7,10 +7,11 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import eagleray
+from eagleray.tune import _session
 from eagleray.tune.trainable.trainable import Trainable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 
 def with_parameters(trainable: Any, **kwargs: Any) -> Any:
@@ -31,11 +32,9 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
         WithParameters.__module__ = trainable.__module__
         return WithParameters
 
-    takes_config = takes(trainable, "config") or _positional_count(trainable) > 0
-
     @functools.wraps(trainable, updated=())
     def with_stored(config: dict[str, Any]) -> Any:
-        return trainable(config, **_load(stored)) if takes_config else trainable(**_load(stored))
+        return call_trainable(trainable, config, **_load(stored))
 
     del with_stored.__wrapped__  # what it takes is `config` alone
     _keep_resources(trainable, with_stored)
@@ -54,13 +53,14 @@ def takes(function: Any, name: str) -> bool:
         return False
 
 
-def _positional_count(function: Any) -> int:
+def _positional_count(function: Any, *, but: Collection[str] = ()) -> int:
+    """How many arguments it needs, but for those that are given by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return 1
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in kinds and p.default is inspect.Parameter.empty for p in parameters)
+    return sum(p.kind in kinds and p.default is p.empty and p.name not in but for p in parameters)
 
 
 def _keep_resources(old: Any, new: Any) -> None:
@@ -70,12 +70,14 @@ def _keep_resources(old: Any, new: Any) -> None:
 
 def with_resources(trainable: Any, resources: Any) -> Any:
     """Say what each trial needs: a dictionary, a `PlacementGroupFactory`, or a function of the configuration that gives one."""
-    from eagleray.tune.execution.placement_groups import PlacementGroupFactory
+    from eagleray.tune.execution.placement_groups import PlacementGroupFactory, as_factory
 
     if not isinstance(resources, dict | PlacementGroupFactory) and not callable(resources):
         raise TypeError(
             f"Invalid resources: {resources!r}. Pass a dict, a `PlacementGroupFactory`, or a function that takes a config and returns one."
         )
+    if isinstance(resources, dict):
+        as_factory(resources)  # wrong amounts are refused here, where the user stands
     if inspect.isclass(trainable) and issubclass(trainable, Trainable):
 
         class WithResources(trainable):  # type: ignore[misc]
@@ -98,11 +100,35 @@ def with_resources(trainable: Any, resources: Any) -> Any:
     return with_them
 
 
-def call_trainable(function: Callable[..., Any], config: dict[str, Any], reporter: Any = None) -> Any:
-    """Calls a function trainable with what it takes: nothing, `config`, or `config` and `reporter`."""
-    count = _positional_count(function)
+class Reporter:
+    """What functions of two arguments get as the second one."""
+
+    def __call__(self, **metrics: Any) -> None:
+        """Report."""
+        _session.report(metrics)
+
+    @property
+    def logdir(self) -> str | None:
+        """The trial's folder."""
+        return _session.get_trial_dir()
+
+    @property
+    def trial_id(self) -> str | None:
+        """The trial's id."""
+        return _session.get_trial_id()
+
+
+def call_trainable(function: Callable[..., Any], config: dict[str, Any], **stored: Any) -> Any:
+    """Calls a function trainable with what it takes: nothing, `config`, or `config` and `reporter`; by name `checkpoint_dir` and what is stored."""
+    if "checkpoint_dir" not in stored and takes(function, "checkpoint_dir"):
+        # Older functions go on from the folder that they get here.
+        checkpoint = _session.get_checkpoint()
+        stored["checkpoint_dir"] = None if checkpoint is None else checkpoint.path
+    if takes(function, "reporter"):
+        stored.setdefault("reporter", Reporter())
+    count = _positional_count(function, but=stored)
     if count == 0 and not takes(function, "config"):
-        return function()
-    if count >= 2 or takes(function, "reporter"):
-        return function(config, reporter)
-    return function(config)
+        return function(**stored)
+    if count >= 2:
+        return function(config, Reporter(), **stored)
+    return function(config, **stored)
