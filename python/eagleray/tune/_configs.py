@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from eagleray.tune._checks import check_whole
+
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable
@@ -31,6 +33,8 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
+        if self.num_to_keep is not None:
+            check_whole("num_to_keep", self.num_to_keep)
         if self.num_to_keep is not None and self.num_to_keep <= 0:
             raise ValueError(
                 f"Received invalid num_to_keep: {self.num_to_keep}. Must be None or an integer >= 1: "
@@ -50,6 +54,7 @@ class FailureConfig:
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
+        check_whole("max_failures", self.max_failures)
         if self.fail_fast not in (True, False, "raise"):
             raise ValueError(f"fail_fast must be one of {{True, False, 'raise'}}. Got {self.fail_fast}.")
         if self.fail_fast and self.max_failures != 0:

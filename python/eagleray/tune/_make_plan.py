@@ -6,7 +6,7 @@ import datetime as dt
 import os
 from typing import TYPE_CHECKING, Any
 
-from eagleray.tune import _resolve
+from eagleray.tune import _checks, _resolve
 from eagleray.tune._plan import Plan
 from eagleray.tune.error import TuneError
 from eagleray.tune.stopper import as_stopper
@@ -28,6 +28,9 @@ def make_plan(
     restore_from: str | None = None,
 ) -> Plan:
     """Checks all that was given, before anything runs."""
+    _checks.check_space(param_space)
+    _checks.check_tune_config(tune_config)
+    _checks.check_run_config(run_config)
     trainable, name, is_class = _resolve.trainable_of(given)
     _resolve.check_serializable(trainable, name)
     space = param_space.to_dict() if hasattr(param_space, "to_dict") else dict(param_space or {})
@@ -105,6 +108,7 @@ def _search_of(config: TuneConfig, space: dict[str, Any]) -> Any:
     from eagleray.tune.search.searcher import Searcher
 
     given = config.search_alg
+    _checks.check_search(given)
     if isinstance(given, str):
         given = create_searcher(given, metric=config.metric, mode=config.mode)
     if given is None:
@@ -121,4 +125,5 @@ def _scheduler_of(given: Any) -> Any:
         from eagleray.tune.schedulers import create_scheduler
 
         return create_scheduler(given)
+    _checks.check_scheduler(given)
     return given

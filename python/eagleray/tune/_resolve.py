@@ -13,6 +13,7 @@ from eagleray.tune.error import TuneError
 from eagleray.tune.execution.placement_groups import PlacementGroupFactory, as_factory
 from eagleray.tune.registry import get_trainable_cls
 from eagleray.tune.trainable.trainable import Trainable
+from eagleray.tune.trainable.util import needed_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,11 @@ def trainable_of(given: Any) -> tuple[Any, str, bool]:
     while hasattr(inner, "func"):  # functools.partial
         inner = inner.func
     name = getattr(inner, "__name__", type(inner).__name__)
+    if needed_count(given) > 2:
+        raise ValueError(
+            f"a trainable is called with `config`, or with `config` and `reporter`; {name}{inspect.signature(given)} needs more. "
+            "Give it the rest by tune.with_parameters."
+        )
     return given, "lambda" if name == "<lambda>" else name, False
 
 

@@ -105,7 +105,7 @@ def run(
         if key not in _OLD:
             raise TypeError(f"run() got an unexpected keyword argument {key!r}")
     if isinstance(run_or_experiment, Experiment):
-        spec = run_or_experiment.spec
+        spec = dict(run_or_experiment.spec)
         return run(
             spec.pop("run"), name=name or run_or_experiment.name, verbose=verbose, **{**spec, **_given(locals())}
         )
@@ -171,6 +171,15 @@ _OLD = frozenset(
 )  # fmt: skip
 
 
+#: What `resume` is made of, with "+" between two. Files lie on this machine, so that some of them mean the same.
+_RESUME = frozenset(
+    {
+        "TRUE", "AUTO", "LOCAL", "REMOTE", "PROMPT", "UNFINISHED", "RESUME", "ERRORED", "ERRORED_ONLY", "RESTART_ERRORED",
+        "RESTART_ERRORED_ONLY",
+    }
+)  # fmt: skip
+
+
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
     names = (
         "metric",
@@ -189,6 +198,8 @@ def _resume_of(resume: Any, journal: Any) -> _replay.Resume | None:
     if not resume:
         return None
     words = str(resume).upper()
+    if not set(words.split("+")) <= _RESUME:
+        raise ValueError(f"resume must be True, 'AUTO', 'ERRORED_ONLY', 'AUTO+ERRORED' or the like; got {resume!r}")
     if not journal.exists():
         if words.startswith("AUTO"):
             return None

@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from eagleray import cloudpickle
-from eagleray.tune import _replay, _resolve, _start
+from eagleray.tune import _checks, _replay, _resolve, _start
 from eagleray.tune._configs import RunConfig, TuneConfig
 from eagleray.tune._make_plan import make_plan
 from eagleray.tune._record import JOURNAL
@@ -64,6 +64,8 @@ class Tuner:
         """Keep what is to be run."""
         if trainable is None:
             raise TuneError("You need to provide a trainable to tune.")
+        _checks.check_kind("tune_config", tune_config, TuneConfig, "a TuneConfig")
+        _checks.check_kind("run_config", run_config, RunConfig, "a RunConfig")
         self._trainable = trainable
         self._space = param_space
         self._tune_config = tune_config or TuneConfig()

@@ -53,14 +53,14 @@ def takes(function: Any, name: str) -> bool:
         return False
 
 
-def _positional_count(function: Any, *, but: Collection[str] = ()) -> int:
+def needed_count(function: Any, named: Collection[str] = ("checkpoint_dir",)) -> int:
     """How many arguments it needs, but for those that are given by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return 1
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in kinds and p.default is p.empty and p.name not in but for p in parameters)
+    return sum(p.kind in kinds and p.default is p.empty and p.name not in named for p in parameters)
 
 
 def _keep_resources(old: Any, new: Any) -> None:
@@ -126,7 +126,7 @@ def call_trainable(function: Callable[..., Any], config: dict[str, Any], **store
         stored["checkpoint_dir"] = None if checkpoint is None else checkpoint.path
     if takes(function, "reporter"):
         stored.setdefault("reporter", Reporter())
-    count = _positional_count(function, but=stored)
+    count = needed_count(function, stored)
     if count == 0 and not takes(function, "config"):
         return function(**stored)
     if count >= 2:
