@@ -415,6 +415,8 @@ class Record:
         self._note("failure", {"number": trial.number, "error": f"{type(error).__name__}: {error}"[:2_000]})
         if self._logs is not None:
             self._logs.failed(trial, error, text)
+        if not is_final:
+            self.view.on_retry(trial, self.plan.failure.max_failures)
         self._tell("on_trial_error" if is_final else "on_trial_recover", trial)
 
     def ended(self, trial: Trial) -> None:

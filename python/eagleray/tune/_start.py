@@ -56,6 +56,8 @@ def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
         record = Record(plan, journal, DefaultLogs(plan), _view(plan), experiment_id)
         if resume is not None:
             trials += _replay.replay(plan, record, resume)
+            for trial in trials:
+                record.view.on_past(trial)
             record.flush()
         engine = Engine(plan, record, trials)
         with _interrupts(engine):

@@ -504,3 +504,51 @@ def test_results_are_told_beside_a_users_reporter(capsys):
     with make_view("exp", verbose=2, progress_reporter=Recorder(wants=False)) as shown:
         report(shown, make_trial(0), loss=1.5)
     assert capsys.readouterr().out == "3f2a1_00000  loss=1.5\n"
+
+
+# What is told of trials.
+
+
+def test_the_best_of_an_earlier_run_is_still_the_best(log):
+    """A restored experiment showed the best of what came since, or nothing."""
+    shown, _, stream = log
+    old = make_trial(0, "TERMINATED", loss=0.5, training_iteration=9)
+    for loss in (0.1, 0.5):
+        old.note_metrics({"loss": loss})
+    shown.on_status(old, None, "TERMINATED")
+    shown.on_past(old)
+    new = make_trial(1, "RUNNING")
+    shown.on_status(new, None, "RUNNING")
+    report(shown, new, loss=0.3, training_iteration=1)
+    shown.close()
+    assert "Best      loss=0.1 of 3f2a1_00000: lr=0.1" in stream.getvalue()
+
+
+def test_the_best_of_an_earlier_run_that_was_its_last_has_its_iteration(log):
+    shown, _, stream = log
+    old = make_trial(0, "TERMINATED", loss=0.5, training_iteration=9)
+    old.note_metrics({"loss": 0.5})
+    shown.on_past(old)
+    shown.close()
+    assert "Best      loss=0.5 at iteration 9 of 3f2a1_00000: lr=0.1" in stream.getvalue()
+
+
+@pytest.mark.parametrize(("retries", "how_often"), [(3, "(1 of 3)"), (-1, "(1)")])
+def test_a_failure_after_which_a_trial_is_tried_again_is_told(log, retries, how_often):
+    """A trial that failed and was tried again started once more, without a word why."""
+    shown, _, stream = log
+    trial = make_trial(0, "RUNNING", error=ValueError("no luck"), failures=1)
+    shown.on_retry(trial, retries)
+    shown.close()
+    assert f"3f2a1_00000 failed: ValueError: no luck; tried again from the start {how_often}\n" in stream.getvalue()
+
+
+def test_trials_are_called_as_the_user_calls_them(log):
+    shown, _, stream = log
+    trial = make_trial(0, "RUNNING")
+    trial.custom_name = "lr-first"
+    shown.on_status(trial, None, "RUNNING")
+    report(shown, trial, loss=0.25, training_iteration=1)
+    shown.close()
+    assert "Best      loss=0.25 at iteration 1 of lr-first: lr=0.1" in stream.getvalue()
+    assert "RUNNING  lr-first  0.1" in stream.getvalue()

@@ -24,6 +24,11 @@ _ENDED = (Trial.TERMINATED, Trial.ERROR)
 _SAMPLE_MAX = 200
 
 
+def name_of(trial: Trial) -> str:
+    """What a trial is called: as the user wants it, or by its id, which is the same for all but for the number."""
+    return trial.custom_name or trial.trial_id
+
+
 @dataclass(frozen=True)
 class Best:
     """The best value that any trial has reported so far."""
@@ -85,14 +90,25 @@ class Board:
         value = trial.last_result.get(metric)
         if value is None:
             value = lookup(trial.last_result, metric)
-        if not is_number(value):
+        self._compare(trial, value)
+
+    def past(self, trial: Trial) -> None:
+        """A trial of an earlier run: the best that it had reported counts."""
+        if self.metric is not None:
+            self._compare(trial, trial.metric_analysis.get(self.metric, {}).get(self.mode or "max"))
+
+    def _compare(self, trial: Trial, value: Any) -> None:
+        metric = self.metric
+        if metric is None or not is_number(value):
             return
         score = self._sign * float(value)
         # A value that is not a number compares false; an infinite one is a failure, not a record.
         if score > self._best_score and math.isfinite(score):
             self._best_score = score
-            iteration = trial.last_result.get("training_iteration")
-            self.best = Best(trial.trial_id, metric, float(value), iteration, dict(trial.evaluated_params))
+            last = trial.last_result
+            # Of an earlier run only the last iteration is known.
+            iteration = last.get("training_iteration") if lookup(last, metric) == value else None
+            self.best = Best(name_of(trial), metric, float(value), iteration, dict(trial.evaluated_params))
 
     def counts(self) -> dict[str, int]:
         """Give how many trials there are of each status that any has."""

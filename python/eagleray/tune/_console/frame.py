@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from eagleray.tune._console import text
+from eagleray.tune._console.board import name_of
 from eagleray.tune._console.table import UNICODE, Column, Glyphs, Line, Mark, lay_out
 from eagleray.tune.analysis._history import flatten, is_number, lookup
 from eagleray.tune.experiment.trial import Trial
@@ -114,7 +115,11 @@ def header(moment: Moment, shape: Shape) -> list[Line]:
         params = [f"{text.clean(name)}={text.param(value)}" for name, value in best.params.items()]
         value = f"{text.clean(best.metric)}={text.number(best.value)}"
         lines += _labelled(
-            "Best", [value, *at, f"of {best.trial_id}" + (":" if params else "")], shape, rest=params, kind="good"
+            "Best",
+            [value, *at, f"of {text.clean(best.trial_id)}" + (":" if params else "")],
+            shape,
+            rest=params,
+            kind="good",
         )
     if moment.folder is not None:
         folder = text.clean(moment.folder)
@@ -128,7 +133,7 @@ def trial_table(trials: Sequence[Trial], shape: Shape) -> list[Line]:
     """Give the table of these trials. Columns for which there is no room are named below it."""
     columns = [
         Column("status", [trial.status for trial in trials], kinds=[trial.status for trial in trials]),
-        Column("trial", [text.clean(trial.trial_id) for trial in trials]),
+        Column("trial", [text.clean(name_of(trial)) for trial in trials]),
     ]
     params = shape.params if shape.params is not None else {name: name for name in _params(trials)}
     columns += [
@@ -171,7 +176,7 @@ def failure_table(failures: Sequence[Failure], more: int, shape: Shape) -> list[
 def brief(trial: Trial, metric: str | None = None) -> str:
     """Tell of a trial's last result in one line."""
     row = trial.last_result
-    parts = [str(trial.trial_id)]
+    parts = [text.clean(name_of(trial))]
     if row.get("training_iteration") is not None:
         parts.append(f"iteration {row['training_iteration']}")
     if _time(row):
@@ -182,7 +187,7 @@ def brief(trial: Trial, metric: str | None = None) -> str:
 
 def detailed(trial: Trial) -> list[str]:
     """Tell of a trial's last result in full, one line for each value."""
-    lines = [f"Result of {trial.trial_id}:"]
+    lines = [f"Result of {text.clean(name_of(trial))}:"]
     lines += [
         f"  {text.clean(str(name))}: {text.value(value)}" for name, value in sorted(flatten(trial.last_result).items())
     ]
@@ -195,7 +200,7 @@ def failure_of(trial: Trial) -> Failure:
     said = "" if error is None else _last_line(str(error))
     name = "failed" if error is None else type(error).__name__
     file = None if trial.path is None else str(trial.path / "error.txt")
-    return Failure(str(trial.trial_id), trial.num_failures, f"{name}: {said}" if said else name, file)
+    return Failure(text.clean(name_of(trial)), trial.num_failures, f"{name}: {said}" if said else name, file)
 
 
 def _last_line(said: str) -> str:

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from eagleray.tune._console import frame, screen, text
-from eagleray.tune._console.board import Board
+from eagleray.tune._console.board import Board, name_of
 from eagleray.tune._console.verbosity import Verbosity, verbosity_of
 from eagleray.tune.experiment.trial import Trial
 
@@ -51,6 +51,12 @@ class View:
 
     def on_result(self, trial: Trial) -> None:
         """A trial has reported; its `last_result` is new."""
+
+    def on_past(self, trial: Trial) -> None:
+        """A trial of an earlier run, with all that it had reported."""
+
+    def on_retry(self, trial: Trial, retries: int) -> None:
+        """A trial has failed and is tried again, up to so many times; -1 for always."""
 
     def refresh(self, *, force: bool = False) -> None:
         """Show what is due, or all that is new with `force`. It costs next to nothing when nothing is due."""
@@ -93,7 +99,16 @@ class Messages:
             self._say([f"{failure.trial_id} failed: {text.clean(failure.error)}{where}"])
         elif self._verbosity >= Verbosity.V2_TRIAL_NORM and new in (Trial.RUNNING, Trial.TERMINATED):
             did = "started" if new == Trial.RUNNING else "ended"
-            self._say([f"{trial.trial_id} {did}"])
+            self._say([f"{text.clean(name_of(trial))} {did}"])
+
+    def on_retry(self, trial: Trial, retries: int) -> None:
+        """Tell of a failure after which a trial is tried again."""
+        failure = frame.failure_of(trial)
+        of = f" of {retries}" if retries >= 0 else ""
+        where = "from its checkpoint" if trial.checkpoint is not None else "from the start"
+        self._say(
+            [f"{failure.trial_id} failed: {text.clean(failure.error)}; tried again {where} ({failure.failures}{of})"]
+        )
 
     def on_result(self, trial: Trial) -> None:
         """Tell of a result, if anybody wants to know."""
@@ -190,6 +205,16 @@ class ConsoleView(View):
         with self._lock:
             self._board.result(trial)
             self._messages.on_result(trial)
+
+    def on_past(self, trial: Trial) -> None:
+        """A trial of an earlier run."""
+        with self._lock:
+            self._board.past(trial)
+
+    def on_retry(self, trial: Trial, retries: int) -> None:
+        """A trial has failed and is tried again."""
+        with self._lock:
+            self._messages.on_retry(trial, retries)
 
     def refresh(self, *, force: bool = False) -> None:
         """Draw if it is due; with a thread of its own only on demand."""
@@ -330,6 +355,10 @@ class ReporterView(View):
     def on_result(self, trial: Trial) -> None:
         """A trial has reported."""
         self._messages.on_result(trial)
+
+    def on_retry(self, trial: Trial, retries: int) -> None:
+        """A trial has failed and is tried again."""
+        self._messages.on_retry(trial, retries)
 
     def refresh(self, *, force: bool = False) -> None:
         """Let the reporter report if it wants to."""
