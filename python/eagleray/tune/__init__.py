@@ -2,7 +2,7 @@
 
 from eagleray.tune import track
 from eagleray.tune._checkpoint import Checkpoint
-from eagleray.tune._configs import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
+from eagleray.tune._configs import CheckpointConfig, FailureConfig, RunConfig, SyncConfig, TuneConfig
 from eagleray.tune._session import (
     TuneContext,
     checkpoint_dir,
@@ -71,6 +71,7 @@ __all__ = [
     "ResultGrid",
     "RunConfig",
     "Stopper",
+    "SyncConfig",
     "Trainable",
     "Trial",
     "TuneConfig",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from eagleray.tune._checks import check_whole
+from eagleray.tune.error import TuneError
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -59,6 +60,26 @@ class FailureConfig:
             raise ValueError(f"fail_fast must be one of {{True, False, 'raise'}}. Got {self.fail_fast}.")
         if self.fail_fast and self.max_failures != 0:
             raise ValueError("max_failures must be 0 if fail_fast is set: a failure ends the experiment then.")
+
+
+@dataclass
+class SyncConfig:
+    """How Ray copies an experiment's files elsewhere. Here they lie on this machine, and nothing follows from it."""
+
+    upload_dir: str | None = None
+    syncer: Any = "auto"
+    sync_period: int = 300
+    sync_timeout: int = 1800
+    sync_artifacts: bool = False
+    sync_artifacts_on_checkpoint: bool = True
+    sync_on_checkpoint: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what would be missed later."""
+        if self.upload_dir is not None:
+            raise TuneError(
+                f"files are not copied to {self.upload_dir!r}: set `storage_path` to a folder of this machine"
+            )
 
 
 @dataclass

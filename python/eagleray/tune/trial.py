@@ -1,0 +1,5 @@
+"""Where older programs find `Trial`."""
+
+from eagleray.tune.experiment.trial import Trial
+
+__all__ = ["Trial"]

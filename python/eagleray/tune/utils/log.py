@@ -1,0 +1,5 @@
+"""How much is said."""
+
+from eagleray.tune._console.verbosity import Verbosity
+
+__all__ = ["Verbosity"]
