@@ -14,7 +14,7 @@ import eagleray
 from eagleray.exceptions import RayError, RaySystemError
 from eagleray.tune._live import Live
 from eagleray.tune._slots import Slots
-from eagleray.tune.error import TuneError
+from eagleray.tune.error import JournalError, TuneError
 from eagleray.tune.experiment.trial import Trial
 from eagleray.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 
@@ -29,6 +29,9 @@ _BATCH = 256
 _AHEAD = 64
 #: A round waits for so long at most: clocks, screens and budgets are looked at.
 _ROUND_S = 0.5
+
+#: What a scheduler may say of a result.
+_DECISIONS = (TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP, TrialScheduler.NOOP)
 
 
 class Engine:
@@ -84,9 +87,20 @@ class Engine:
             for live in list(self._live.values()):
                 live.abandon()
             try:
-                self._record.end(self.trials, self._state())
+                self._end_record()
             finally:
                 self._slots.close(is_class=self.plan.is_class)
+
+    def _end_record(self) -> None:
+        broken = sys.exc_info()[1]
+        try:
+            self._record.end(self.trials, self._state())
+        except (OSError, JournalError) as error:
+            if not isinstance(broken, OSError | JournalError):
+                raise
+            # What broke the experiment off, as a full disk, does so here too. It is told once, the journal's word before that of other files.
+            if isinstance(error, JournalError) and isinstance(broken, OSError):
+                raise error from None
 
     def _check_node(self) -> None:
         """A trial that died with its node has not failed: it goes on when the experiment does."""
@@ -209,8 +223,11 @@ class Engine:
                     f"{type(self._scheduler).__name__} chooses none of {len(waiting)} waiting trials and nothing runs"
                 )
             return
+        search = self.plan.search_alg
+        name = type(getattr(search, "searcher", search)).__name__
         raise TuneError(
-            f"{type(self.plan.search_alg).__name__} proposes nothing although nothing runs and it is not finished"
+            f"{name} proposes nothing although nothing runs and it is not finished: its `suggest` returns None until a trial ends, "
+            "and there is none. When it has no more, it returns Searcher.FINISHED."
         )
 
     def _factory(self, trial: Trial) -> PlacementGroupFactory:
@@ -346,6 +363,10 @@ class Engine:
             result["done"] = True
         else:
             decision = self._scheduler.on_trial_result(self, trial, result)
+            if decision not in _DECISIONS:
+                raise TuneError(
+                    f"{type(self._scheduler).__name__}.on_trial_result must return one of {', '.join(_DECISIONS)}; got {decision!r}"
+                )
             if decision == TrialScheduler.STOP:
                 result["done"] = True
             self.plan.search_alg.on_trial_result(trial.trial_id, result)

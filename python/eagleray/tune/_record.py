@@ -100,14 +100,15 @@ class Record:
 
     def end(self, trials: list[Trial], state: str) -> None:
         """The experiment runs no longer, whether it is over or not."""
-        self.flush()
         with contextlib.ExitStack() as stack:
             stack.callback(self.journal.close)
             if self._logs is not None:
                 stack.callback(self._logs.close)
-            for callback in self._callbacks:
-                callback.on_experiment_end(trials=trials)
-            self.view.close(state)
+            stack.callback(self.view.close, state)
+            # In their order, and also if there is no room for what is left to write.
+            for callback in reversed(self._callbacks):
+                stack.callback(callback.on_experiment_end, trials=trials)
+            self.flush()
 
     def flush(self) -> None:
         """Whatever was told so far is in the files now."""
@@ -123,7 +124,8 @@ class Record:
 
     def warn(self, text: str) -> None:
         """Something that the user should know, and that stops nothing."""
-        warnings.warn(text, stacklevel=2)
+        # Where it was noticed says nothing to the user.
+        warnings.warn_explicit(text, UserWarning, "eagleray.tune", 0)
 
     # Trials.
 

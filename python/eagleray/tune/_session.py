@@ -109,6 +109,11 @@ class Session:
         if checkpoint is None and folder is None:
             return None
         from eagleray.tune._checkpoint import Checkpoint
+
+        if checkpoint is not None and not hasattr(checkpoint, "path"):
+            raise TypeError(
+                f"`checkpoint` must be a tune.Checkpoint, as Checkpoint.from_directory(folder); got {checkpoint!r}"
+            )
         from eagleray.tune._checkpoints import persist
 
         if self.spec.path is None:

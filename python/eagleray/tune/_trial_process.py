@@ -156,7 +156,11 @@ class TrialProcess:
         # What lies there is of a run that was cut short before it was counted.
         temporary = f"{path}.part"
         shutil.rmtree(temporary, ignore_errors=True)
-        self._instance.save(temporary)
+        try:
+            self._instance.save(temporary)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
         shutil.rmtree(path, ignore_errors=True)
         os.rename(temporary, path)
         return path

@@ -56,6 +56,12 @@ class SearchGenerator(SearchAlgorithm):
                 raise
             is_taken = self.searcher.set_search_properties(metric, mode, config)
         if not is_taken and config and has_unresolved_values(config):
+            kind = type(self.searcher)
+            if getattr(kind, "set_search_properties", None) is Searcher.set_search_properties:
+                raise ValueError(
+                    f"{kind.__name__} takes no space from `param_space`, since it does not override `set_search_properties`: give it "
+                    "what it searches by itself, and leave only values in `param_space`."
+                )
             raise ValueError(_ALREADY_A_SPACE)
         return True
 
@@ -76,6 +82,10 @@ class SearchGenerator(SearchAlgorithm):
             return None
         if suggested is None:
             return None
+        if not isinstance(suggested, dict):
+            raise TypeError(
+                f"{type(self.searcher).__name__}.suggest must return a dictionary, None or Searcher.FINISHED; got {suggested!r}"
+            )
         self._given += 1
         config = _merged(self._constant, suggested)
         if has_unresolved_values(config):

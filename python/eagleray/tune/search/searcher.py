@@ -56,7 +56,7 @@ class Searcher:
 
     def suggest(self, trial_id: str) -> Any:
         """A configuration for a new trial; None: not now; `Searcher.FINISHED`: never again."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no suggest()")
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Hears an intermediate result, in which the metric may be missing or not a number."""
