@@ -122,7 +122,7 @@ class TrialProcess:
                 config |= {"__trial_id__": spec.trial_id, "__trial_name__": spec.trial_name, "__trial_dir__": spec.path}
                 self._instance = self._trainable(config)
             instance = self._instance
-            instance.trial_id, instance.trial_name, instance._logdir = spec.trial_id, spec.trial_name, spec.path or ""
+            instance.trial_id, instance.trial_name, instance._logdir = spec.trial_id, spec.trial_name, spec.path
             if self._output is not None:
                 self._output.close()
             self._output = _Output(spec)

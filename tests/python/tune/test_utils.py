@@ -1,6 +1,8 @@
 """Names that programs import, and helpers behind them."""
 
 import importlib
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +76,14 @@ def test_a_class_that_goes_on_where_it_was_saved_is_valid():
     assert utils.validate_save_restore(Counts)
     with pytest.raises(OSError, match="no such file"):
         utils.validate_save_restore(Forgets)
+
+
+def test_an_instance_made_by_hand_makes_no_folder_before_it_needs_one(tmp_path, monkeypatch):
+    """Each left an empty one in /tmp."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made = Counts({})
+    made.train()
+    made.stop()
+    assert list(tmp_path.iterdir()) == []
+    saved = made.save()
+    assert [str(tmp_path), made.logdir] == [str(Path(made.logdir).parent), str(Path(saved.path).parent)]

@@ -26,7 +26,7 @@ class Trainable:
         self.config: dict[str, Any] = config or {}
         self.trial_id = str(self.config.pop("__trial_id__", "")) or "default"
         self.trial_name = str(self.config.pop("__trial_name__", "")) or self.trial_id
-        self._logdir = self.config.pop("__trial_dir__", None) or tempfile.mkdtemp(prefix="eagleray-trial-")
+        self._logdir: str | None = self.config.pop("__trial_dir__", None)
         self._iteration = 0
         self._time_total = 0.0
         self._timesteps_total: int | None = None
@@ -120,7 +120,7 @@ class Trainable:
         """Write a checkpoint. Returns it."""
         from eagleray.tune._checkpoint import Checkpoint
 
-        folder = checkpoint_dir or os.path.join(self._logdir, f"checkpoint_{self._iteration:06d}")
+        folder = checkpoint_dir or os.path.join(self.logdir, f"checkpoint_{self._iteration:06d}")
         os.makedirs(folder, exist_ok=True)
         said = self.save_checkpoint(folder)
         form = "folder"
@@ -179,7 +179,9 @@ class Trainable:
 
     @property
     def logdir(self) -> str:
-        """The trial's folder."""
+        """Its folder. One that is made by hand gets its own as soon as it asks."""
+        if self._logdir is None:
+            self._logdir = tempfile.mkdtemp(prefix="eagleray-trial-")
         return self._logdir
 
     @property
