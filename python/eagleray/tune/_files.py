@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 JOURNAL = "journal.eagleray"
 _TRIAL_FILES = ("params.json", "result.json", "progress.csv", "error.txt")
 
+#: How many experiments of a folder are named when none of them is.
+_NAMED_MAX = 10
+
 
 @dataclass
 class TrialFiles:
@@ -189,6 +192,14 @@ def _from_trials(folder: Path, *, history: bool) -> ExperimentFiles:
     places = [folder] if _is_trial(folder) else sorted(place for place in folder.iterdir() if _is_trial(place))
     found.trials = [_of_folder(number, place, history=history) for number, place in enumerate(places)]
     if not found.trials:
+        # Most people begin with the folder that all of them are in.
+        inside = sorted(folder.glob(f"*/{JOURNAL}"), key=lambda journal: journal.stat().st_mtime, reverse=True)
+        if inside:
+            names = ", ".join(journal.parent.name for journal in inside[:_NAMED_MAX])
+            more = f" and {len(inside) - _NAMED_MAX} more" if len(inside) > _NAMED_MAX else ""
+            raise FileNotFoundError(
+                f"{folder} is no experiment but holds {len(inside)}, name one (newest first): {names}{more}"
+            )
         raise FileNotFoundError(f"{folder} holds no experiment: no {JOURNAL}, and no folders of trials")
     varied = _varied([flat(trial.config) for trial in found.trials])
     for trial in found.trials:

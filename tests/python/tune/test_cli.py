@@ -182,6 +182,17 @@ def test_folders_that_ray_wrote(tmp_path, tune):
 def test_bad_folders_are_told_in_a_line(tmp_path, tune):
     assert "is not a folder" in tune("ls", tmp_path / "nowhere", status=1)
     assert "holds no experiment" in tune("ls", tmp_path, status=1)
+
+
+def test_of_a_folder_of_experiments_their_names_are_told_newest_first(tmp_path, tune):
+    for at in range(12):
+        place = tmp_path / f"exp{at:02}"
+        place.mkdir()
+        (place / "journal.eagleray").touch()
+        os.utime(place / "journal.eagleray", (at, at))
+    told = tune("ls", tmp_path, status=1)
+    assert "is no experiment but holds 12, name one (newest first): exp11, exp10, exp09, " in told
+    assert told.rstrip().endswith("exp02 and 2 more")
     (tmp_path / "journal.eagleray").write_text("something else")
     assert "not a journal" in tune("show", tmp_path, status=1)
 
