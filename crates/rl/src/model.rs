@@ -213,6 +213,16 @@ impl Policy for ActorCritic {
         into.values.extend_from_slice(self.model.value(parameters, observed, &mut self.tape));
     }
 
+    fn told(&mut self, parameters: &[f32], observed: &[f32], into: Chosen<'_>) {
+        let dist = &self.model.dist;
+        let inputs = self.model.choose(parameters, observed, &mut self.tape);
+        into.inputs.extend_from_slice(inputs);
+        for (row, action) in inputs.chunks_exact(dist.inputs()).zip(into.actions.chunks_exact(dist.actions())) {
+            into.logp.push(dist.terms(row, action, row).logp);
+        }
+        into.values.extend_from_slice(self.model.value(parameters, observed, &mut self.tape));
+    }
+
     fn values(&mut self, parameters: &[f32], observed: &[f32]) -> Option<&[f32]> {
         Some(self.model.value_only(parameters, observed, &mut self.tape))
     }

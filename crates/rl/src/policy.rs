@@ -44,6 +44,9 @@ pub trait Policy: Send + Sync {
     /// Chooses for these rows.
     fn act(&mut self, parameters: &[f32], observed: &[f32], choice: Choice, chance: &mut Chance, into: Chosen<'_>);
 
+    /// Takes actions that somebody else chose: `into.actions` has them already.
+    fn told(&mut self, parameters: &[f32], observed: &[f32], into: Chosen<'_>);
+
     /// What each of these rows is worth; nothing if it does not know.
     fn values(&mut self, parameters: &[f32], observed: &[f32]) -> Option<&[f32]>;
 }

@@ -182,6 +182,10 @@ impl Policy for QPolicy {
         }
     }
 
+    fn told(&mut self, parameters: &[f32], observed: &[f32], into: Chosen<'_>) {
+        into.inputs.extend_from_slice(self.model.forward(parameters, observed, &mut self.tape));
+    }
+
     fn values(&mut self, _: &[f32], _: &[f32]) -> Option<&[f32]> {
         None
     }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
 use crate::env::{Stepped, Vector};
+use crate::nn::WeightsError;
 use crate::policy::{Choice, Chosen, Policy};
 
 /// Steps of environments side by side. Columns have a row per step and environment, by step first.
@@ -88,6 +89,11 @@ impl Runner {
         &*self.policy
     }
 
+    /// Takes over weights: a safetensors file.
+    pub fn set_weights(&mut self, weights: &[u8]) -> Result<(), WeightsError> {
+        self.policy.layout().unpack(weights, &mut self.parameters)
+    }
+
     /// The parameters that it acts by.
     pub fn parameters_mut(&mut self) -> &mut [f32] {
         &mut self.parameters
@@ -133,6 +139,16 @@ impl Runner {
             Chosen { actions: &mut actions[begin..], inputs, logp, values },
         );
         &self.rollout.actions[begin..]
+    }
+
+    /// Takes actions that somebody else chose, by what was seen last.
+    pub fn told(&mut self, actions: &[f32]) {
+        let Self { policy, parameters, rollout, observed, .. } = self;
+        rollout.observed.extend_from_slice(observed);
+        let begin = rollout.actions.len();
+        rollout.actions.extend_from_slice(actions);
+        let Rollout { actions, inputs, logp, values, .. } = rollout;
+        policy.told(parameters, observed, Chosen { actions: &mut actions[begin..], inputs, logp, values });
     }
 
     /// What the actions brought.

@@ -8,7 +8,7 @@ use rl::q::QModel;
 use rl::replay::Replay;
 
 use super::parsed;
-use super::runner::{Rollout, floats, set_floats};
+use super::runner::{Rollout, restored, unpack};
 use crate::door::enter;
 
 /// Learns what actions are worth from replayed steps.
@@ -16,6 +16,7 @@ use crate::door::enter;
 pub(super) struct DqnLearner {
     inner: Dqn,
     replay: Replay,
+    observed: usize,
 }
 
 #[pymethods]
@@ -23,19 +24,39 @@ impl DqnLearner {
     #[new]
     fn new(model: &str, adam_epsilon: f32, seed: u64, capacity: usize, is_prioritised: bool) -> PyResult<Self> {
         let model = QModel::new(parsed(model)?);
-        let replay = Replay::new(capacity, model.spec().observed, 1, is_prioritised);
-        Ok(Self { inner: Dqn::new(model, adam_epsilon, seed), replay })
+        let observed = model.spec().observed;
+        let replay = Replay::new(capacity, observed, 1, is_prioritised);
+        Ok(Self { inner: Dqn::new(model, adam_epsilon, seed), replay, observed })
     }
 
-    /// The parameters, as floats one behind the other.
+    /// The weights, as a safetensors file.
     fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        floats(py, self.inner.parameters())
+        PyBytes::new(py, &self.inner.layout().packed(self.inner.parameters()))
     }
 
-    /// Takes over parameters; the older networks get them as well.
+    /// Takes over weights; the older networks get them as well.
     fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
-        set_floats(self.inner.parameters_mut(), weights)?;
+        let layout = self.inner.layout().clone();
+        unpack(&layout, weights, self.inner.parameters_mut())?;
         self.inner.follow(1.0);
+        Ok(())
+    }
+
+    /// All that its next updates depend on beside the weights; with the steps that it keeps, or without.
+    fn save<'py>(&self, py: Python<'py>, is_whole: bool) -> Bound<'py, PyBytes> {
+        let replay = is_whole.then_some(&self.replay);
+        PyBytes::new(py, &postcard::to_stdvec(&(self.inner.save(), replay)).expect("plain data"))
+    }
+
+    /// Goes on from what was saved.
+    fn restore(&mut self, saved: &[u8]) -> PyResult<()> {
+        let (inner, replay): (Vec<u8>, Option<Replay>) =
+            postcard::from_bytes(saved).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let fits = replay.as_ref().is_none_or(|replay| replay.fits(self.observed, 1));
+        restored(fits && self.inner.restore(&inner), "learner")?;
+        if let Some(replay) = replay {
+            self.replay = replay;
+        }
         Ok(())
     }
 

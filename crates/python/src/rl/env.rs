@@ -1,9 +1,10 @@
 //! Native environments.
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use rl::env::{Stepped, Vector, make};
+use pyo3::types::PyBytes;
+use rl::env::{Adapted, Bounded, Stepped, Vector, make, misfit};
 
 use super::{columns, parsed};
 use crate::door::enter;
@@ -19,8 +20,16 @@ pub(super) struct VectorEnv {
 #[pymethods]
 impl VectorEnv {
     #[new]
-    fn new(name: &str, count: usize, config: &str) -> PyResult<Self> {
+    #[pyo3(signature = (name, count, config, form=""))]
+    fn new(name: &str, count: usize, config: &str, form: &str) -> PyResult<Self> {
         let inner = make(name, count, &parsed(config)?).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let inner: Box<dyn Vector> = match form {
+            "" => inner,
+            "free" => Box::new(Adapted::new(inner, Bounded::Not)),
+            "clipped" => Box::new(Adapted::new(inner, Bounded::Clipped)),
+            "spread" => Box::new(Adapted::new(inner, Bounded::Spread)),
+            _ => return Err(PyValueError::new_err(format!("environments have no form {form}"))),
+        };
         Ok(Self { inner, stepped: Stepped::default(), actions: Vec::new() })
     }
 
@@ -46,6 +55,37 @@ impl VectorEnv {
         columns::write(py, "observed", &observed, &self.stepped.observed)
     }
 
+    /// What is seen now.
+    fn observe(&mut self, py: Python<'_>, observed: PyBuffer<f32>) -> PyResult<()> {
+        let size = self.inner.count() * self.inner.spaces().observed.size();
+        columns::check("observed", observed.item_count(), size)?;
+        self.stepped.observed.resize(size, 0.0);
+        self.inner.observe(&mut self.stepped.observed);
+        columns::write(py, "observed", &observed, &self.stepped.observed)
+    }
+
+    /// Everything that the steps to come depend on.
+    fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.save())
+    }
+
+    /// Goes back to what was saved.
+    fn restore(&mut self, saved: &[u8]) -> PyResult<()> {
+        self.inner.restore(saved).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// The state of one environment as plain numbers.
+    fn state(&self, index: usize) -> PyResult<Vec<f64>> {
+        self.check(index)?;
+        Ok(self.inner.state(index))
+    }
+
+    /// Puts one environment into a state.
+    fn set_state(&mut self, index: usize, numbers: Vec<f64>) -> PyResult<()> {
+        self.check(index)?;
+        self.inner.set_state(index, &numbers).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
     /// One step of each.
     #[expect(clippy::too_many_arguments, reason = "one per column")]
     fn step(
@@ -60,6 +100,9 @@ impl VectorEnv {
     ) -> PyResult<()> {
         columns::check("actions", actions.item_count(), self.inner.count() * self.inner.spaces().acted.size())?;
         columns::read(py, "actions", &actions, &mut self.actions)?;
+        if let Some(row) = misfit(&self.inner.spaces().acted, &self.actions) {
+            return Err(PyValueError::new_err(format!("the action of environment {row} is none of its actions")));
+        }
         let Self { inner, stepped, actions } = self;
         enter(py, || inner.step(actions, stepped));
         columns::write(py, "observed", &observed, &stepped.observed)?;
@@ -68,5 +111,14 @@ impl VectorEnv {
         columns::write(py, "terminated", &terminated, &bytes(&stepped.terminated))?;
         columns::write(py, "truncated", &truncated, &bytes(&stepped.truncated))?;
         columns::write(py, "last", &last, &stepped.last)
+    }
+}
+
+impl VectorEnv {
+    fn check(&self, index: usize) -> PyResult<()> {
+        if index < self.inner.count() {
+            return Ok(());
+        }
+        Err(PyIndexError::new_err(format!("there are {} environments", self.inner.count())))
     }
 }

@@ -6,7 +6,7 @@ use rl::learn::ppo::{Ppo, PpoSettings};
 use rl::model::Model;
 
 use super::parsed;
-use super::runner::{Rollout, floats, set_floats};
+use super::runner::{Rollout, restored, unpack};
 use crate::door::enter;
 
 /// Learns from rollouts by proximal policy optimisation.
@@ -22,14 +22,25 @@ impl PpoLearner {
         Ok(Self { inner: Ppo::new(Model::new(parsed(model)?), kl_weight, adam_epsilon, seed) })
     }
 
-    /// The parameters, as floats one behind the other.
+    /// The weights, as a safetensors file.
     fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        floats(py, self.inner.parameters())
+        PyBytes::new(py, &self.inner.layout().packed(self.inner.parameters()))
     }
 
-    /// Takes over parameters.
+    /// Takes over weights.
     fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
-        set_floats(self.inner.parameters_mut(), weights)
+        let layout = self.inner.layout().clone();
+        unpack(&layout, weights, self.inner.parameters_mut())
+    }
+
+    /// All that its next updates depend on beside the weights.
+    fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.save())
+    }
+
+    /// Goes on from what was saved.
+    fn restore(&mut self, saved: &[u8]) -> PyResult<()> {
+        restored(self.inner.restore(saved), "learner")
     }
 
     /// Learns from these rollouts; what it found, by name.

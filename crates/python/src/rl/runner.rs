@@ -7,6 +7,7 @@ use pyo3::types::PyBytes;
 use rl::chance::Chance;
 use rl::env::Stepped;
 use rl::model::{ActorCritic, Model};
+use rl::nn::Layout;
 use rl::policy::{Choice, Chosen, Policy};
 use rl::q::{QModel, QPolicy};
 
@@ -31,9 +32,9 @@ impl Runner {
         Ok(Self { inner, stepped: Stepped::default(), observed: Vec::new(), flags: Vec::new() })
     }
 
-    /// Takes over parameters, as floats one behind the other.
+    /// Takes over weights.
     fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
-        set_floats(self.inner.parameters_mut(), weights)
+        self.inner.set_weights(weights).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// What is seen now, in all environments.
@@ -45,12 +46,29 @@ impl Runner {
     }
 
     /// Chooses an action for each environment: "drawn", "best", or "astray" with how often.
-    #[pyo3(signature = (choice, share, actions))]
     fn act(&mut self, py: Python<'_>, choice: &str, share: f32, actions: PyBuffer<f32>) -> PyResult<()> {
         let choice = chosen(choice, share)?;
         let inner = &mut self.inner;
         let chosen = enter(py, || inner.act(choice));
         columns::write(py, "actions", &actions, chosen)
+    }
+
+    /// Takes actions that somebody else chose.
+    fn told(&mut self, py: Python<'_>, actions: PyBuffer<f32>) -> PyResult<()> {
+        columns::check("actions", actions.item_count(), self.inner.envs() * self.inner.policy().actions())?;
+        columns::read(py, "actions", &actions, &mut self.observed)?;
+        self.inner.told(&self.observed);
+        Ok(())
+    }
+
+    /// All that its next steps depend on beside the weights.
+    fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.save())
+    }
+
+    /// Goes on from what was saved.
+    fn restore(&mut self, saved: &[u8]) -> PyResult<()> {
+        restored(self.inner.restore(saved), "runner")
     }
 
     /// What the actions brought.
@@ -158,14 +176,14 @@ impl NativePolicy {
         tensors.map(|tensor| (tensor.name.clone(), tensor.shape.clone(), tensor.offset)).collect()
     }
 
-    /// The parameters, as floats one behind the other.
+    /// The weights, as a safetensors file.
     fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        floats(py, &self.parameters)
+        PyBytes::new(py, &self.inner.layout().packed(&self.parameters))
     }
 
-    /// Takes over parameters, as floats one behind the other.
+    /// Takes over weights.
     fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
-        set_floats(&mut self.parameters, weights)
+        unpack(self.inner.layout(), weights, &mut self.parameters)
     }
 
     /// What it chooses for these rows; with it, as floats: what that was chosen from, its log-probabilities and the rows' values.
@@ -218,17 +236,18 @@ impl Rollout {
     }
 }
 
-/// Takes over floats that lie one behind the other.
-pub(super) fn set_floats(into: &mut [f32], bytes: &[u8]) -> PyResult<()> {
-    columns::check("weights", bytes.len() / 4, into.len())?;
-    for (value, bytes) in into.iter_mut().zip(bytes.as_chunks::<4>().0) {
-        *value = f32::from_le_bytes(*bytes);
-    }
-    Ok(())
+/// Reads weights, or says why they do not fit.
+pub(super) fn unpack(layout: &Layout, weights: &[u8], into: &mut [f32]) -> PyResult<()> {
+    layout.unpack(weights, into).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Says that what was saved does not fit.
+pub(super) fn restored(fits: bool, what: &str) -> PyResult<()> {
+    if fits { Ok(()) } else { Err(PyValueError::new_err(format!("what was saved is of another {what}"))) }
 }
 
 /// Floats one behind the other.
-pub(super) fn floats<'py>(py: Python<'py>, values: &[f32]) -> Bound<'py, PyBytes> {
+fn floats<'py>(py: Python<'py>, values: &[f32]) -> Bound<'py, PyBytes> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     PyBytes::new(py, &bytes)
 }

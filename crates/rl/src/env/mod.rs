@@ -5,6 +5,7 @@
 //! same start, and from the same state a step gives the same state within 1e-9.
 
 pub mod acrobot;
+mod adapted;
 pub mod cart_pole;
 pub mod catch;
 pub mod corridor;
@@ -20,6 +21,7 @@ mod vectored;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use adapted::{Adapted, Bounded};
 pub use registry::{make, names};
 pub use settings::{Config, Setting, Settings};
 pub use vectored::Vectored;
