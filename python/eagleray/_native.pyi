@@ -4,8 +4,9 @@ from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from eagleray import _native_tune
+from eagleray import _native_rl, _native_tune
 
+rl = _native_rl
 tune = _native_tune
 
 R = TypeVar("R")

@@ -19,7 +19,14 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rl.add_class::<runner::NativePolicy>()?;
     rl.add_class::<ppo::PpoLearner>()?;
     rl.add_class::<dqn::DqnLearner>()?;
+    rl.add_function(wrap_pyfunction!(environments, &rl)?)?;
     module.add_submodule(&rl)
+}
+
+/// The names of native environments.
+#[pyfunction]
+fn environments() -> Vec<&'static str> {
+    rl::env::names().collect()
 }
 
 /// Reads settings that came as JSON.

@@ -217,7 +217,13 @@ pub(super) struct Rollout {
 
 #[pymethods]
 impl Rollout {
-    /// Rows: steps times environments.
+    /// Steps in it, over all its environments.
+    #[getter]
+    fn steps(&self) -> usize {
+        self.inner.steps * self.inner.envs
+    }
+
+    /// The same.
     fn __len__(&self) -> usize {
         self.inner.steps * self.inner.envs
     }

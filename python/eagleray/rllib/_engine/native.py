@@ -1,0 +1,196 @@
+"""The engine: `eagleray._native.rl` behind the protocol that the rest of this package is written to."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from eagleray._native import rl
+from eagleray.rllib._engine import _models
+from eagleray.rllib._engine._learners import LEARNERS
+from eagleray.rllib._engine.protocol import Acted, Ended, Observed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from eagleray.rllib._engine.protocol import Flags, Floats, Learner, Plan, Policy, Rollout, Simulator
+
+#: Of each algorithm: how its policy is told to the native side.
+_KINDS = {"PPO": ("actor_critic", _models.actor_critic), "DQN": ("q", _models.q_function)}
+
+
+class NativeSimulator:
+    """Built-in environments of one kind, stepped where they are."""
+
+    def __init__(self, name: str, env_config: Mapping[str, Any], count: int, seed: int) -> None:
+        self.native = rl.VectorEnv(name, count, json.dumps(dict(env_config)), "spread")
+        spaces = json.loads(self.native.spaces)
+        self.count = count
+        self.observed = Observed(tuple(spaces["observed"]["Box"]["shape"]))
+        self.acted = _acted(spaces["acted"])
+        self.seen: Floats = np.zeros((count, self.observed.size), np.float32)
+        self.native.reset(seed, self.seen)
+
+    def state(self) -> bytes:
+        """All of it, so that another one goes on from here in the same way."""
+        return self.native.save()
+
+    def restore(self, state: bytes) -> None:
+        """Go on from such a state."""
+        self.native.restore(state)
+        self.native.observe(self.seen)
+
+
+def _acted(spaces: dict[str, Any]) -> Acted:
+    (kind, said), *_ = spaces.items()
+    if kind == "Discrete":
+        return Acted("discrete", (said,))
+    if kind == "MultiDiscrete":
+        return Acted("discrete", tuple(said))
+    return Acted("box", (1,) * len(said["low"]), tuple(said["low"]), tuple(said["high"]))
+
+
+class NativePolicy:
+    """A network that acts."""
+
+    def __init__(self, plan: Plan) -> None:
+        kind, model = _KINDS[plan.algorithm]
+        self._kind, self._model = kind, model(plan)
+        self._seed = plan.seed
+        self._acted = plan.acted.size
+        self._observed = plan.observed.size
+        self.native = rl.Policy(self._kind, self._model, plan.seed)
+        self._epsilon = 0.0
+        self._collectors: list[NativeCollector] = []
+
+    def load(self, weights: bytes, exploration: Mapping[str, float]) -> None:
+        """Take these weights, and what exploring depends on."""
+        self.native.set_weights(weights)
+        self._epsilon = float(exploration.get("epsilon", 0.0))
+        for collector in self._collectors:
+            collector.native.set_weights(weights)
+
+    def choice(self, *, explore: bool) -> tuple[str, float]:
+        """How actions are chosen."""
+        if not explore:
+            return "best", 0.0
+        return ("astray", self._epsilon) if self._kind == "q" else ("drawn", 0.0)
+
+    def act(self, observed: Floats, *, explore: bool, state: Any = None) -> tuple[Floats, Any]:
+        """Choose actions without writing anything down."""
+        actions = np.empty((len(observed), self._acted), np.float32)
+        self.native.act(_whole(observed), *self.choice(explore=explore), actions)
+        return actions, state
+
+    def inputs(self, observed: Floats) -> Floats:
+        """What the distribution of actions is made of, a row each."""
+        actions = np.empty((len(observed), self._acted), np.float32)
+        inputs, _, _ = self.native.act(_whole(observed), "best", 0.0, actions)
+        return np.frombuffer(inputs, np.float32).reshape(len(observed), -1)
+
+    def collector(self, count: int) -> NativeCollector:
+        """A collector for so many environments, which acts by this policy from then on."""
+        # Collectors of one policy do not choose alike.
+        seed = self._seed + 7_919 * (1 + len(self._collectors))
+        collector = NativeCollector(self, rl.Runner(self._kind, self._model, count, seed), (count, self._acted))
+        collector.native.set_weights(self.native.weights())
+        self._collectors.append(collector)
+        return collector
+
+
+class NativeCollector:
+    """Chooses actions for environments side by side and writes down what comes of them."""
+
+    def __init__(self, policy: NativePolicy, native: rl.Runner, shape: tuple[int, int]) -> None:
+        self._policy, self.native, self._shape = policy, native, shape
+        self._simulator: NativeSimulator | None = None
+
+    def act(self, observed: Floats, *, explore: bool) -> Floats:
+        """Choose an action for each row."""
+        actions = np.empty(self._shape, np.float32)
+        self.native.see(_whole(observed))
+        self.native.act(*self._policy.choice(explore=explore), actions)
+        return actions
+
+    def told(self, observed: Floats, actions: Floats) -> None:
+        """Write down actions that somebody else chose."""
+        self.native.see(_whole(observed))
+        self.native.told(_whole(actions))
+
+    def observe(self, rewards: Floats, terminated: Flags, truncated: Flags, observed: Floats, last: Floats) -> None:
+        """Write down what the actions led to."""
+        flags = (np.ascontiguousarray(terminated).view(np.uint8), np.ascontiguousarray(truncated).view(np.uint8))
+        self.native.observe(_whole(rewards), *flags, _whole(observed), _whole(last))
+        self.native.take_episodes()
+
+    def run(self, simulator: Simulator, steps: int, *, explore: bool) -> list[Ended]:
+        """Do all of that with a simulator, so many steps in each environment. Returns the episodes that ended."""
+        native = cast("NativeSimulator", simulator)
+        if native is not self._simulator:
+            self._simulator = native
+            self.native.see(native.seen)
+        self.native.run(native.native, steps, *self._policy.choice(explore=explore))
+        return [Ended(total, length) for total, length in self.native.take_episodes()]
+
+    def take(self) -> Rollout:
+        """Hand over what was written since the last time."""
+        return cast("Rollout", self.native.take())
+
+    def state(self) -> bytes:
+        """What its next choices depend on, beside the weights."""
+        return self.native.save()
+
+    def restore(self, state: bytes) -> None:
+        """Go on from such a state."""
+        self.native.restore(state)
+
+
+def _whole(column: Floats) -> Floats:
+    return np.ascontiguousarray(column, np.float32)
+
+
+class NativeEngine:
+    """Makes learners, policies and simulators."""
+
+    def learner(self, plan: Plan) -> Learner:
+        """One that learns by the plan's algorithm."""
+        return cast("Learner", LEARNERS[plan.algorithm](plan))
+
+    def policy(self, plan: Plan) -> Policy:
+        """One that acts."""
+        return cast("Policy", NativePolicy(plan))
+
+    def simulator(self, name: str, env_config: Mapping[str, Any], count: int, seed: int) -> Simulator | None:
+        """The built-in environments of this name, or None."""
+        if name not in rl.environments():
+            return None
+        return cast("Simulator", NativeSimulator(name, env_config, count, seed))
+
+    def arrays(self, weights: bytes) -> dict[str, Floats]:
+        """Weights by the names of their tensors."""
+        size = int.from_bytes(weights[:8], "little")
+        header = json.loads(weights[8 : 8 + size])
+        header.pop("__metadata__", None)
+        arrays: dict[str, Floats] = {}
+        for name, about in header.items():
+            begin, end = about["data_offsets"]
+            data = weights[8 + size + begin : 8 + size + end]
+            arrays[name] = np.frombuffer(data, np.float32).reshape(about["shape"]).copy()
+        return arrays
+
+    def packed(self, arrays: Mapping[str, Floats]) -> bytes:
+        """Weights of such arrays."""
+        header: dict[str, Any] = {}
+        parts: list[bytes] = []
+        at = 0
+        for name, array in arrays.items():
+            data = _whole(array).tobytes()
+            header[name] = {"dtype": "F32", "shape": list(np.shape(array)), "data_offsets": [at, at + len(data)]}
+            parts.append(data)
+            at += len(data)
+        text = json.dumps(header).encode()
+        # Numbers begin at a multiple of eight.
+        text += b" " * (-len(text) % 8)
+        return len(text).to_bytes(8, "little") + text + b"".join(parts)
