@@ -36,6 +36,8 @@ CASES = {
     "results": Case("results/s, default loggers", {"eagleray": 60_000, "ray_tune": 1_000}),
     "bare": Case("results/s, no loggers", {"eagleray": 100_000, "ray_tune": 2_000}),
     "resume": Case("resume of 10,000 trials, s", {"eagleray": 10_000}, in_seconds=True),
+    "resume_tpe": Case("resume of 10,000 trials of TPE, s", {"eagleray": 10_000}, in_seconds=True),
+    "resume_gp": Case("resume of 300 trials of GP, s", {"eagleray": 300}, in_seconds=True),
 }
 SYSTEMS = ("eagleray", "ray_tune", "optuna")
 

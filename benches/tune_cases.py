@@ -27,11 +27,12 @@ def many(config: dict[str, Any]) -> None:
         tune.report({"loss": 1.0 / (step + 1), "accuracy": 0.5, "step": step})
 
 
-def fit(function: Any, space: dict[str, Any], samples: int, name: str, folder: Path) -> Any:
+def fit(function: Any, space: dict[str, Any], samples: int, name: str, folder: Path, searcher: str | None = None) -> Any:
+    goal = {} if searcher is None else {"search_alg": searcher, "metric": "loss", "mode": "min"}
     return tune.Tuner(
         function,
         param_space=space,
-        tune_config=tune.TuneConfig(num_samples=samples),
+        tune_config=tune.TuneConfig(num_samples=samples, **goal),
         run_config=tune.RunConfig(name=name, storage_path=str(folder), verbose=0),
     ).fit()
 
@@ -49,10 +50,10 @@ def run(case: str, count: int, folder: Path) -> float:
         results = fit(many, {"steps": count // 2}, 2, case, folder)
         assert all(result.metrics["training_iteration"] == count // 2 for result in results)
     else:
-        assert case == "resume", case
-        fit(once, point, count, case, folder)
+        kinds = {"resume": None, "resume_tpe": "tpe", "resume_gp": "gp"}
+        fit(once, point, count, case, folder, kinds[case])
         start = time.perf_counter()
-        assert len(tune.Tuner.restore(str(folder / case), once).get_results()) == count
+        assert len(tune.Tuner.restore(str(folder / case), once).fit()) == count
     return time.perf_counter() - start
 
 

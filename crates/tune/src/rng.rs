@@ -27,6 +27,14 @@ impl Rng {
         rng
     }
 
+    /// The source of one of many drawings with the same seed: each can be made without those before it.
+    #[must_use]
+    pub(crate) fn keyed(seed: u64, index: u64) -> Self {
+        let (mut seed, mut index) = (seed, index);
+        // Both are mixed first: neighbours of one seed must not be the sources of the next.
+        Self::seeded(split_mix(&mut seed).rotate_left(32) ^ split_mix(&mut index))
+    }
+
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
@@ -94,5 +102,16 @@ mod tests {
     fn seeds_decide() {
         assert_eq!(Rng::seeded(3).bits(), Rng::seeded(3).bits());
         assert_ne!(Rng::seeded(3).bits(), Rng::seeded(4).bits());
+    }
+
+    #[test]
+    fn drawings_of_near_seeds_and_indices_have_nothing_in_common() {
+        let keys = (0..50).flat_map(|seed| (0..50).map(move |index| (seed, index)));
+        let mut firsts: Vec<u64> = keys.map(|(seed, index)| Rng::keyed(seed, index).bits()).collect();
+        let mean = firsts.iter().map(|bits| *bits as f64 / 2.0_f64.powi(64)).sum::<f64>() / 2_500.0;
+        assert!((mean - 0.5).abs() < 0.02, "{mean}");
+        firsts.sort_unstable();
+        firsts.dedup();
+        assert_eq!(firsts.len(), 2_500);
     }
 }

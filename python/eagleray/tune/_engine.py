@@ -206,7 +206,7 @@ class Engine:
         self.trials.append(trial)
         self._pending.append(trial)
         self._scheduler.on_trial_add(self, trial)
-        self._record.added(trial)
+        self._record.added(trial, suggestion.trace)
 
     def _check_stuck(self) -> None:
         """Nothing runs and nothing can be started: that is an error of a plug-in, and said instead of waiting for ever."""

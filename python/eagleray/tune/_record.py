@@ -41,6 +41,10 @@ def _is_chdir() -> bool:
     return os.environ.get("RAY_CHDIR_TO_TRIAL_DIR", "1") != "0"
 
 
+def _pickled(value: Any) -> str:
+    return base64.b64encode(cloudpickle.dumps(value)).decode()
+
+
 class Record:
     """All that is written about one experiment."""
 
@@ -139,7 +143,7 @@ class Record:
             number, trial_id, suggestion.config, suggestion.evaluated_params, suggestion.experiment_tag
         )
 
-    def added(self, trial: Trial) -> None:
+    def added(self, trial: Trial, trace: Any) -> None:
         """The scheduler has heard of the trial, and filled in what its configuration lacked."""
         fields = {
             "number": trial.number,
@@ -148,8 +152,10 @@ class Record:
             "params": trial.evaluated_params,
             "folder": trial.path.name if trial.path else None,
             "config": trial.config,
-            "pickle": base64.b64encode(cloudpickle.dumps((trial.config, trial.evaluated_params))).decode(),
+            "pickle": _pickled((trial.config, trial.evaluated_params)),
         }
+        if trace is not None:
+            fields["trace"] = _pickled(trace)
         self._note("trial", fields)
 
     def make_trial(
@@ -406,7 +412,7 @@ class Record:
             "at": at,
             "metrics": metrics,
             "config": trial.config,
-            "pickle": base64.b64encode(cloudpickle.dumps(trial.config)).decode(),
+            "pickle": _pickled(trial.config),
         }
         self._note("exploit", fields)
 

@@ -126,7 +126,7 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
                 record.restore_checkpoint(trials[fields["number"]], fields)
         elif kind == "exploit":
             trial = trials[fields["number"]]
-            trial.config = cloudpickle.loads(base64.b64decode(fields["pickle"]))
+            trial.config = _unpickled(fields["pickle"])
             record.restore_exploit(trial, fields)
         elif kind == "forget":
             places.pop(fields["number"], None)
@@ -144,10 +144,15 @@ def replay(plan: Plan, record: Record, resume: Resume) -> list[Trial]:
 
 
 def _make(plan: Plan, record: Record, fields: dict[str, Any]) -> Trial:
-    config, chosen = cloudpickle.loads(base64.b64decode(fields["pickle"]))
+    config, chosen = _unpickled(fields["pickle"])
     # The searcher moves on as it did; its answer is known.
-    plan.search_alg.next_config(fields["id"])
+    trace = _unpickled(fields["trace"]) if "trace" in fields else None
+    plan.search_alg.retrace(fields["id"], trace)
     return record.make_trial(fields["number"], fields["id"], config, chosen, fields["tag"], fields["folder"])
+
+
+def _unpickled(text: str) -> Any:
+    return cloudpickle.loads(base64.b64decode(text))
 
 
 #: So many of the last events may have reached the journal and not the files that other tools read.

@@ -114,6 +114,102 @@ def test_a_saved_searcher_goes_on_where_it_was(kind, tmp_path):
     assert drive(copy, 5, start=25) == rest
 
 
+MAKERS = {
+    **{kind.__name__: lambda kind=kind: kind(SPACE, metric="loss", mode="min", seed=5) for kind in KINDS},
+    "univariate": lambda: TPESearch(SPACE, metric="loss", mode="min", seed=5, multivariate=False),
+    "begins with points": lambda: TPESearch(
+        SPACE, metric="loss", mode="min", seed=5, points_to_evaluate=[{"lr": 1e-3}], n_startup_trials=4
+    ),
+    "TuneBOHB": lambda: TuneBOHB(SPACE, {"min_points_in_model": 5}, metric="loss", mode="min", seed=5),
+    "limited": lambda: ConcurrencyLimiter(MAKERS["TPESearch"](), 3, batch=True),
+    "repeated": lambda: Repeater(MAKERS["TPESearch"](), 2),
+}
+
+
+def relive(searcher, trials, known=()):
+    """Runs a searcher as the engine does, the first trials as it resumes them. Returns configurations and traces."""
+    generator = SearchGenerator(searcher)
+    generator.set_space({}, num_samples=-1)
+    given = []
+    for at in range(trials):
+        if at < len(known):
+            suggestion = known[at]
+            generator.retrace(f"t{at}", pickle.loads(pickle.dumps(suggestion.trace)))
+        else:
+            suggestion = generator.next_config(f"t{at}")
+        given.append(suggestion)
+        for last in [at - 1] * (at % 3 > 0) + [at] * (at % 3 == 2):
+            result = {"loss": score(given[last].config), "training_iteration": 1 + last % 3}
+            generator.on_trial_result(f"t{last}", result)
+            generator.on_trial_complete(f"t{last}", result, error=last % 7 == 0)
+    return given
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_is_retraced_changes_nothing_about_what_comes(name):
+    given = relive(MAKERS[name](), 45)
+    for known in (3, 11, 40):
+        assert relive(MAKERS[name](), 45, given[:known]) == given
+
+
+@pytest.mark.parametrize("name", ["TPESearch", "GPSearch", "TuneBOHB"])
+def test_what_is_retraced_is_not_thought_of_again(name):
+    given = relive(MAKERS[name](), 40)
+    again = MAKERS[name]()
+
+    class Forgetful:
+        """A native searcher that cannot be asked."""
+
+        def __init__(self, search):
+            self.search = search
+
+        def ask(self, number):
+            raise AssertionError("it was asked")
+
+        def __getattr__(self, name):
+            return getattr(self.search, name)
+
+    again._search = Forgetful(again._search)
+    relive(again, 40, given)
+
+
+def test_a_subclass_with_suggestions_of_its_own_is_asked_again():
+    class Counting(TPESearch):
+        asked = 0
+
+        def suggest(self, trial_id):
+            self.asked += 1
+            return super().suggest(trial_id)
+
+    class Plain:
+        """As users may write it, of no class of ours."""
+
+        metric = mode = None
+        asked = 0
+
+        def suggest(self, trial_id):
+            self.asked += 1
+            return {"lr": 1 / self.asked, "model": "none"}
+
+        def on_trial_result(self, trial_id, result):
+            pass
+
+        def on_trial_complete(self, trial_id, result=None, error=False):
+            pass
+
+    for make in (lambda: Counting(SPACE, metric="loss", mode="min", seed=5), Plain):
+        given = relive(make(), 20)
+        again = make()
+        assert relive(again, 20, given[:15]) == given
+        assert again.asked == 20
+
+
+def test_a_trace_of_another_space_is_passed_over():
+    given = relive(MAKERS["TPESearch"](), 12)
+    searcher = TPESearch({"lr": tune.loguniform(1e-5, 1e-1), "model": "none"}, metric="loss", mode="min", seed=5)
+    assert len(relive(searcher, 20, given)) == 20
+
+
 @pytest.mark.parametrize("kind", [TPESearch, CMAESSearch, GPSearch])
 @pytest.mark.parametrize("mode", ["min", "max"])
 def test_those_that_learn_find_what_is_better(kind, mode):
@@ -247,16 +343,25 @@ def test_a_repeater_tells_the_mean():
 
 
 def test_bohb_models_the_largest_budget_that_enough_have_reached():
-    searcher = TuneBOHB({"x": tune.uniform(0, 1)}, metric="loss", mode="min", seed=3)
-    for at in range(12):
-        x = searcher.suggest(str(at))["x"]
-        # Small budgets point to the wrong end.
-        searcher.on_trial_result(str(at), {"loss": x, "hyperband_info": {"budget": 1}})
-        if at % 2 == 0:
-            searcher.on_trial_result(str(at), {"loss": 1 - x, "hyperband_info": {"budget": 9}})
-        searcher.on_trial_complete(str(at), None, error=True)
-    xs = [searcher.suggest(f"more{at}")["x"] for at in range(10)]
-    assert sum(xs) / 10 > 0.5
+    def taught(seed, *, has_large):
+        searcher = TuneBOHB({"x": tune.uniform(0, 1)}, metric="loss", mode="min", seed=seed)
+        for at in range(12):
+            x = searcher.suggest(str(at))["x"]
+            # Small budgets point to the wrong end.
+            searcher.on_trial_result(str(at), {"loss": x, "hyperband_info": {"budget": 1}})
+            if at % 2 == 0 and has_large:
+                searcher.on_trial_result(str(at), {"loss": 1 - x, "hyperband_info": {"budget": 9}})
+            searcher.on_trial_complete(str(at), None, error=True)
+        return searcher
+
+    def mean(searcher):
+        return sum(searcher.suggest(f"more{at}")["x"] for at in range(10)) / 10
+
+    # Trials under way keep others away, so one seed shows little.
+    assert sum(mean(taught(seed, has_large=True)) for seed in range(40)) / 40 > 0.51
+    assert sum(mean(taught(seed, has_large=False)) for seed in range(40)) / 40 < 0.49
+    searcher = taught(3, has_large=True)
+    mean(searcher)
     again = pickle.loads(pickle.dumps(searcher))
     assert again.suggest("next") == searcher.suggest("next")
 

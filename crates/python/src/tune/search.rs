@@ -1,4 +1,4 @@
-//! Searchers: `Search(kind, params, seed, options)` with `ask`, `tell`, `report` and `adopt`.
+//! Searchers: `Search(kind, params, seed, options)` with `ask`, `tell`, `report`, `adopt` and `retrace`.
 
 use std::collections::HashMap;
 
@@ -64,17 +64,31 @@ impl PySearch {
 
     /// Takes a point of another's choice as if it had been asked for; false if it does not lie in the space.
     fn adopt(&mut self, trial: u64, point: Vec<Option<PyNumber>>) -> bool {
+        let point = self.point_inside(point);
+        point.map(|point| self.inner.adopt(trial, point)).is_some()
+    }
+
+    /// What the latest `ask` has left behind beside its point.
+    fn residue(&self) -> Vec<f64> {
+        self.inner.residue()
+    }
+
+    /// As `ask`, whose answer and residue are known from an earlier run; false, and nothing done, if it does not lie in the space.
+    fn retrace(&mut self, trial: u64, point: Vec<Option<PyNumber>>, residue: Vec<f64>) -> bool {
+        let point = self.point_inside(point);
+        point.map(|point| self.inner.retrace(trial, point, &residue)).is_some()
+    }
+}
+
+impl PySearch {
+    fn point_inside(&self, point: Vec<Option<PyNumber>>) -> Option<Point> {
         if point.len() != self.space.len() {
-            return false;
+            return None;
         }
         let values = point.into_iter().zip(self.space.params());
         let point: Point =
             values.map(|(number, param)| number.map(|number| to_value(&number, &param.domain))).collect();
-        let is_inside = self.space.contains(&point);
-        if is_inside {
-            self.inner.adopt(trial, point);
-        }
-        is_inside
+        self.space.contains(&point).then_some(point)
     }
 }
 

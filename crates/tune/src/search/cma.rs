@@ -178,6 +178,11 @@ impl Search for Cma {
         self.history.begin(trial, &point);
         self.drawn.push(drawn);
     }
+
+    fn retrace(&mut self, trial: u64, _point: Point, _residue: &[f64]) {
+        // It thinks when it is told. What was drawn is more than the point says, and quickly drawn again.
+        self.ask(trial);
+    }
 }
 
 impl Cloud {

@@ -34,12 +34,16 @@ pub struct Gp {
     history: History,
     frame: Frame,
     options: GpOptions,
-    rng: Rng,
+    seed: u64,
+    /// How many points it has proposed; with the seed, the chance of the next one.
+    asked: u64,
     /// Where the first trials come from.
     net: Net,
     kernel: Kernel,
     /// How many trials the kernel was fitted to.
     fitted: usize,
+    /// Whether the latest point came from the net.
+    is_from_net: bool,
 }
 
 impl Gp {
@@ -48,9 +52,9 @@ impl Gp {
     pub fn new(space: Space, seed: u64, options: GpOptions) -> Self {
         let frame = Frame::new(space.clone());
         let kernel = Kernel::broad(frame.params.len());
-        let mut rng = Rng::seeded(seed);
-        let net = Net::new(space.len(), &mut rng);
-        Self { history: History::new(space), frame, options, rng, net, kernel, fitted: 0 }
+        let net = Net::new(space.len(), &mut Rng::seeded(seed));
+        let history = History::new(space);
+        Self { history, frame, options, seed, asked: 0, net, kernel, fitted: 0, is_from_net: true }
     }
 
     fn suggest(&mut self) -> Option<Point> {
@@ -75,9 +79,10 @@ impl Gp {
             self.history.ranked.iter().take(5).map(|&at| self.frame.row(&self.history.records[at].at)).collect();
         let looked =
             |target: f64, rng: &mut Rng| most_promising(&self.frame, &model, target, &best_rows, effort(count), rng);
-        let (mut promise, mut row) = looked(best, &mut self.rng);
+        let mut rng = Rng::keyed(self.seed, self.asked);
+        let (mut promise, mut row) = looked(best, &mut rng);
         if promise < LITTLE.ln() && count.is_multiple_of(2) {
-            (promise, row) = looked(best - MARGIN, &mut self.rng);
+            (promise, row) = looked(best - MARGIN, &mut rng);
         }
         debug_assert!(!promise.is_nan(), "SEARCH-3: a promise that is not a number");
         Some(self.frame.point(&row))
@@ -113,6 +118,8 @@ impl Search for Gp {
     fn ask(&mut self, trial: u64) -> Option<Point> {
         let is_early = self.history.finished() < self.options.startup_trials || self.frame.params.is_empty();
         let suggested = if is_early { None } else { self.suggest() };
+        self.is_from_net = suggested.is_none();
+        self.asked += 1;
         let point = suggested.unwrap_or_else(|| {
             let units = self.net.next_point();
             self.history.space.build(|at, domain| domain.place(units[at]))
@@ -126,6 +133,28 @@ impl Search for Gp {
     }
 
     fn adopt(&mut self, trial: u64, point: Point) {
+        self.history.begin(trial, &point);
+    }
+
+    fn residue(&self) -> Vec<f64> {
+        // The kernel is fitted from the one before it, so it depends on all that came before.
+        let mut residue = vec![f64::from(u8::from(self.is_from_net)), self.fitted as f64];
+        residue.extend(self.kernel.numbers());
+        residue
+    }
+
+    fn retrace(&mut self, trial: u64, point: Point, residue: &[f64]) {
+        if let [is_from_net, fitted, kernel @ ..] = residue
+            && kernel.len() == self.kernel.numbers().len()
+        {
+            self.is_from_net = *is_from_net != 0.0;
+            self.fitted = *fitted as usize;
+            self.kernel = Kernel::from_numbers(kernel);
+        }
+        if self.is_from_net {
+            self.net.next_point();
+        }
+        self.asked += 1;
         self.history.begin(trial, &point);
     }
 }

@@ -56,7 +56,14 @@ impl Kernel {
         Self { tightness: vec![0.0; dimensions], signal: 0.0, noise: (1e-4_f64).ln() }
     }
 
-    fn from_numbers(numbers: &[f64]) -> Self {
+    /// All that it is.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        let mut numbers = self.tightness.clone();
+        numbers.extend([self.signal, self.noise]);
+        numbers
+    }
+
+    pub(crate) fn from_numbers(numbers: &[f64]) -> Self {
         let dimensions = numbers.len() - 2;
         Self { tightness: numbers[..dimensions].to_vec(), signal: numbers[dimensions], noise: numbers[dimensions + 1] }
     }
@@ -70,8 +77,7 @@ impl Kernel {
         let dimensions = rows.is_choice.len();
         let mut bounds = vec![(-12.0, 10.0); dimensions];
         bounds.extend([(-7.0, 7.0), (-20.0, 0.0)]);
-        let mut first = start.tightness.clone();
-        first.extend([start.signal, start.noise]);
+        let mut first = start.numbers();
         first.iter_mut().zip(&bounds).for_each(|(x, (low, high))| *x = x.clamp(*low, *high));
         let limits = Limits { evaluations, slope: 1e-2 };
         let found = minimise(first, &bounds, limits, |numbers, slope| loss(rows, values, numbers, slope));

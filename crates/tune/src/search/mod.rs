@@ -3,6 +3,7 @@
 //! - **SEARCH-1** every point lies in its space, honours its steps, and has exactly the parameters that count.
 //! - **SEARCH-2** the same seed and the same calls give the same points.
 //! - **SEARCH-3** nothing that is told, not a number included, keeps the next point from coming.
+//! - **SEARCH-4** points that are retraced instead of asked for change nothing about those that come after them.
 //!
 //! Less is better; whoever maximises turns the sign.
 
@@ -56,6 +57,14 @@ pub trait Search: Send {
 
     /// A point that another one chose, as if it had been asked for. It must lie in the space.
     fn adopt(&mut self, trial: u64, point: Point);
+
+    /// What the latest `ask` has left behind beside its point and cannot be had again without thinking. Most leave nothing.
+    fn residue(&self) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// As `ask`, whose answer is known from an earlier run, with the residue that it left there. Quick, however long that took.
+    fn retrace(&mut self, trial: u64, point: Point, residue: &[f64]);
 }
 
 /// How good a finished trial is: first what ended, then what was stopped, the latest first, then what failed.

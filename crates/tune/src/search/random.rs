@@ -26,4 +26,8 @@ impl Search for Random {
     fn tell(&mut self, _trial: u64, _outcome: Outcome) {}
 
     fn adopt(&mut self, _trial: u64, _point: Point) {}
+
+    fn retrace(&mut self, trial: u64, _point: Point, _residue: &[f64]) {
+        self.ask(trial);
+    }
 }

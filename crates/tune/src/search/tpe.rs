@@ -34,7 +34,9 @@ pub struct Tpe {
     /// Parameters that are drawn together, with more than one value each.
     groups: Vec<Vec<usize>>,
     options: TpeOptions,
-    rng: Rng,
+    seed: u64,
+    /// How many points it has proposed; with the seed, the chance of the next one.
+    asked: u64,
     /// Where the first trials come from.
     net: Net,
 }
@@ -44,12 +46,16 @@ impl Tpe {
     #[must_use]
     pub fn new(space: Space, seed: u64, options: TpeOptions) -> Self {
         let groups = groups(&space, options.multivariate);
-        let mut rng = Rng::seeded(seed);
-        let net = Net::new(space.len(), &mut rng);
-        Self { history: History::new(space), groups, options, rng, net }
+        let net = Net::new(space.len(), &mut Rng::seeded(seed));
+        Self { history: History::new(space), groups, options, seed, asked: 0, net }
     }
 
-    fn suggest(&mut self) -> Point {
+    fn is_early(&self) -> bool {
+        self.history.finished() < self.options.startup_trials
+    }
+
+    fn suggest(&self) -> Point {
+        let mut rng = Rng::keyed(self.seed, self.asked);
         let (good, bad) = self.split();
         let mut coordinates = vec![f64::NAN; self.history.space.len()];
         let mut chosen: Point = vec![None; self.history.space.len()];
@@ -57,7 +63,7 @@ impl Tpe {
             if !self.history.space.is_active(group[0], &chosen) {
                 continue;
             }
-            let drawn = draw(&self.history, group, &good, &bad, &self.options, &mut self.rng);
+            let drawn = draw(&self.history, group, &good, &bad, &self.options, &mut rng);
             for (&at, &x) in group.iter().zip(&drawn) {
                 coordinates[at] = x;
                 if let domain @ Domain::Choice { .. } = &self.history.space.params()[at].domain {
@@ -84,12 +90,13 @@ impl Tpe {
 
 impl Search for Tpe {
     fn ask(&mut self, trial: u64) -> Option<Point> {
-        let point = if self.history.finished() < self.options.startup_trials {
+        let point = if self.is_early() {
             let units = self.net.next_point();
             self.history.space.build(|at, domain| domain.place(units[at]))
         } else {
             self.suggest()
         };
+        self.asked += 1;
         self.history.begin(trial, &point);
         Some(point)
     }
@@ -103,6 +110,14 @@ impl Search for Tpe {
     }
 
     fn adopt(&mut self, trial: u64, point: Point) {
+        self.history.begin(trial, &point);
+    }
+
+    fn retrace(&mut self, trial: u64, point: Point, _residue: &[f64]) {
+        if self.is_early() {
+            self.net.next_point();
+        }
+        self.asked += 1;
         self.history.begin(trial, &point);
     }
 }

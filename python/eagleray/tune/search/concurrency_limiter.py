@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from eagleray.tune.search.searcher import Searcher
+from eagleray.tune.search.searcher import Searcher, retraced, trace_of
 
 
 class ConcurrencyLimiter(Searcher):
@@ -66,8 +66,18 @@ class ConcurrencyLimiter(Searcher):
             raise ValueError(f"Trial ID {trial_id} must be unique: already found in set.")
         if len(self.live_trials) >= self.max_concurrent:
             return None
-        suggestion = self.searcher.suggest(trial_id)
-        if suggestion is not None and suggestion != Searcher.FINISHED:
+        return self._counted(trial_id, self.searcher.suggest(trial_id))
+
+    def trace(self) -> Any:
+        """Its searcher's."""
+        return trace_of(self.searcher)
+
+    def retrace(self, trial_id: str, trace: Any) -> Any:
+        """What its searcher suggested in an earlier run."""
+        return self._counted(trial_id, retraced(self.searcher, trial_id, trace))
+
+    def _counted(self, trial_id: str, suggestion: Any) -> Any:
+        if self._is_limiting and suggestion is not None and suggestion != Searcher.FINISHED:
             self.live_trials.add(trial_id)
         return suggestion
 

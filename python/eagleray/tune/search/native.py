@@ -1,7 +1,7 @@
 """Searchers that need nothing installed: random, Sobol, TPE, CMA-ES, Gaussian process. Their brains are native.
 
 All they do follows from their seed and from what they are told. So their state is what they were told: saved, and told
-again to take it up.
+again to take it up. What they once suggested is told as well, so that they need not think again.
 """
 
 from __future__ import annotations
@@ -67,13 +67,29 @@ class NativeSearcher(Searcher):
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """The next configuration."""
+        return None if self._is_full() else self._suggest_and_note(trial_id, None)
+
+    def trace(self) -> Any:
+        """The point that the latest suggestion is made of, and what it has left in the searcher."""
+        return self._trace
+
+    def retrace(self, trial_id: str, trace: Any) -> dict[str, Any] | None:
+        """What it suggested in an earlier run, in no time."""
+        return self._suggest_and_note(trial_id, trace)
+
+    def _is_full(self) -> bool:
+        """Whether as many trials are under way as there may be."""
+        return False
+
+    def _suggest_and_note(self, trial_id: str, trace: Any) -> dict[str, Any] | None:
         if self._space is None or self._converted is None:
             raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=type(self).__name__, space="space"))
         if self._needs_metric and (not self._metric or not self._mode):
             text = UNDEFINED_METRIC_MODE.format(cls=type(self).__name__, metric=self._metric, mode=self._mode)
             raise RuntimeError(text)
-        self._events.append(("suggest", trial_id))
-        return self._suggest(trial_id)
+        config = self._suggest(trial_id, trace)
+        self._events.append(("suggest", trial_id, self._trace))
+        return config
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Hears an intermediate result."""
@@ -136,6 +152,7 @@ class NativeSearcher(Searcher):
         self._search: Search | None = None
         self._numbers: dict[str, int] = {}
         self._count = 0
+        self._trace: Any = None
 
     def _set_space(self, space: dict[str, Any]) -> None:
         self._space = space
@@ -160,14 +177,15 @@ class NativeSearcher(Searcher):
         else:
             self._add(*details)
 
-    def _suggest(self, trial_id: str) -> dict[str, Any] | None:
+    def _suggest(self, trial_id: str, trace: Any = None) -> dict[str, Any] | None:
         assert self._search is not None
         assert self._converted is not None
         number = self._number()
         self._numbers[trial_id] = number
+        self._trace = None
         if number < len(self._points):
             return self._point(number)
-        values = self._search.ask(number)
+        values = self._answer(self._search, number, trace)
         if values is None:
             return None
         config = self._converted.build(values)
@@ -176,6 +194,19 @@ class NativeSearcher(Searcher):
             _, spec = next(iter(generate_variants({"config": config}, random_state=self.seed + number)))
             config = spec["config"]
         return config
+
+    def _answer(self, search: Search, number: int, trace: Any) -> list[Any] | None:
+        """The values of the next point: known, or asked for."""
+        if trace is not None:
+            values: list[Any] | None
+            values, residue = trace
+            # One that does not lie in the space is of another space than the one that is searched now.
+            if values is not None and search.retrace(number, values, residue):
+                self._trace = trace
+                return values
+        values = search.ask(number)
+        self._trace = None if values is None else (values, search.residue())
+        return values
 
     def _point(self, number: int) -> dict[str, Any]:
         assert self._search is not None

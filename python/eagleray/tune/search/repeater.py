@@ -7,7 +7,7 @@ import logging
 import math
 from typing import Any
 
-from eagleray.tune.search.searcher import Searcher
+from eagleray.tune.search.searcher import Searcher, retraced, trace_of
 
 #: The key under which a configuration says which of its repetitions it is.
 TRIAL_INDEX = "__trial_index__"
@@ -64,8 +64,20 @@ class Repeater(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """The current suggestion once more, or a new one if it was tried often enough."""
+        return self._next(trial_id, None)
+
+    def trace(self) -> Any:
+        """Its searcher's, if that was asked."""
+        is_new = self._current is not None and len(self._current.scores) == 1
+        return trace_of(self.searcher) if is_new else None
+
+    def retrace(self, trial_id: str, trace: Any) -> Any:
+        """What it suggested in an earlier run."""
+        return self._next(trial_id, trace)
+
+    def _next(self, trial_id: str, trace: Any) -> Any:
         if self._current is None or len(self._current.scores) >= self.repeat:
-            config = self.searcher.suggest(trial_id)
+            config = retraced(self.searcher, trial_id, trace)
             if config is None or config == Searcher.FINISHED:
                 return config
             self._current = _Group(trial_id, copy.deepcopy(config))

@@ -18,6 +18,8 @@ class Suggestion:
     config: dict[str, Any]
     evaluated_params: dict[str, Any] = field(default_factory=dict)
     experiment_tag: str = ""
+    #: What makes it quick to `retrace`.
+    trace: Any = None
 
 
 class SearchAlgorithm:
@@ -63,6 +65,10 @@ class SearchAlgorithm:
     def next_config(self, trial_id: str | None = None) -> Suggestion | None:
         """The next configuration. None: not now, or, if it `is_finished()`, never again."""
         raise NotImplementedError
+
+    def retrace(self, trial_id: str, trace: Any) -> None:
+        """Moves on as by a `next_config` of an earlier run, whose answer and trace are known."""
+        self.next_config(trial_id)
 
     def next_trial(self) -> Trial | None:
         """The next configuration as a trial."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eagleray.tune.search.search_algorithm import SearchAlgorithm, Suggestion
-from eagleray.tune.search.searcher import Searcher
+from eagleray.tune.search.searcher import Searcher, retraced, trace_of
 from eagleray.tune.search.variant_generator import (
     format_vars,
     generate_variants,
@@ -77,21 +77,36 @@ class SearchGenerator(SearchAlgorithm):
         if self.is_finished():
             return None
         suggested = self.searcher.suggest(f"{self._given:05d}" if trial_id is None else trial_id)
+        if not self._is_given(suggested):
+            return None
+        config = _merged(self._constant, suggested)
+        if has_unresolved_values(config):
+            _, spec = next(iter(generate_variants({"config": config}, random_state=self._given)))
+            config = spec["config"]
+        tag = f"{self._given}_{format_vars(_paths(config))}"
+        return Suggestion(config, _flat(suggested), tag, trace=trace_of(self.searcher))
+
+    def retrace(self, trial_id: str, trace: Any) -> None:
+        """Lets its searcher move on as it did."""
+        if type(self).next_config is not SearchGenerator.next_config:
+            # A user's own: what it does beside asking the searcher is not known.
+            self.next_config(trial_id)
+        elif not self.is_finished():
+            self._is_given(retraced(self.searcher, trial_id, trace))
+
+    def _is_given(self, suggested: Any) -> bool:
+        """Whether the searcher's answer is a configuration."""
         if isinstance(suggested, str) and suggested == Searcher.FINISHED:
             self._finished = True
-            return None
+            return False
         if suggested is None:
-            return None
+            return False
         if not isinstance(suggested, dict):
             raise TypeError(
                 f"{type(self.searcher).__name__}.suggest must return a dictionary, None or Searcher.FINISHED; got {suggested!r}"
             )
         self._given += 1
-        config = _merged(self._constant, suggested)
-        if has_unresolved_values(config):
-            _, spec = next(iter(generate_variants({"config": config}, random_state=self._given)))
-            config = spec["config"]
-        return Suggestion(config, _flat(suggested), f"{self._given}_{format_vars(_paths(config))}")
+        return True
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Tells its searcher."""

@@ -58,6 +58,14 @@ class Searcher:
         """A configuration for a new trial; None: not now; `Searcher.FINISHED`: never again."""
         raise NotImplementedError(f"{type(self).__name__} has no suggest()")
 
+    def trace(self) -> Any:
+        """What `retrace` needs to know of the latest suggestion: the journal keeps it. None if it needs nothing, or asks again."""
+        return None
+
+    def retrace(self, trial_id: str, trace: Any) -> Any:
+        """As `suggest` while an experiment is resumed. Whoever finds its answer in the trace need not think again."""
+        return self.suggest(trial_id)
+
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Hears an intermediate result, in which the metric may be missing or not a number."""
 
@@ -147,3 +155,22 @@ class Searcher:
 
     def on_unpause(self, trial_id: str) -> None:
         """Hears that a trial goes on."""
+
+
+def trace_of(searcher: Any) -> Any:
+    """A searcher's trace. A user's own need not know of them."""
+    trace = getattr(searcher, "trace", None)
+    return trace() if callable(trace) else None
+
+
+def retraced(searcher: Any, trial_id: str, trace: Any) -> Any:
+    """What a searcher answers to `retrace`, or, if it does not know of traces, when asked again."""
+    if trace is None:
+        return searcher.suggest(trial_id)
+    for kind in type(searcher).__mro__:
+        if "retrace" in vars(kind):
+            return searcher.retrace(trial_id, trace)
+        if "suggest" in vars(kind):
+            # A user's own, below one that can retrace: what it does beside asking that is not known.
+            break
+    return searcher.suggest(trial_id)

@@ -44,12 +44,6 @@ class TuneBOHB(NativeSearcher):
         self._max_concurrent = max_concurrent
         return True
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """The next configuration; None if too many are under way."""
-        if self._max_concurrent and len(self._running) >= self._max_concurrent:
-            return None
-        return super().suggest(trial_id)
-
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Learns what was reached with a budget, if the scheduler says which."""
         budget = (result.get("hyperband_info") or {}).get("budget")
@@ -93,6 +87,9 @@ class TuneBOHB(NativeSearcher):
         #: Budget to the trials whose value is known for it.
         self._reached: dict[float, set[str]] = {}
 
+    def _is_full(self) -> bool:
+        return bool(self._max_concurrent) and len(self._running) >= self._max_concurrent
+
     def _take(self, kind: str, *details: Any) -> None:
         if kind == "reached":
             self._learn(*details)
@@ -103,17 +100,17 @@ class TuneBOHB(NativeSearcher):
         else:
             super()._take(kind, *details)
 
-    def _suggest(self, trial_id: str) -> dict[str, Any] | None:
+    def _suggest(self, trial_id: str, trace: Any = None) -> dict[str, Any] | None:
         assert self._converted is not None
         self._running.add(trial_id)
         model = self._model()
         if model is None or self._count < len(self._points):
-            config = super()._suggest(trial_id)
+            config = super()._suggest(trial_id, trace)
             values = None if config is None else self._converted.parse(config)
         else:
             number = self._number()
             self._numbers[trial_id] = number
-            values = model.ask(number)
+            values = self._answer(model, number, trace)
             config = None if values is None else self._converted.build(values)
         if values is not None:
             self._values[trial_id] = values
