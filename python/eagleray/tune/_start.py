@@ -20,6 +20,7 @@ from eagleray.tune._record import JOURNAL, Record
 from eagleray.tune.error import JournalError, TuneError
 from eagleray.tune.logger import DefaultLogs
 from eagleray.tune.schedulers import FIFOScheduler
+from eagleray.tune.search.search_algorithm import SearchAlgorithm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,9 +83,17 @@ def _holds_experiment(path: Path) -> bool:
 
 def look(plan: Plan, resume: _replay.Resume) -> list[Trial]:
     """The trials of an earlier run as they were left, without going on."""
-    _ready(plan)
+    # The user's own are for going on: whoever is told the past twice proposes something else.
+    plan.search_alg, plan.scheduler = _Unasked(), FIFOScheduler()
     record = Record(plan, _Unwritten(), None, SilentView(), resume.experiment_id)
     return _replay.replay(plan, record, dataclasses.replace(resume, is_look=True))
+
+
+class _Unasked(SearchAlgorithm):
+    """What proposes nothing more."""
+
+    def retrace(self, trial_id: str, trace: Any) -> None:
+        """Its answer is known."""
 
 
 class _Unwritten:
