@@ -27,7 +27,9 @@ def many(config: dict[str, Any]) -> None:
         tune.report({"loss": 1.0 / (step + 1), "accuracy": 0.5, "step": step})
 
 
-def fit(function: Any, space: dict[str, Any], samples: int, name: str, folder: Path, searcher: str | None = None) -> Any:
+def fit(
+    function: Any, space: dict[str, Any], samples: int, name: str, folder: Path, searcher: str | None = None
+) -> Any:
     goal = {} if searcher is None else {"search_alg": searcher, "metric": "loss", "mode": "min"}
     return tune.Tuner(
         function,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray.tune._checkpoint import Checkpoint
+from eagleray.tune.metrics import look_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,13 +60,8 @@ def score(metrics: Mapping[str, Any], rule: Rule) -> float:
     """Say how good a checkpoint with these metrics is: more is better; one without the metric, or with nan, is the worst."""
     if rule.attribute is None:
         return 0.0
-    value: Any = metrics.get(rule.attribute)
-    if value is None:
-        value = metrics
-        for part in rule.attribute.split("/"):
-            value = value.get(part) if isinstance(value, dict) else None
     try:
-        number = float(value)
+        number = float(look_up(metrics, rule.attribute))
     except (TypeError, ValueError):
         return -math.inf
     if math.isnan(number):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray._native import tune as native
+from eagleray.tune.metrics import look_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +52,10 @@ class TrialFiles:
             return own[key]
         if key.startswith(("config/", "params/")):
             inner = key.partition("/")[2]
-            return self.params.get(inner, nested(self.config, inner))
-        found = nested(self.last, key)
+            return self.params.get(inner, look_up(self.config, inner))
+        found = look_up(self.last, key)
         if found is None:
-            found = self.params.get(key, nested(self.config, key))
+            found = self.params.get(key, look_up(self.config, key))
         return found
 
     @property
@@ -91,18 +92,6 @@ class ExperimentFiles:
     def mode(self) -> str | None:
         """Whether more or less of it is better."""
         return self.about.get("mode")
-
-
-def nested(fields: dict[str, Any], key: str) -> Any:
-    """Look `a/b` up: as it stands, or part by part."""
-    if key in fields:
-        return fields[key]
-    found: Any = fields
-    for part in key.split("/"):
-        if not isinstance(found, dict) or part not in found:
-            return None
-        found = found[part]
-    return found
 
 
 def flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:

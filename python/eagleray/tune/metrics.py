@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
-def look_up(result: dict[str, Any], name: str) -> Any:
-    """The value of a metric, or None. A key that itself contains a slash comes first."""
+def look_up(result: Mapping[str, Any], name: str, default: Any = None) -> Any:
+    """The value of a metric, or `default`. A key that itself contains a slash comes first."""
     if name in result:
         return result[name]
+    if "/" not in name:
+        return default
     value: Any = result
     for part in name.split("/"):
         if not isinstance(value, dict) or part not in value:
-            return None
+            return default
         value = value[part]
     return value

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from eagleray.tune._console import text
 from eagleray.tune._console.screen import Page, in_notebook, write_all
 from eagleray.tune._console.table import Line, boxed
-from eagleray.tune.analysis._history import is_number, lookup
+from eagleray.tune.analysis._history import is_number
 from eagleray.tune.analysis.experiment_analysis import is_better
 from eagleray.tune.experiment.trial import Trial
+from eagleray.tune.metrics import look_up
 from eagleray.tune.result import (
     BOOKKEEPING_KEYS,
     EPISODE_REWARD_MEAN,
@@ -191,7 +192,7 @@ class TuneReporterBase(ProgressReporter):
             return None
         best: tuple[float, Trial] | None = None
         for trial in trials:
-            value = lookup(trial.last_result, self._metric)
+            value = look_up(trial.last_result, self._metric)
             if not is_number(value) or math.isnan(value):
                 continue
             if best is None or is_better(value, best[0], self._mode):
@@ -220,7 +221,7 @@ class TuneReporterBase(ProgressReporter):
         metrics = {
             name: title
             for name, title in metrics.items()
-            if any(lookup(trial.last_result, name) is not None for trial in shown)
+            if any(look_up(trial.last_result, name) is not None for trial in shown)
         }
         titles = ["Trial name", "status", "loc", *params.values(), *metrics.values()]
         rows: list[list[Any]] = [
@@ -229,7 +230,7 @@ class TuneReporterBase(ProgressReporter):
                 trial.status,
                 _location(trial),
                 *(_param(trial, name) for name in params),
-                *(lookup(trial.last_result, name) for name in metrics),
+                *(look_up(trial.last_result, name) for name in metrics),
             ]
             for trial in shown
         ]
@@ -340,7 +341,7 @@ def _titles(columns: list[str] | dict[str, str]) -> dict[str, str]:
 
 def _param(trial: Trial, name: str) -> Any:
     found = trial.evaluated_params.get(name)
-    return lookup(trial.config, name) if found is None else found
+    return look_up(trial.config, name) if found is None else found
 
 
 def _location(trial: Trial) -> str:
@@ -363,8 +364,8 @@ def _count_line(trials: Sequence[Trial], total: int | None) -> str:
 
 def _best_line(trial: Trial, metric: str, columns: list[str] | dict[str, str]) -> str:
     config = trial.last_result.get("config", trial.config)
-    shown = {name: lookup(config, name) for name in columns} if columns else config
-    return f"Current best trial: {trial.trial_id} with {metric}={text.value(lookup(trial.last_result, metric))} and parameters={text.literal(shown)}"
+    shown = {name: look_up(config, name) for name in columns} if columns else config
+    return f"Current best trial: {trial.trial_id} with {metric}={text.value(look_up(trial.last_result, metric))} and parameters={text.literal(shown)}"
 
 
 def _time_passed(start: float, now: float) -> str:
@@ -379,7 +380,7 @@ def _time_passed(start: float, now: float) -> str:
 
 def _sort_key(trial: Trial, metric: str, mode: str) -> tuple[bool, float]:
     """Order by a metric, best first; trials without it go last."""
-    value = lookup(trial.last_result, metric)
+    value = look_up(trial.last_result, metric)
     if not is_number(value) or math.isnan(value):
         return True, 0.0
     return False, -float(value) if mode == "max" else float(value)

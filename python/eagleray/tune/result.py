@@ -6,7 +6,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eagleray.tune.analysis._history import CHECKPOINT_DIR_NAME, History, is_number, lookup, read_error
+from eagleray.tune.analysis._history import CHECKPOINT_DIR_NAME, History, is_number, read_error
+from eagleray.tune.metrics import look_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,7 +153,7 @@ class Result:
         kept = self.best_checkpoints
         if not kept:
             return None
-        scored = [(value, checkpoint) for checkpoint, row in kept if is_number(value := lookup(row, metric))]
+        scored = [(value, checkpoint) for checkpoint, row in kept if is_number(value := look_up(row, metric))]
         if not scored:
             raise RuntimeError(
                 f"Invalid metric name {metric}! You may choose from the following metrics: "

@@ -10,8 +10,9 @@ import pytest
 from eagleray._native import tune as native
 from eagleray.tune._checkpoint import Checkpoint
 from eagleray.tune.analysis import Analysis, ExperimentAnalysis
-from eagleray.tune.analysis._history import History, analyse, flatten, is_number, lookup
+from eagleray.tune.analysis._history import History, analyse, flatten, is_number
 from eagleray.tune.experiment.trial import Trial
+from eagleray.tune.metrics import look_up
 from eagleray.tune.result import AUTO_RESULT_KEYS, Result
 from eagleray.tune.result_grid import ResultGrid
 
@@ -68,7 +69,7 @@ def test_nested_rows_become_flat_ones_and_an_empty_part_stays():
 
 def test_a_nested_metric_is_found_by_its_path_and_a_key_with_a_slash_by_its_name():
     row = {"a": {"b": 1}, "a/c": 2, "d": 3}
-    assert [lookup(row, key) for key in ("a/b", "a/c", "d", "a/x", "d/e", "x")] == [1, 2, 3, None, None, None]
+    assert [look_up(row, key) for key in ("a/b", "a/c", "d", "a/x", "d/e", "x")] == [1, 2, 3, None, None, None]
 
 
 def test_numbers_are_ints_floats_and_numpy_scalars_but_no_bools():
@@ -109,7 +110,7 @@ def test_without_json_the_csv_is_read_with_types(tmp_path):
         {"loss": -math.inf, "done": True, "name": None, "n/m": 4, "empty": None},
     ]
     assert History(tmp_path).rows("json") == []
-    assert lookup(History(tmp_path).rows()[0], "n/m") == 3
+    assert look_up(History(tmp_path).rows()[0], "n/m") == 3
 
 
 # One result.

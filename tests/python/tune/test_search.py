@@ -342,6 +342,31 @@ def test_a_repeater_tells_the_mean():
     assert inner.heard == [("t0", {"loss": 2.0}, False)]
 
 
+def test_a_repeater_finds_nested_metrics_and_passes_on_what_was_tried_elsewhere():
+    class Inner(Searcher):
+        def __init__(self):
+            super().__init__(metric="eval/loss", mode="min")
+            self.heard = []
+
+        def suggest(self, trial_id):
+            return {"a": 1}
+
+        def on_trial_complete(self, trial_id, result=None, error=False):
+            self.heard.append((trial_id, result, error))
+
+        def add_evaluated_point(self, parameters, value, *_):
+            self.heard.append((parameters, value))
+
+    inner = Inner()
+    repeater = Repeater(inner, repeat=2)
+    for at in range(2):
+        repeater.suggest(f"t{at}")
+    repeater.on_trial_complete("t0", {"eval": {"loss": 1.0}})
+    repeater.on_trial_complete("t1", {"eval/loss": 3.0})
+    repeater.add_evaluated_point({"a": 1}, 0.5)
+    assert inner.heard == [("t0", {"eval/loss": 2.0}, False), ({"a": 1}, 0.5)]
+
+
 def test_bohb_models_the_largest_budget_that_enough_have_reached():
     def taught(seed, *, has_large):
         searcher = TuneBOHB({"x": tune.uniform(0, 1)}, metric="loss", mode="min", seed=seed)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from eagleray.tune.analysis._history import is_number, lookup
+from eagleray.tune.analysis._history import is_number
 from eagleray.tune.experiment.trial import Trial
+from eagleray.tune.metrics import look_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ class Board:
             return
         value = trial.last_result.get(metric)
         if value is None:
-            value = lookup(trial.last_result, metric)
+            value = look_up(trial.last_result, metric)
         self._compare(trial, value)
 
     def past(self, trial: Trial) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from eagleray.tune._console import text
 from eagleray.tune._console.board import name_of
 from eagleray.tune._console.table import UNICODE, Column, Glyphs, Line, Mark, lay_out
-from eagleray.tune.analysis._history import flatten, is_number, lookup
+from eagleray.tune.analysis._history import flatten, is_number
 from eagleray.tune.experiment.trial import Trial
+from eagleray.tune.metrics import look_up
 from eagleray.tune.result import BOOKKEEPING_KEYS
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def trial_table(trials: Sequence[Trial], shape: Shape) -> list[Line]:
         columns.append(Column("time", [_time(row) for row in last], is_right=True, drop=20))
     for place, (name, title) in enumerate(metrics.items()):
         drop = 0 if name == shape.metric else 300 + place
-        columns.append(_column(title, [lookup(row, name) for row in last], drop=drop))
+        columns.append(_column(title, [look_up(row, name) for row in last], drop=drop))
     lines, left_out = lay_out(columns, shape.width, cell_max=shape.cell_max, glyphs=shape.glyphs)
     if left_out:
         told = f"not shown: {', '.join(left_out)}"
@@ -181,7 +182,7 @@ def brief(trial: Trial, metric: str | None = None) -> str:
         parts.append(f"iteration {row['training_iteration']}")
     if _time(row):
         parts.append(_time(row))
-    parts += [f"{text.clean(name)}={text.value(lookup(row, name))}" for name in _metrics([row], metric)]
+    parts += [f"{text.clean(name)}={text.value(look_up(row, name))}" for name in _metrics([row], metric)]
     return "  ".join(parts)
 
 
@@ -245,7 +246,7 @@ def _param(trial: Trial, name: str) -> Any:
         # A parameter may be None; a cell without a value is one that the trial does not have.
         found = trial.evaluated_params[name]
         return text.param(found) if found is None else found
-    return lookup(trial.config, name)
+    return look_up(trial.config, name)
 
 
 def _metrics(rows: Iterable[Mapping[str, Any]], metric: str | None) -> dict[str, str]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 #: The metric by which a result says which checkpoint came with it.
 CHECKPOINT_DIR_NAME = "checkpoint_dir_name"
 
-_MISSING: Any = object()
-
 
 def pandas(what: str) -> Any:
     """Import pandas for `what`, or say how to get it."""
@@ -43,19 +41,6 @@ def is_number(value: object) -> TypeGuard[float]:
         and getattr(value, "ndim", 0) == 0
         and hasattr(value, "dtype")
     )
-
-
-def lookup(row: dict[str, Any], key: str, default: Any = None) -> Any:
-    """Give `row["a"]["b"]` for `a/b`, unless there is a key of that whole name."""
-    found = row.get(key, _MISSING)
-    if found is not _MISSING:
-        return found
-    at: Any = row
-    for part in key.split("/"):
-        if not isinstance(at, dict) or part not in at:
-            return default
-        at = at[part]
-    return at
 
 
 def flatten(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray.tune.analysis._folder import experiment_folder, trials_of
-from eagleray.tune.analysis._history import History, flatten, is_number, lookup, mean, pandas
+from eagleray.tune.analysis._history import History, flatten, is_number, mean, pandas
+from eagleray.tune.metrics import look_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -190,7 +191,7 @@ class ExperimentAnalysis:
         metric, mode = self._metric(metric), self._mode(mode)
         best: tuple[float, Checkpoint] | None = None
         for checkpoint, row in self._history(self._trial(trial)).checkpoints():
-            value = lookup(row, metric)
+            value = look_up(row, metric)
             if not is_number(value) or math.isnan(value):
                 continue
             if best is None or is_better(value, best[0], mode):
@@ -211,7 +212,7 @@ class ExperimentAnalysis:
         """Give the paths of a trial's checkpoints, each with the value of a metric (by default the iteration)."""
         metric = metric or self.default_metric or "training_iteration"
         return [
-            (checkpoint.path, lookup(row, metric))
+            (checkpoint.path, look_up(row, metric))
             for checkpoint, row in self._history(self._trial(trial)).checkpoints()
         ]
 
@@ -294,7 +295,7 @@ class ExperimentAnalysis:
         rows = self._rows(trial)
         best: tuple[float, dict[str, Any]] | None = None
         for row in rows:
-            value = lookup(row, metric)
+            value = look_up(row, metric)
             if not is_number(value) or math.isnan(value):
                 continue
             if best is None or is_better(value, best[0], mode):
@@ -310,7 +311,7 @@ class ExperimentAnalysis:
             return known
         # The engine need not keep every mean at hand.
         counted = _LAST_N_AVG.fullmatch(scope)
-        values = [float(value) for row in self._rows(trial) if is_number(value := lookup(row, metric))]
+        values = [float(value) for row in self._rows(trial) if is_number(value := look_up(row, metric))]
         if not values:
             return None
         return mean(values[-int(counted[1]) :] if counted else values)

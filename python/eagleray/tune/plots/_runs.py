@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray.tune import _files
+from eagleray.tune.metrics import look_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,10 +89,10 @@ def _history(one: Any, folder: Any) -> list[dict[str, Any]]:
 
 def _fill(run: Run, results: list[dict[str, Any]], metric: str, x: str) -> None:
     for place, result in enumerate(results, start=1):
-        value = number_of(_files.nested(result, metric))
+        value = number_of(look_up(result, metric))
         if value is None:
             continue
-        at = number_of(_files.nested(result, x))
+        at = number_of(look_up(result, x))
         run.points.append((float(place) if at is None else at, value))
         run.last = value
 

@@ -6,6 +6,7 @@ import logging
 import zlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from eagleray.tune.metrics import look_up
 from eagleray.tune.schedulers.trial_scheduler import DEFAULT_METRIC, FIFOScheduler
 
 if TYPE_CHECKING:
@@ -24,16 +25,8 @@ def require(condition: object, text: str) -> None:
 
 
 def found(result: dict[str, Any], name: str) -> Any:
-    """The value of a metric, nested ones as `a/b`; `missing` tells whether there is none."""
-    value = result.get(name, _MISSING)
-    if value is not _MISSING or "/" not in name:
-        return value
-    inner: Any = result
-    for part in name.split("/"):
-        if not isinstance(inner, dict) or part not in inner:
-            return _MISSING
-        inner = inner[part]
-    return inner
+    """The value of a metric; `missing` tells whether there is none."""
+    return look_up(result, name, _MISSING)
 
 
 def missing(value: object) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
-from eagleray.tune.search.searcher import Searcher, retraced, trace_of
+from eagleray.tune.search._wrapper import Wrapper
+from eagleray.tune.search.searcher import Searcher, retraced
 
 
-class ConcurrencyLimiter(Searcher):
+class ConcurrencyLimiter(Wrapper):
     """Asks its searcher for nothing while too many of its trials are under way.
 
     Args:
@@ -26,37 +26,17 @@ class ConcurrencyLimiter(Searcher):
                 "Please try to pass `max_concurrent` to the search generator directly."
             )
             raise RuntimeError(text)
-        super().__init__()
-        self.searcher: Searcher = searcher
+        super().__init__(searcher)
         self.max_concurrent = max_concurrent
         self.batch = batch
         self.live_trials: set[str] = set()
         self.cached_results: dict[str, tuple[dict[str, Any] | None, bool]] = {}
         self._is_limiting = not searcher.set_max_concurrency(max_concurrent)
 
-    @property
-    def metric(self) -> Any:
-        """What its searcher optimises."""
-        return self.searcher.metric
-
-    @property
-    def mode(self) -> Any:
-        """Whether "min" or "max" is better."""
-        return self.searcher.mode
-
-    @property
-    def seed(self) -> int | None:
-        """Its searcher's."""
-        return getattr(self.searcher, "seed", None)
-
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         """Changes the limit."""
         self.max_concurrent = max_concurrent
         return True
-
-    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
-        """Tells its searcher."""
-        return self.searcher.set_search_properties(metric, mode, config, **spec)
 
     def suggest(self, trial_id: str) -> Any:
         """What its searcher suggests; None if enough is under way."""
@@ -67,10 +47,6 @@ class ConcurrencyLimiter(Searcher):
         if len(self.live_trials) >= self.max_concurrent:
             return None
         return self._counted(trial_id, self.searcher.suggest(trial_id))
-
-    def trace(self) -> Any:
-        """Its searcher's."""
-        return trace_of(self.searcher)
 
     def retrace(self, trial_id: str, trace: Any) -> Any:
         """What its searcher suggested in an earlier run."""
@@ -104,33 +80,6 @@ class ConcurrencyLimiter(Searcher):
             self.searcher.on_trial_complete(each, result=last, error=failed)
             self.live_trials.discard(each)
         self.cached_results = {}
-
-    def add_evaluated_point(
-        self,
-        parameters: dict[str, Any],
-        value: float,
-        error: bool = False,  # noqa: FBT001, FBT002
-        pruned: bool = False,  # noqa: FBT001, FBT002
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """Tells its searcher."""
-        self.searcher.add_evaluated_point(parameters, value, error, pruned, intermediate_values)
-
-    def get_state(self) -> dict[str, Any]:
-        """Its own state."""
-        return copy.deepcopy({key: value for key, value in vars(self).items() if key != "searcher"})
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Takes up its own state."""
-        vars(self).update(state)
-
-    def save(self, checkpoint_path: str) -> None:
-        """Writes its searcher's state into a file."""
-        self.searcher.save(checkpoint_path)
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Takes its searcher's state up from a file."""
-        self.searcher.restore(checkpoint_path)
 
     def on_pause(self, trial_id: str) -> None:
         """Tells its searcher."""

@@ -11,6 +11,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+from eagleray.tune.metrics import look_up
 from eagleray.tune.search._draw import fresh_seed
 from eagleray.tune.search._native import Search
 from eagleray.tune.search._space import ConvertedSpace
@@ -252,13 +253,8 @@ def metric_of(result: dict[str, Any] | None, metric: Any) -> float | None:
     """A metric of a result, be it `a/b` or nested; None if it is not there or no finite number."""
     if not result or not isinstance(metric, str):
         return None
-    found: Any = result.get(metric)
-    if found is None and "/" in metric:
-        found = result
-        for part in metric.split("/"):
-            found = found.get(part) if isinstance(found, dict) else None
     try:
-        number = float(found)
+        number = float(look_up(result, metric))
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None

@@ -7,7 +7,9 @@ import logging
 import math
 from typing import Any
 
-from eagleray.tune.search.searcher import Searcher, retraced, trace_of
+from eagleray.tune.metrics import look_up
+from eagleray.tune.search._wrapper import Wrapper
+from eagleray.tune.search.searcher import Searcher, retraced
 
 #: The key under which a configuration says which of its repetitions it is.
 TRIAL_INDEX = "__trial_index__"
@@ -24,7 +26,7 @@ class _Group:
         self.scores: dict[str, float | None] = {}
 
 
-class Repeater(Searcher):
+class Repeater(Wrapper):
     """Tries each suggestion of its searcher `repeat` times and tells it the mean.
 
     `num_samples` counts all trials; what does not fill a group teaches nothing.
@@ -36,31 +38,11 @@ class Repeater(Searcher):
     """
 
     def __init__(self, searcher: Searcher, repeat: int = 1, set_index: bool = True) -> None:  # noqa: FBT001, FBT002
-        super().__init__()
-        self.searcher = searcher
+        super().__init__(searcher)
         self.repeat = repeat
         self._set_index = set_index
         self._group_of: dict[str, _Group] = {}
         self._current: _Group | None = None
-
-    @property
-    def metric(self) -> Any:
-        """What its searcher optimises."""
-        return self.searcher.metric
-
-    @property
-    def mode(self) -> Any:
-        """Whether "min" or "max" is better."""
-        return self.searcher.mode
-
-    @property
-    def seed(self) -> int | None:
-        """Its searcher's."""
-        return getattr(self.searcher, "seed", None)
-
-    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
-        """Tells its searcher."""
-        return self.searcher.set_search_properties(metric, mode, config, **spec)
 
     def suggest(self, trial_id: str) -> Any:
         """The current suggestion once more, or a new one if it was tried often enough."""
@@ -69,7 +51,7 @@ class Repeater(Searcher):
     def trace(self) -> Any:
         """Its searcher's, if that was asked."""
         is_new = self._current is not None and len(self._current.scores) == 1
-        return trace_of(self.searcher) if is_new else None
+        return super().trace() if is_new else None
 
     def retrace(self, trial_id: str, trace: Any) -> Any:
         """What it suggested in an earlier run."""
@@ -100,7 +82,8 @@ class Repeater(Searcher):
         if group is None:
             logger.error("Trial %s not in group; cannot report score. Seen trials: %s", trial_id, list(self._group_of))
             return
-        score = (result or {}).get(self.searcher.metric)
+        metric = self.searcher.metric
+        score = look_up(result or {}, metric) if isinstance(metric, str) else None
         group.scores[trial_id] = math.nan if score is None else float(score)
         scores = list(group.scores.values())
         if len(scores) < self.repeat or None in scores:
@@ -111,19 +94,3 @@ class Repeater(Searcher):
             self.searcher.on_trial_complete(group.primary, result={self.searcher.metric: mean})
         else:
             self.searcher.on_trial_complete(group.primary, result=None, error=True)
-
-    def get_state(self) -> dict[str, Any]:
-        """Its own state."""
-        return copy.deepcopy({key: value for key, value in vars(self).items() if key != "searcher"})
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Takes up its own state."""
-        vars(self).update(state)
-
-    def save(self, checkpoint_path: str) -> None:
-        """Writes its searcher's state into a file."""
-        self.searcher.save(checkpoint_path)
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Takes its searcher's state up from a file."""
-        self.searcher.restore(checkpoint_path)

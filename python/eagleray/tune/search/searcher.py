@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from eagleray.tune.metrics import look_up
+
 
 class Searcher:
     """Suggests configurations.
@@ -96,13 +98,14 @@ class Searcher:
             trials = [trials]
         has_any = False
         for trial in trials:
-            if metric not in trial.last_result:
+            value = look_up(trial.last_result, metric)
+            if value is None:
                 continue
             has_any = True
             is_done = bool(trial.last_result.get("done", False))
             self.add_evaluated_point(
                 parameters=trial.config,
-                value=trial.last_result[metric],
+                value=value,
                 error=trial.status == "ERROR",
                 pruned=trial.status == "TERMINATED" and not is_done,
             )
