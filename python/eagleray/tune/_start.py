@@ -60,6 +60,7 @@ def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
             for trial in trials:
                 record.view.on_past(trial)
             record.flush()
+        _warn_of_limit(plan, record)
         engine = Engine(plan, record, trials)
         with _interrupts(engine):
             engine.run()
@@ -141,6 +142,18 @@ def _ready(plan: Plan) -> None:
             "from `tune.TuneConfig()`"
         )
     search.set_space(plan.param_space, num_samples=plan.num_samples)
+
+
+def _warn_of_limit(plan: Plan, record: Record) -> None:
+    """Some schedulers need their trials together."""
+    needs = getattr(plan.scheduler, "needs_together", None)
+    together = plan.max_concurrent or getattr(plan.search_alg, "max_concurrent", 0)
+    if needs is None or not together:
+        return
+    total = plan.search_alg.total_samples
+    text = needs(total if total > 0 else None, together)
+    if text is not None:
+        record.warn(text)
 
 
 def _write_head(plan: Plan, journal: Any, experiment_id: str) -> None:

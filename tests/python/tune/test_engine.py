@@ -16,6 +16,7 @@ from eagleray.tune.schedulers import (
     HyperBandScheduler,
     MedianStoppingRule,
     PopulationBasedTraining,
+    ResourceChangingScheduler,
     TrialScheduler,
 )
 from eagleray.tune.search import ConcurrencyLimiter, Repeater, Searcher, TPESearch
@@ -326,6 +327,20 @@ def test_a_population_that_is_interrupted_goes_on(tmp_path, trainable, synch, co
         assert is_through(result)
         assert Path(result.checkpoint.path).is_relative_to(moved)
     check_story(grid)
+
+
+@pytest.mark.parametrize("kind", ["pbt", "pb2", "around pbt"])
+def test_a_population_that_cannot_be_together_is_told_what_to_set(fit, kind):
+    scheduler = population("pb2" if kind == "pb2" else "pbt")
+    name = type(scheduler).__name__
+    if kind == "around pbt":
+        scheduler = ResourceChangingScheduler(scheduler)
+    more = {"metric": "score", "mode": "max", "num_samples": 3, "scheduler": scheduler}
+    with pytest.warns(UserWarning, match=f"{name} compares trials .* set it to 3 or leave it out") as told:
+        fit(climbs, {"rate": 1.0}, max_concurrent_trials=1, **more)
+    assert len([one for one in told if "take over from nobody" in str(one.message)]) == 1
+    assert scheduler.needs_together(3, 3) is None
+    assert "each can take over from one of 2" in scheduler.needs_together(None, 2)
 
 
 # Searchers.

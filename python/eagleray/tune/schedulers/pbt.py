@@ -131,6 +131,19 @@ class PopulationBasedTraining(BrainedScheduler):
         born = self._brain.birth(self._numbers[trial.trial_id])
         self._fill(trial, born)
 
+    def needs_together(self, population: int | None, together: int) -> str | None:
+        """Trials that are not under way together learn nothing from each other."""
+        if population is not None and population <= together:
+            return None
+        whole = "all trials" if population is None else f"the {population} trials"
+        advice = "leave it out" if population is None else f"set it to {population} or leave it out"
+        reach = "nobody" if together == 1 else f"one of {together}"
+        return (
+            f"{type(self).__name__} compares trials that are under way together, and max_concurrent_trials={together} makes a new one only "
+            f"when another has ended: of {whole}, each can take over from {reach}. To have one population, {advice}: where there is "
+            "not room for all at a time, they take turns."
+        )
+
     def _fill(self, trial: Trial, seed: int) -> None:
         trial.evaluated_params.update(_mutations.fill(trial.config, self._hyperparam_mutations, seed))
 

@@ -253,6 +253,10 @@ class ResourceChangingScheduler(TrialScheduler):
         """Passes it on."""
         self._base_scheduler.on_trial_remove(controller, trial)
 
+    def needs_together(self, population: int | None, together: int) -> str | None:
+        """As the one that decides."""
+        return self._base_scheduler.needs_together(population, together)
+
     def choose_trial_to_run(self, controller: Controller) -> Trial | None:
         """The other scheduler chooses."""
         return self._base_scheduler.choose_trial_to_run(controller)

@@ -125,6 +125,10 @@ class TrialScheduler:
         """A trial that was not running is taken away."""
         raise NotImplementedError
 
+    def needs_together(self, population: int | None, together: int) -> str | None:
+        """What to tell a user who lets only so many trials of a population (None: without end) be under way; None: nothing."""
+        return None
+
     def choose_trial_to_run(self, controller: Controller) -> Trial | None:
         """The PENDING or PAUSED trial that runs next, if any. Asking twice gives the same."""
         raise NotImplementedError
