@@ -455,6 +455,33 @@ def test_optuna_suggests_on_conditional_spaces():
     assert run() == configs
 
 
+def test_optuna_draws_what_is_normally_distributed_by_its_quantiles():
+    optuna = pytest.importorskip("optuna")
+    from eagleray.tune.search.optuna import OptunaSearch
+
+    space = {"x": tune.randn(10, 2), "q": tune.qrandn(0, 3, 0.5)}
+    sampler = optuna.samplers.RandomSampler(seed=1)
+    searcher = OptunaSearch(
+        space, metric="loss", mode="min", sampler=sampler, points_to_evaluate=[{"x": 13.0, "q": 1.5}]
+    )
+    searcher.add_evaluated_point({"x": 9.0, "q": -400.0}, 3.0)
+    configs = [searcher.suggest(str(at)) for at in range(1_000)]
+    assert configs[0]["x"] == pytest.approx(13.0)
+    assert configs[0]["q"] == 1.5
+    xs = [config["x"] for config in configs[1:]]
+    mean = sum(xs) / len(xs)
+    assert mean == pytest.approx(10, abs=0.3)
+    assert math.sqrt(sum((x - mean) ** 2 for x in xs) / len(xs)) == pytest.approx(2, abs=0.2)
+    assert all(config["q"] * 2 == round(config["q"] * 2) for config in configs)
+    # Those that learn follow it.
+    learns = OptunaSearch({"x": tune.randn(10, 2)}, metric="loss", mode="min", seed=1)
+    losses = []
+    for at in range(60):
+        losses.append(abs(learns.suggest(str(at))["x"] - 12))
+        learns.on_trial_complete(str(at), {"loss": losses[-1]})
+    assert sum(losses[-20:]) < 0.5 * sum(losses[:20])
+
+
 def space_point():
     return {
         "lr": 1e-3,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from eagleray.tune.search._draw import fresh_seed
@@ -26,8 +27,15 @@ def _import_optuna() -> Any:
     return optuna
 
 
+#: Optuna draws evenly from ranges only. So of what is normally distributed it draws which share of all values is less, and that decides the
+#: value: up to six deviations away from the mean.
+_SHARES = (1e-9, 1.0 - 1e-9)
+
+
 class OptunaSearch(Searcher):
     """Suggests what a sampler of Optuna suggests.
+
+    Of a normally distributed parameter `x` the study has `x (quantile)`: the share of all values that are less.
 
     Args:
         space: a nested dict of domains; or a function that is given Optuna's trial, suggests on it, and may return
@@ -154,8 +162,8 @@ class OptunaSearch(Searcher):
         frozen = self._optuna.trial.create_trial(
             state=state,
             value=None if error else value,
-            params={param.name: _told_value(param, each) for param, each in known},
-            distributions={param.name: _distribution(self._optuna, param) for param, _ in known},
+            params={_name(param): _told_value(param, each) for param, each in known},
+            distributions={_name(param): _distribution(self._optuna, param) for param, _ in known},
             intermediate_values=dict(enumerate(intermediate_values or [])),
         )
         self._study.add_trial(frozen)
@@ -206,7 +214,7 @@ class OptunaSearch(Searcher):
                 self._study.enqueue_trial(point)
                 continue
             known = zip(self._converted.params, values, strict=True)
-            told = {param.name: _told_value(param, each) for param, each in known if each is not None}
+            told = {_name(param): _told_value(param, each) for param, each in known if each is not None}
             self._study.enqueue_trial(told)
 
 
@@ -216,6 +224,9 @@ def _suggest(trial: Any, param: Param) -> Any:
     if isinstance(domain, Categorical):
         names = _names(domain)
         return names.index(trial.suggest_categorical(param.name, names))
+    bell = _bell(param)
+    if bell is not None:
+        return bell.inv_cdf(trial.suggest_float(_name(param), *_SHARES))
     is_int, low, high, step, log = _numbers(param)
     if is_int:
         return trial.suggest_int(param.name, int(low), int(high), step=1 if log else int(step), log=log)
@@ -226,6 +237,8 @@ def _distribution(optuna: Any, param: Param) -> Any:
     domain = param.domain
     if isinstance(domain, Categorical):
         return optuna.distributions.CategoricalDistribution(_names(domain))
+    if _bell(param) is not None:
+        return optuna.distributions.FloatDistribution(*_SHARES)
     is_int, low, high, step, log = _numbers(param)
     if is_int:
         return optuna.distributions.IntDistribution(int(low), int(high), log=log, step=1 if log else int(step))
@@ -237,12 +250,6 @@ def _numbers(param: Param) -> tuple[bool, float, float, Any, bool]:
     from eagleray.tune.search._space import native_kind
 
     kind, numbers = native_kind(param)
-    if kind == "normal":
-        sampler = param.domain.get_sampler()
-        inner = sampler.sampler if isinstance(sampler, Quantized) else sampler
-        assert isinstance(inner, Normal)
-        text = f"Optuna does not support normal distributions: `{param.name}`. Use `tune.uniform`."
-        raise ValueError(text)
     low, high, step = numbers
     return kind.endswith("int"), low, high, step or None, kind.startswith("log_")
 
@@ -254,8 +261,27 @@ def _names(domain: Categorical) -> list[Any]:
     return list(domain.categories) if is_plain else list(range(len(domain.categories)))
 
 
+def _bell(param: Param) -> NormalDist | None:
+    """The distribution of a parameter that is normally distributed."""
+    sampler = param.domain.get_sampler()
+    inner = sampler.sampler if isinstance(sampler, Quantized) else sampler
+    return NormalDist(inner.mean, inner.sd) if isinstance(inner, Normal) else None
+
+
+def _name(param: Param) -> str:
+    """What a parameter is called in the study."""
+    return param.name if _bell(param) is None else f"{param.name} (quantile)"
+
+
 def _told_value(param: Param, value: Any) -> Any:
-    return _names(param.domain)[value] if isinstance(param.domain, Categorical) else value
+    """A value as the study has it."""
+    if isinstance(param.domain, Categorical):
+        return _names(param.domain)[value]
+    bell = _bell(param)
+    if bell is None:
+        return value
+    low, high = _SHARES
+    return min(max(bell.cdf(value), low), high)
 
 
 def _nested(flat: dict[str, Any]) -> dict[str, Any]:
