@@ -44,7 +44,7 @@ _CELL_MAX = 40
 
 def add_parser(commands: Any) -> None:
     """Add the commands to those of `eagleray`."""
-    tune = commands.add_parser("tune", help="look at experiments: trials, results, plots")
+    tune = commands.add_parser("tune", help="look at experiments (trials, results, plots) and repair them")
     actions = tune.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     ls = actions.add_parser("ls", help="list the trials of an experiment")
@@ -77,6 +77,10 @@ def add_parser(commands: Any) -> None:
     plot.add_argument("--mode", choices=("min", "max"))
     plot.add_argument("--out", required=True, metavar="FILE", help="a .png or .svg file")
     plot.set_defaults(run=_plot)
+
+    repair = actions.add_parser("repair", help="cut a damaged journal at the damage, keeping a copy")
+    repair.add_argument("folder", metavar="DIR", help="the experiment's folder")
+    repair.set_defaults(run=_repair)
 
 
 def _read(folder: str, *, history: bool = False) -> ExperimentFiles:
@@ -372,3 +376,39 @@ def _plot(options: Any) -> int:
         raise ValueError(f"cannot write {options.out}: {error}") from error
     print(options.out)
     return 0
+
+
+# Repairs.
+
+
+def _repair(options: Any) -> int:
+    from pathlib import Path
+
+    from eagleray.tune._repair import repair
+    from eagleray.tune.error import TuneError
+
+    try:
+        done = repair(Path(options.folder).expanduser())
+    except (OSError, TuneError) as error:
+        raise ValueError(str(error)) from error
+    if done is None:
+        print("The journal is not damaged: nothing was done.")
+        return 0
+    print(
+        f"Cut the journal at byte {done.offset}: {done.kept} events are left. {_many(done.dropped, 'whole event')} behind the damage "
+        f"({done.dropped_bytes} bytes in all) went."
+    )
+    print(f"The journal as it was is {done.copy}.")
+    if done.moved:
+        print(f"{_many(done.moved, 'folder')} of trials that it no longer knows: moved to {done.aside}.")
+    if done.kept:
+        print(
+            f"Go on with Tuner.restore({options.folder!r}, trainable): what was reported behind the damage is run again."
+        )
+    else:
+        print("Nothing stood before the damage, so the experiment cannot go on: start it under another name.")
+    return 0
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -13,7 +13,9 @@
 //!   that it is an error that names the place.
 //! - **TJ-3** a failed write leaves whole frames behind, and what was to be written can be written again.
 //! - **TJ-4** there is one writer at a time.
+//! - **TJ-5** a repair keeps the whole frames before the damage and the file as it was.
 
+mod repair;
 mod writer;
 
 #[cfg(test)]
@@ -24,6 +26,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+pub use self::repair::{Repair, repair};
 pub use self::writer::Writer;
 
 /// The name of the file in an experiment's folder.
@@ -103,7 +106,11 @@ pub enum Error {
         found: u32,
     },
     /// Bytes in the middle are not what was written; what is before them can be read. Do not retry.
-    #[error("{} is damaged at byte {offset}: {frames} whole events are before it, and there are more behind", path.display())]
+    #[error(
+        "{} is damaged at byte {offset}: {frames} whole events are before it, and there are more behind. \
+         `eagleray tune repair {}` keeps a copy of it and cuts it there; then the experiment goes on from those {frames} events",
+        path.display(), folder(path)
+    )]
     Damaged {
         /// The journal.
         path: PathBuf,
@@ -133,6 +140,11 @@ pub enum Error {
         /// What it said.
         source: io::Error,
     },
+}
+
+fn folder(path: &Path) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or_else(|| Path::new(".")).display().to_string()
 }
 
 fn who(pid: Option<u32>) -> String {

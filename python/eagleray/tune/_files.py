@@ -119,7 +119,10 @@ def _from_journal(folder: Path, *, history: bool) -> ExperimentFiles:
     reader = native.read_journal(str(folder / JOURNAL), until_damage=True)
     found = ExperimentFiles(folder)
     if reader.damaged_at is not None:
-        found.trouble = f"the journal is damaged at byte {reader.damaged_at}; what comes behind is not shown"
+        found.trouble = (
+            f"the journal is damaged at byte {reader.damaged_at}; what comes behind is not shown. "
+            f"`eagleray tune repair {folder}` keeps a copy and cuts it there"
+        )
     if reader.writer_pid is not None and os.path.exists(f"/proc/{reader.writer_pid}"):
         found.writer_pid = reader.writer_pid
     trials: dict[int, TrialFiles] = {}
@@ -178,7 +181,7 @@ def _apply(trial: TrialFiles, kind: str, fields: dict[str, Any]) -> None:
 
 def _from_trials(folder: Path, *, history: bool) -> ExperimentFiles:
     found = ExperimentFiles(folder, about={"name": folder.name})
-    places = [folder] if _is_trial(folder) else sorted(place for place in folder.iterdir() if _is_trial(place))
+    places = [folder] if is_trial(folder) else sorted(place for place in folder.iterdir() if is_trial(place))
     found.trials = [_of_folder(number, place, history=history) for number, place in enumerate(places)]
     if not found.trials:
         # Most people begin with the folder that all of them are in.
@@ -197,7 +200,8 @@ def _from_trials(folder: Path, *, history: bool) -> ExperimentFiles:
     return found
 
 
-def _is_trial(place: Path) -> bool:
+def is_trial(place: Path) -> bool:
+    """Say whether a folder is a trial's."""
     return place.is_dir() and any((place / name).exists() for name in _TRIAL_FILES)
 
 

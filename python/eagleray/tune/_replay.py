@@ -163,6 +163,8 @@ def _mend_files(record: Record, trials: list[Trial], resume: Resume, places: dic
     """The journal is written first: whoever was killed in between left fewer lines in some of a trial's files, or half of one."""
     last = {event[1] for event in resume.events[-_LAST:] if event[0] == "result"}
     last |= {event[1]["number"] for event in resume.events if event[0] == "forget"}
+    if any(event[0] == "repaired" for event in resume.events):
+        last |= {trial.number for trial in trials}
     last |= {trial.number for trial in trials if trial.number not in places and not trial.is_finished()}
     for number in sorted(last):
         trial, counted = trials[number], places.get(number, [])

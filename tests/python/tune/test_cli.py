@@ -1,16 +1,19 @@
-"""`eagleray tune ls|show|plot`: what folders tell, whoever wrote them."""
+"""`eagleray tune ls|show|plot|repair`: what folders tell, whoever wrote them."""
 
 import json
 import math
 import os
 import random
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from eagleray import _cli
 from eagleray._native import tune as native
+from eagleray.tune.error import JournalDamaged
 
 
 def _experiment(folder, *, trials=6, close=True):
@@ -141,6 +144,36 @@ def test_damage_is_told_and_the_rest_shown(exp, tune):
     text = tune("ls", exp)
     assert _listed("\n".join(text.splitlines()[:-1])) == ["0", "1", "2"]
     assert "the journal is damaged at byte" in text
+    assert f"`eagleray tune repair {exp}`" in text
+
+
+def test_a_journal_is_repaired_once_and_kept_as_it_was(exp, tune):
+    path = exp / "journal.eagleray"
+    assert tune("repair", exp) == "The journal is not damaged: nothing was done.\n"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"ab12_00003")] = ord("x")
+    path.write_bytes(data)
+    offset = native.read_journal(path, until_damage=True).damaged_at
+    behind = len(native.read_journal(path, until_damage=True))
+    with pytest.raises(JournalDamaged, match=f"at byte {offset}: {behind} whole .*`eagleray tune repair {exp}`"):
+        native.read_journal(path)
+    text = tune("repair", exp)
+    assert f"Cut the journal at byte {offset}: {behind} events are left." in text
+    assert int(re.search(r"(\d+) whole events behind the damage", text)[1]) > 0
+    copy = exp / "journal.eagleray.damaged-1"
+    assert str(copy) in text
+    assert copy.read_bytes() == data
+    assert path.read_bytes()[16:offset] == data[16:offset]
+    assert "damaged" not in tune("ls", exp)
+    assert tune("repair", exp) == "The journal is not damaged: nothing was done.\n"
+    # Folders of trials that are still known stay.
+    assert all(
+        (exp / name).exists()
+        for name in [Path(one["folder"]).name for one in json.loads(tune("ls", exp, "--json")) if one["checkpoints"]]
+    )
+    with native.Journal(path):
+        assert "works on this experiment" in tune("repair", exp, status=1)
+    assert "holds no experiment" in tune("repair", exp.parent, status=1)
 
 
 def test_trials_that_began_again_or_took_anothers_place(exp, tune):

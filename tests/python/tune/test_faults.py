@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.python.tune.trials import iterations, rows_of
 
 from eagleray import tune
 from eagleray._native import tune as native
+from eagleray.tune._repair import repair
 from eagleray.tune.error import JournalError, JournalLocked, TuneError
 from eagleray.tune.schedulers import ASHAScheduler
 from eagleray.tune.search import TPESearch
@@ -266,6 +268,43 @@ def test_damage_in_the_middle_of_the_journal_is_told(shared_ray, tmp_path):
     journal.write_bytes(text)
     with pytest.raises(JournalError, match="damaged at byte"):
         tune.Tuner.restore(str(tmp_path / "exp"), lambda config: 1)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.7, 0.95])
+def test_a_damaged_experiment_goes_on_once_it_is_repaired(shared_ray, tmp_path, share):
+    def saves(config):
+        start = 0
+        if tune.get_checkpoint() is not None:
+            start = int(Path(tune.get_checkpoint().path, "at").read_text())
+        for step in range(start, 4):
+            with tempfile.TemporaryDirectory() as folder:
+                Path(folder, "at").write_text(str(step + 1))
+                tune.report({"x": config["y"] * step}, checkpoint=tune.Checkpoint.from_directory(folder))
+
+    def run(where):
+        search = TPESearch(seed=3, n_startup_trials=3)
+        config = tune.TuneConfig(metric="x", mode="min", num_samples=8, search_alg=search, max_concurrent_trials=1)
+        space = {"y": tune.uniform(0, 1)}
+        return tune.Tuner(saves, param_space=space, tune_config=config, run_config=config_of(where)).fit()
+
+    whole = run(tmp_path / "whole")
+    run(tmp_path / "hurt")
+    folder = tmp_path / "hurt" / "exp"
+    journal = folder / "journal.eagleray"
+    text = bytearray(journal.read_bytes())
+    text[int(len(text) * share)] ^= 0xFF
+    journal.write_bytes(text)
+    done = repair(folder)
+    assert done.kept > 0
+    assert done.dropped > 0
+    # What was reported behind the damage is run again, with the configurations that it had.
+    grid = tune.Tuner.restore(str(folder), saves).fit()
+    assert not grid.errors
+    assert [result.config for result in grid] == [result.config for result in whole]
+    assert [iterations(result) for result in grid] == [[1, 2, 3, 4]] * 8
+    assert len(tune.ExperimentAnalysis(str(folder)).trials) == 8
+    moved = list(done.aside.iterdir()) if done.moved else []
+    assert len(moved) == done.moved
 
 
 def test_resources_that_are_never_there_are_refused_at_once(shared_ray, tmp_path):

@@ -1,4 +1,4 @@
-//! `Journal` and `read_journal`: the file that an experiment is resumed from.
+//! `Journal`, `read_journal` and `repair_journal`: the file that an experiment is resumed from.
 
 use std::io;
 use std::path::PathBuf;
@@ -161,6 +161,16 @@ fn read_journal(py: Python<'_>, path: PathBuf, until_damage: bool) -> PyResult<J
     Ok(JournalReader { contents, next: Mutex::new(0) })
 }
 
+/// Where the journal was cut, how many events are left, how many went, how many bytes, and the copy's path.
+type Repaired = (u64, usize, usize, u64, PathBuf);
+
+/// Cuts a damaged journal at the damage; None if there is none.
+#[pyfunction]
+fn repair_journal(py: Python<'_>, path: PathBuf) -> PyResult<Option<Repaired>> {
+    let repair = door::enter(py, || journal::repair(&path)).map_err(|error| raised(py, error))?;
+    Ok(repair.map(|done| (done.offset, done.kept, done.dropped, done.bytes, done.backup)))
+}
+
 /// `(kind, fields)`, or `(kind, trial, fields)` of a result.
 fn event<'py>(py: Python<'py>, frame: &Frame<'_>) -> PyResult<Bound<'py, PyTuple>> {
     if let Some((trial, json)) = frame.result() {
@@ -219,5 +229,6 @@ fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Journal>()?;
     module.add_class::<JournalReader>()?;
-    module.add_function(wrap_pyfunction!(read_journal, module)?)
+    module.add_function(wrap_pyfunction!(read_journal, module)?)?;
+    module.add_function(wrap_pyfunction!(repair_journal, module)?)
 }

@@ -207,3 +207,40 @@ fn what_was_appended_is_written_when_the_writer_is_dropped() {
     drop(writer);
     assert_eq!(read(&place.0).unwrap().len(), 1);
 }
+
+#[test]
+fn tj_5_a_damaged_journal_is_cut_at_the_damage_and_kept_as_it_was() {
+    let place = Place::new();
+    let frames: Vec<(u8, Vec<u8>)> = (0..6).map(|at| (kind::OWN, vec![at; 20])).collect();
+    let (mut bytes, ends) = file_of(&frames);
+    bytes[ends[2] + 12] ^= 1;
+    fs::write(&place.0, &bytes).unwrap();
+    let told = Writer::open(&place.0, false).unwrap_err().to_string();
+    let folder = place.0.parent().unwrap().display().to_string();
+    assert!(told.contains(&format!("`eagleray tune repair {folder}`")), "{told}");
+
+    let repair = repair(&place.0).unwrap().unwrap();
+    let backup = Place(repair.backup.clone());
+    assert_eq!(fs::read(&backup.0).unwrap(), bytes);
+    assert_eq!((repair.offset, repair.kept, repair.dropped), (ends[2] as u64, 2, 3));
+    assert_eq!(repair.bytes, (bytes.len() - ends[2]) as u64);
+    assert_eq!(seen(&read(&place.0).unwrap()), frames[..2].to_vec());
+    // Nothing is left to do.
+    assert_eq!(super::repair(&place.0).unwrap(), None);
+
+    // A second damage does not overwrite the first copy.
+    let mut bytes = fs::read(&place.0).unwrap();
+    bytes[ends[0] + 12] ^= 1;
+    fs::write(&place.0, &bytes).unwrap();
+    let second = super::repair(&place.0).unwrap().unwrap();
+    let second_backup = Place(second.backup.clone());
+    assert_ne!(backup.0, second_backup.0);
+    assert_eq!((second.kept, second.dropped), (0, 1));
+}
+
+#[test]
+fn tj_4_what_somebody_writes_is_not_repaired() {
+    let place = Place::new();
+    let _writer = Writer::open(&place.0, true).unwrap();
+    assert!(matches!(repair(&place.0), Err(Error::Locked { .. })));
+}

@@ -36,20 +36,7 @@ pub struct Writer {
 impl Writer {
     /// Opens or makes the journal at `path`, locks it, and cuts off what was never finished.
     pub fn open(path: &Path, is_created: bool) -> Result<Self, Error> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(is_created)
-            .truncate(false)
-            .open(path)
-            .map_err(|source| os("open", path, 0, source))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::Locked { path: path.to_path_buf(), pid: last_writer(&file) });
-            }
-            Err(TryLockError::Error(source)) => return Err(os("lock", path, 0, source)),
-        }
+        let file = locked(path, is_created)?;
         let before = read(path)?;
         let mut writer = Self {
             path: path.to_path_buf(),
@@ -198,6 +185,22 @@ impl Drop for Writer {
             let _ = self.flush();
             self.let_go();
         }
+    }
+}
+
+/// The file, opened for writing by nobody else.
+pub(super) fn locked(path: &Path, is_created: bool) -> Result<File, Error> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(is_created)
+        .truncate(false)
+        .open(path)
+        .map_err(|source| os("open", path, 0, source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_path_buf(), pid: last_writer(&file) }),
+        Err(TryLockError::Error(source)) => Err(os("lock", path, 0, source)),
     }
 }
 
