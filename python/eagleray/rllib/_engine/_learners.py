@@ -34,7 +34,9 @@ class PpoLearner:
             "minibatch": now["minibatch_size"] or 2**31,
             "clip": now["clip_param"],
             "value_weight": now["vf_loss_coeff"],
-            "value_clip": _models.UNBOUNDED if now["vf_clip_param"] is None else min(now["vf_clip_param"], _models.UNBOUNDED),
+            "value_clip": _models.UNBOUNDED
+            if now["vf_clip_param"] is None
+            else min(now["vf_clip_param"], _models.UNBOUNDED),
             "entropy_weight": now["entropy_coeff"],
             "uses_kl": now["use_kl_loss"],
             "kl_target": now["kl_target"],

@@ -34,7 +34,9 @@ def activation_of(model: Mapping[str, Any], name: str = "fcnet_activation") -> s
     found = _ACTIVATIONS.get(given)
     if found is None:
         known = ", ".join(repr(name) for name in _ACTIVATIONS if name)
-        raise ValueError(f"{name}={given!r} is not built in: choose one of {known}, or use framework='torch' with a model of your own")
+        raise ValueError(
+            f"{name}={given!r} is not built in: choose one of {known}, or use framework='torch' with a model of your own"
+        )
     return found
 
 
@@ -56,7 +58,9 @@ def actor_critic(plan: Plan) -> str:
 def q_function(plan: Plan) -> str:
     """The networks that say what actions are worth."""
     if plan.acted.kind != "discrete" or len(plan.acted.sizes) != 1:
-        raise ValueError(f"{plan.algorithm} chooses one of several actions (a Discrete space); for others use PPO or SAC")
+        raise ValueError(
+            f"{plan.algorithm} chooses one of several actions (a Discrete space); for others use PPO or SAC"
+        )
     model = plan.model
     return json.dumps(
         {

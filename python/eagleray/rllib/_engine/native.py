@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from eagleray.rllib._engine.protocol import Acted, Ended, Observed
 
 from eagleray._native import rl
 from eagleray.rllib._engine import _models
 from eagleray.rllib._engine._learners import LEARNERS
-from eagleray.rllib._engine.protocol import Acted, Ended, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

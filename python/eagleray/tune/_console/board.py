@@ -108,7 +108,7 @@ class Board:
             self._best_score = score
             last = trial.last_result
             # Of an earlier run only the last iteration is known.
-            iteration = last.get("training_iteration") if lookup(last, metric) == value else None
+            iteration = last.get("training_iteration") if look_up(last, metric) == value else None
             self.best = Best(name_of(trial), metric, float(value), iteration, dict(trial.evaluated_params))
 
     def counts(self) -> dict[str, int]:
