@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray import cloudpickle
 from eagleray._native import tune as native
 from eagleray.tune._record import JOURNAL
+from eagleray.tune.analysis._history import read_error
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial
 from eagleray.tune.schedulers.trial_scheduler import TrialScheduler
 from eagleray.tune.search.basic_variant import BasicVariantGenerator
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from eagleray.tune._plan import Plan
     from eagleray.tune._record import Record
 
@@ -202,7 +202,7 @@ def _tell_status(plan: Plan, past: _Past, trial: Trial, fields: dict[str, Any]) 
         # An earlier run was told to try it again.
         _again(plan, past, trial)
     elif trial.status == Trial.ERROR:
-        trial.error = TuneError(fields.get("error", "unknown"))
+        trial.error = read_error(Path(str(trial.path))) or TuneError(fields.get("error", "unknown"))
         plan.scheduler.on_trial_error(past, trial)
         plan.search_alg.on_trial_complete(trial.trial_id, trial.last_result or None, error=True)
     else:

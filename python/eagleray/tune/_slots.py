@@ -163,6 +163,12 @@ class Slots:
                 eagleray.wait(
                     [slot.winding for slot in ending], num_returns=len(ending), timeout=seconds, fetch_local=False
                 )
-        for slot in list(self._all):
+        ended = list(self._all)
+        for slot in ended:
             self.end(slot)
         self._idle.clear()
+        # Whoever asked for the end may move or remove the folder that they write to.
+        with contextlib.suppress(RayError):
+            deaths = [slot.actor.__ray_ready__.remote() for slot in ended]
+            if deaths:
+                eagleray.wait(deaths, num_returns=len(deaths), timeout=_CLOSE_S, fetch_local=False)

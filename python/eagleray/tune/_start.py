@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
+import itertools
 import os
 import secrets
 import signal
@@ -34,12 +36,8 @@ def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
     """Runs an experiment to its end. Returns its trials."""
     if not eagleray.is_initialized():
         eagleray.init()
-    if resume is None and plan.is_named and _holds_experiment(plan.folder / JOURNAL):
-        raise TuneError(
-            f"{plan.folder} holds an experiment already. Go on with it by Tuner.restore({str(plan.folder)!r}, trainable) or "
-            "tune.run(..., resume=True), or choose another name."
-        )
     _ready(plan)
+    kept = _put_aside(plan.folder / JOURNAL) if resume is None and plan.is_named else None
     if plan.is_named or resume is not None:
         plan.folder.mkdir(parents=True, exist_ok=True)
     else:
@@ -60,6 +58,11 @@ def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
             for trial in trials:
                 record.view.on_past(trial)
             record.flush()
+        if kept is not None:
+            record.warn(
+                f"{plan.folder} held an experiment already. Its trials stay beside those of this one, and its journal is kept as "
+                f"{kept.name}. To go on with an experiment instead: Tuner.restore(folder, trainable) or tune.run(..., resume='AUTO')."
+            )
         _warn_of_limit(plan, record)
         engine = Engine(plan, record, trials)
         with _interrupts(engine):
@@ -67,19 +70,30 @@ def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
     return trials
 
 
-def _holds_experiment(path: Path) -> bool:
-    """Whether there is something to go on with. A journal without results is of one that was refused or died before any: it is removed."""
+def _put_aside(path: Path) -> Path | None:
+    """Make room for a new journal. One with results is kept under another name, which is returned; one without any is removed."""
     if not path.exists():
-        return False
+        return None
+    # Another program that has just begun, or goes on, holds its lock.
+    with contextlib.closing(native.Journal(str(path))):
+        if not _has_results(path):
+            path.unlink()
+            return None
+        when = datetime.datetime.fromtimestamp(path.stat().st_mtime, tz=datetime.UTC).astimezone()
+        name = f"{path.stem}-{when:%Y-%m-%d_%H-%M-%S}"
+        for number in itertools.count(1):
+            kept = path.with_name(f"{name}{'' if number == 1 else f'-{number}'}{path.suffix}")
+            if not kept.exists():
+                path.rename(kept)
+                return kept
+    raise AssertionError("there is always another number")
+
+
+def _has_results(path: Path) -> bool:
     try:
-        if any(kind in ("result", "checkpoint") for kind, *_ in native.read_journal(str(path))):
-            return True
+        return any(kind in ("result", "checkpoint") for kind, *_ in native.read_journal(str(path)))
     except (OSError, JournalError):
         return True
-    # Another program that has just begun holds its lock.
-    with contextlib.closing(native.Journal(str(path))):
-        path.unlink()
-    return False
 
 
 def look(plan: Plan, resume: _replay.Resume) -> list[Trial]:

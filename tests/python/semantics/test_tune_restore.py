@@ -259,7 +259,16 @@ def test_N5j_a_scheduler_goes_on_as_if_nothing_had_happened(run_config, tmp_path
     assert lengths("b", 12) == whole
 
 
-def test_N5k_a_new_experiment_does_not_overwrite_another(run_config, tmp_path):
-    tune.Tuner(four, param_space={"x": 1}, run_config=run_config()).fit()
-    with pytest.raises(TuneError, match="holds an experiment already"):
-        tune.Tuner(four, param_space={"x": 1}, run_config=run_config()).fit()
+def test_N5k_a_new_experiment_in_the_folder_of_another_keeps_that(run_config):
+    first = tune.Tuner(four, param_space={"x": 1}, run_config=run_config()).fit()
+    with pytest.warns(UserWarning, match="held an experiment already"):
+        second = tune.Tuner(four, param_space={"x": 1}, run_config=run_config()).fit()
+    assert first.experiment_path == second.experiment_path
+    assert first[0].path != second[0].path
+    assert len(second) == 1
+    assert all(Path(grid[0].path, "result.json").read_text() for grid in (first, second))
+    (kept,) = Path(first.experiment_path).glob("journal-*.eagleray")
+    # What was kept can be gone on with under its old name, elsewhere.
+    kept.rename(Path(first.experiment_path) / "journal.eagleray")
+    restored = tune.Tuner.restore(first.experiment_path, four).get_results()
+    assert [result.path for result in restored] == [first[0].path]
