@@ -1,0 +1,1 @@
+"""Reinforcement learning: `PPOConfig().environment("CartPole-v1").build_algo().train()`."""

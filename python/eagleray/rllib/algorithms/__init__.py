@@ -1,0 +1,1 @@
+"""Algorithms by their newer names."""

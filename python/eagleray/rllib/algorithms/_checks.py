@@ -1,0 +1,115 @@
+"""What settings must be, alone and together."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any
+
+from eagleray.rllib.algorithms._names import hint
+from eagleray.rllib.utils import schedules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+_logger = logging.getLogger("eagleray.rllib")
+
+_COUNTS = ("num_env_runners", "evaluation_num_env_runners", "num_learners")
+_POSITIVE = ("num_envs_per_env_runner", "metrics_num_episodes_for_smoothing", "batch_size_per_learner")
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "batch_mode": ("truncate_episodes", "complete_episodes"),
+    "evaluation_duration_unit": ("episodes", "timesteps"),
+    "count_steps_by": ("env_steps", "agent_steps"),
+    "grad_clip_by": ("value", "norm", "global_norm"),
+    "observation_filter": ("NoFilter", "MeanStdFilter", "ConcurrentMeanStdFilter", None),
+    "framework_str": ("torch", "tf", "tf2", "tfe", "jax", "native", None),
+}
+
+
+def known_keys(given: dict[str, Any], known: Iterable[str], where: str) -> None:
+    """Refuses keys of a nested dictionary that nobody knows."""
+    for name in given:
+        if name not in known and not name.startswith("_"):
+            raise ValueError(f"unknown key {name!r} in `{where}`.{hint(name, known)}")
+
+
+def call_mapping(function: Any, agent_id: Any, episode: Any) -> Any:
+    """Calls a mapping function with the arguments of its version: `(agent)`, `(agent, episode)`, with or without more."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return function(agent_id, episode)
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]
+    several = len(positional) > 1 or any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in positional)
+    more = {"worker": None} if takes_all else {}
+    return function(agent_id, episode, **more) if several else function(agent_id, **more)
+
+
+def check(config: AlgorithmConfig) -> None:
+    """Refuses a configuration that cannot work, naming the setting."""
+    for name in _COUNTS:
+        value = getattr(config, name)
+        if not isinstance(value, int) or value < 0:
+            raise ValueError(f"`{name}` must be a whole number >= 0, not {value!r}")
+    for name in _POSITIVE:
+        value = getattr(config, name)
+        if not isinstance(value, int) or value <= 0:
+            raise ValueError(f"`{name}` must be a whole number > 0, not {value!r}")
+    for name, choices in _CHOICES.items():
+        if getattr(config, name) not in choices:
+            raise ValueError(f"`{name}` must be one of {[c for c in choices if c]}, not {getattr(config, name)!r}")
+    if not 0.0 <= config.gamma <= 1.0:
+        raise ValueError(f"`gamma` must lie in [0, 1], not be {config.gamma!r}")
+    for name in ("lr", "entropy_coeff", "epsilon"):
+        value = getattr(config, name, None)
+        if value is not None:
+            schedules.check(value, name)
+    lr = config.lr
+    if isinstance(lr, int | float) and lr < 0:
+        raise ValueError(f"`lr` must be >= 0, not {lr!r}")
+    length = config.rollout_fragment_length
+    if length != "auto" and (not isinstance(length, int) or length <= 0):
+        raise ValueError(f'`rollout_fragment_length` must be a whole number > 0 or "auto", not {length!r}')
+    if config.grad_clip is not None and config.grad_clip <= 0:
+        raise ValueError(f"`grad_clip` must be > 0 or None, not {config.grad_clip!r}")
+    if config.horizon is not None and config.horizon <= 0:
+        raise ValueError(f"`horizon` must be > 0 or None, not {config.horizon!r}")
+    _check_evaluation(config)
+    _check_policies(config)
+    if config.num_learners > 1:
+        raise ValueError("`num_learners` > 1 is not available: one learner uses the cores of this machine")
+    if config.num_gpus or config.num_gpus_per_learner:
+        _logger.warning("the built-in networks learn on the CPU: `num_gpus` and `num_gpus_per_learner` change nothing")
+
+
+def _check_evaluation(config: AlgorithmConfig) -> None:
+    interval, duration = config.evaluation_interval, config.evaluation_duration
+    if interval is not None and (not isinstance(interval, int) or interval < 0):
+        raise ValueError(f"`evaluation_interval` must be a whole number > 0 or None, not {interval!r}")
+    if duration == "auto":
+        if not config.evaluation_parallel_to_training:
+            raise ValueError('`evaluation_duration="auto"` needs `evaluation_parallel_to_training=True`')
+    elif not isinstance(duration, int) or duration <= 0:
+        raise ValueError(f'`evaluation_duration` must be a whole number > 0 or "auto", not {duration!r}')
+    if config.evaluation_parallel_to_training and config.evaluation_num_env_runners == 0:
+        raise ValueError("`evaluation_parallel_to_training` needs `evaluation_num_env_runners` > 0")
+
+
+def _check_policies(config: AlgorithmConfig) -> None:
+    names = set(config.policy_specs())
+    if not names:
+        raise ValueError("`policies` must name at least one policy")
+    chosen = config.policies_to_train
+    if chosen is not None and not callable(chosen):
+        for name in chosen:
+            if name not in names:
+                raise ValueError(
+                    f"`policies_to_train` names {name!r}, which is none of {sorted(names)}.{hint(name, names)}"
+                )
+    for name in config.algorithm_config_overrides_per_module:
+        if name not in names:
+            text = f"`algorithm_config_overrides_per_module` names {name!r}, which is none of {sorted(names)}."
+            raise ValueError(text + hint(str(name), names))

@@ -1,0 +1,66 @@
+"""Settings of PPO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+if TYPE_CHECKING:
+    from eagleray.rllib.algorithms.algorithm import Algorithm
+
+
+class PPOConfig(AlgorithmConfig):
+    """What PPO is told. Its defaults have been the same in both eras, so that a dictionary means the same."""
+
+    OWN: ClassVar[dict[str, dict[str, Any]]] = {
+        "training": {
+            "lr": 5e-5,
+            "train_batch_size": 4000,
+            "use_critic": True,
+            "use_gae": True,
+            "num_epochs": 30,
+            "minibatch_size": 128,
+            "shuffle_batch_per_epoch": True,
+            "lambda_": 1.0,
+            "use_kl_loss": True,
+            "kl_coeff": 0.2,
+            "kl_target": 0.01,
+            "vf_loss_coeff": 1.0,
+            "entropy_coeff": 0.0,
+            "clip_param": 0.3,
+            "vf_clip_param": 10.0,
+            # Of Adam; RLlib leaves it to torch.
+            "adam_epsilon": 1e-8,
+            "model": {"vf_share_layers": False},
+        },
+        "env_runners": {
+            "num_env_runners": 2,
+            "rollout_fragment_length": "auto",
+            "exploration_config": {"type": "StochasticSampling"},
+        },
+    }
+
+    @classmethod
+    def default_algo_class(cls) -> type[Algorithm]:
+        """PPO."""
+        from eagleray.rllib.algorithms.ppo.ppo import PPO
+
+        return PPO
+
+    def validate(self) -> None:
+        """Refuse settings that contradict each other."""
+        super().validate()
+        if self.minibatch_size is not None and self.minibatch_size <= 0:
+            raise ValueError(f"`minibatch_size` must be > 0 or None, not {self.minibatch_size!r}")
+        if self.minibatch_size is not None and self.minibatch_size > self.batch_size_per_learner:
+            raise ValueError(
+                f"`minibatch_size` ({self.minibatch_size}) must be <= `train_batch_size_per_learner` ({self.batch_size_per_learner})"
+            )
+        if self.batch_mode == "truncate_episodes" and not self.use_gae:
+            raise ValueError("without `use_gae` episodes cannot be cut: set batch_mode='complete_episodes'")
+        if self.num_epochs <= 0:
+            raise ValueError(f"`num_epochs` must be > 0, not {self.num_epochs!r}")
+
+
+__all__ = ["PPOConfig"]

@@ -1,0 +1,5 @@
+"""Policies."""
+
+from eagleray.rllib.policy.policy import PolicySpec
+
+__all__ = ["PolicySpec"]

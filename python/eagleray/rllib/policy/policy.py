@@ -1,0 +1,30 @@
+"""What a policy is made of, where there are several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class PolicySpec:
+    """One policy: its spaces where they differ from the environment's, and settings of its own."""
+
+    policy_class: Any = None
+    observation_space: Any = None
+    action_space: Any = None
+    config: Any = None
+
+    @classmethod
+    def of(cls, given: Any) -> PolicySpec:
+        """Reads the forms that programs use: a spec, a tuple of its four parts, or nothing."""
+        if given is None:
+            return cls()
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, tuple | list) and len(given) == 4:
+            spec = cls(*given)
+            if hasattr(spec.config, "to_dict"):
+                spec.config = spec.config.to_dict()
+            return spec
+        raise ValueError(f"a policy is given as PolicySpec(...), a tuple of four, or None; not as {given!r}")
