@@ -33,6 +33,16 @@ def env_creator(name: str) -> Callable[[dict[str, Any]], Any] | None:
     return _envs.get(name)
 
 
+def env_names() -> list[str]:
+    """The environments that were registered."""
+    return sorted(_envs)
+
+
+def known_envs() -> dict[str, Callable[[dict[str, Any]], Any]]:
+    """All of them, to be made known in another process by `register_env`."""
+    return dict(_envs)
+
+
 def get_trainable_cls(name: str) -> Any:
     """The trainable of this name."""
     if name in _trainables:

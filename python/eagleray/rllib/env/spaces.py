@@ -1,0 +1,277 @@
+"""Spaces of gym and gymnasium as networks see them: observations become rows of numbers, rows become actions.
+
+Classes are told apart by their names, so that spaces of gymnasium, of gym and of neither are read alike.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from eagleray.rllib._engine.protocol import Acted, Observed
+from eagleray.rllib.utils.error import SpaceMismatchError, UnsupportedSpaceException, numpy_needed
+
+numpy_needed()
+import numpy as np  # noqa: E402 - only once it is known to be there
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from eagleray.rllib._engine.protocol import Floats
+
+    Writer = Callable[[Any, Floats], None]
+
+
+def kind_of(space: Any) -> str:
+    """The name of a space's class, or of that among its parents which is a known one."""
+    for parent in type(space).__mro__:
+        if parent.__name__ in _KINDS:
+            return parent.__name__
+    return type(space).__name__
+
+
+_KINDS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple")
+
+
+class ObservationForm:
+    """How observations of a space become rows."""
+
+    def __init__(self, space: Any) -> None:
+        self.space = space
+        self._size, self._write = _writer(space, "observation_space")
+        is_image = kind_of(space) == "Box" and len(space.shape) == 3
+        self.observed = Observed(tuple(space.shape) if is_image else (self._size,))
+        self._row = np.zeros(self._size, np.float32)
+
+    def write(self, observation: Any, row: Floats) -> None:
+        """Writes an observation into a row."""
+        try:
+            self._write(observation, row)
+        except (TypeError, ValueError, KeyError, IndexError) as error:
+            raise SpaceMismatchError(f"{self._told(observation)}: {error}") from error
+
+    def row(self, observation: Any) -> Floats:
+        """An observation as one row of its own."""
+        self.check(observation)
+        made = np.empty((1, self._size), np.float32)
+        self.write(observation, made[0])
+        return made
+
+    def check(self, observation: Any, where: str = "") -> None:
+        """Refuses an observation that the space does not hold, saying what is wrong with it."""
+        wrong = _wrong(self.space, observation, "the observation")
+        if wrong:
+            raise SpaceMismatchError(f"{where}{wrong}; the declared observation_space is {self.space}")
+
+    def _told(self, observation: Any) -> str:
+        text = repr(observation)
+        short = text if len(text) <= 200 else text[:200] + "..."
+        return f"the observation {short} does not fit the declared observation_space {self.space}"
+
+
+def _writer(space: Any, where: str) -> tuple[int, Writer]:
+    kind = kind_of(space)
+    if kind == "Box":
+        return _box_writer(space)
+    if kind == "Discrete":
+        return int(space.n), _one_hot(int(getattr(space, "start", 0)), int(space.n))
+    if kind == "MultiDiscrete":
+        sizes = np.asarray(space.nvec).reshape(-1)
+        starts = np.asarray(getattr(space, "start", np.zeros_like(sizes))).reshape(-1)
+        offsets = np.concatenate(([0], np.cumsum(sizes)[:-1])) - starts
+
+        def write_several(value: Any, row: Floats) -> None:
+            row[:] = 0.0
+            row[offsets + np.asarray(value, np.int64).reshape(-1)] = 1.0
+
+        return int(sizes.sum()), write_several
+    if kind == "MultiBinary":
+
+        def write_bits(value: Any, row: Floats) -> None:
+            row[:] = np.asarray(value, np.float32).reshape(-1)
+
+        return math.prod(np.atleast_1d(space.shape).tolist()), write_bits
+    if kind in ("Dict", "Tuple"):
+        return _nested_writer(space, kind, where)
+    raise UnsupportedSpaceException(f"{where} {space!r} is of no kind that a network here can see: {', '.join(_KINDS)} are")
+
+
+def _box_writer(space: Any) -> tuple[int, Writer]:
+    size = math.prod(space.shape)
+    # Pictures come as bytes; networks want numbers of the size of one.
+    scale = 1 / 255 if np.dtype(space.dtype) == np.uint8 and len(space.shape) == 3 else None
+    if scale is not None:
+
+        def write_picture(value: Any, row: Floats) -> None:
+            np.multiply(np.asarray(value).reshape(-1), scale, out=row, casting="unsafe")
+
+        return size, write_picture
+    if len(space.shape) == 1:
+
+        def write_vector(value: Any, row: Floats) -> None:
+            row[:] = value
+
+        return size, write_vector
+
+    def write_flat(value: Any, row: Floats) -> None:
+        row[:] = np.asarray(value, np.float32).reshape(-1)
+
+    return size, write_flat
+
+
+def _one_hot(start: int, count: int) -> Writer:
+    def write(value: Any, row: Floats) -> None:
+        index = int(value) - start
+        if not 0 <= index < count:
+            raise ValueError(f"{value!r} is outside of [{start}, {start + count})")
+        row[:] = 0.0
+        row[index] = 1.0
+
+    return write
+
+
+def _nested_writer(space: Any, kind: str, where: str) -> tuple[int, Writer]:
+    parts = list(space.spaces.items()) if kind == "Dict" else list(enumerate(space.spaces))
+    pieces: list[tuple[Any, slice, Writer]] = []
+    end = 0
+    for key, part in parts:
+        size, write = _writer(part, f"{where}[{key!r}]")
+        pieces.append((key, slice(end, end + size), write))
+        end += size
+
+    def write_all(value: Any, row: Floats) -> None:
+        for key, place, write in pieces:
+            write(value[key], row[place])
+
+    return end, write_all
+
+
+def _wrong(space: Any, value: Any, name: str) -> str | None:
+    """What is wrong with a value, or None."""
+    kind = kind_of(space)
+    if kind in ("Dict", "Tuple"):
+        parts = space.spaces.items() if kind == "Dict" else enumerate(space.spaces)
+        for key, part in parts:
+            try:
+                inner = value[key]
+            except (KeyError, IndexError, TypeError):
+                return f"{name} has no part {key!r}"
+            if wrong := _wrong(part, inner, f"{name}'s part {key!r}"):
+                return wrong
+        return None
+    try:
+        array = np.asarray(value)
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError):
+        return f"{name} is not made of numbers: {value!r}"
+    if kind == "Discrete":
+        start, count = int(getattr(space, "start", 0)), int(space.n)
+        if array.size != 1 or array.dtype.kind not in "iub" or not start <= int(array.reshape(-1)[0]) < start + count:
+            return f"{name} is {value!r}, not a whole number in [{start}, {start + count})"
+        return None
+    shape = tuple(np.atleast_1d(space.shape).tolist()) if kind == "MultiBinary" else tuple(space.shape)
+    if array.shape != shape:
+        return f"{name} has the shape {array.shape}, not {shape}"
+    if np.isnan(numbers).any():
+        return f"{name} is not a number: {value!r}"
+    if kind == "Box" and np.dtype(space.dtype).kind in "iu" and array.dtype.kind == "f" and (numbers % 1 != 0).any():
+        return f"{name} has the type {array.dtype}, not {np.dtype(space.dtype)}"
+    if kind == "Box":
+        low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
+        slack = 1e-5 * np.maximum(1.0, np.where(np.isfinite(high), np.abs(high), 1.0))
+        if (numbers < low - slack).any() or (numbers > high + slack).any():
+            return f"{name} {value!r} lies outside of its bounds"
+        return None
+    if kind == "MultiDiscrete" and ((numbers < 0) | (numbers >= np.asarray(space.nvec))).any():
+        return f"{name} {value!r} lies outside of {space.nvec}"
+    if kind == "MultiBinary" and ((numbers != 0) & (numbers != 1)).any():
+        return f"{name} {value!r} is not made of zeros and ones"
+    return None
+
+
+class ActionForm:
+    """How rows become actions of a space."""
+
+    def __init__(self, space: Any, *, normalize: bool = True, clip: bool = False) -> None:
+        self.space = space
+        self._normalize, self._clip = normalize, clip
+        kind = kind_of(space)
+        if kind == "Box":
+            low = np.asarray(space.low, np.float64).reshape(-1)
+            high = np.asarray(space.high, np.float64).reshape(-1)
+            self.acted = Acted("box", (1,) * low.size, tuple(low.tolist()), tuple(high.tolist()))
+            self._bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
+            self._low, self._high = low, high
+        else:
+            self.acted = Acted("discrete", tuple(_sizes(space)))
+
+    def actions(self, rows: Floats) -> list[Any]:
+        """What the environments are given."""
+        space, kind = self.space, kind_of(self.space)
+        if kind == "Discrete":
+            start = int(getattr(space, "start", 0))
+            return (rows[:, 0].astype(np.int64) + start).tolist() if start else rows[:, 0].astype(np.int64).tolist()
+        if kind == "Box":
+            values = rows.astype(np.float64)
+            if self._normalize and self._bounded:
+                values = self._low + (np.clip(values, -1.0, 1.0) + 1.0) * 0.5 * (self._high - self._low)
+            elif self._clip:
+                values = np.clip(values, self._low, self._high)
+            if np.dtype(space.dtype).kind in "iu":
+                values = np.rint(values)
+            return list(values.astype(space.dtype).reshape(-1, *space.shape))
+        return [_whole(space, iter(row)) for row in rows.astype(np.int64)]
+
+    def row(self, action: Any) -> Floats:
+        """The row that stands for an action: the way back."""
+        space, kind = self.space, kind_of(self.space)
+        if kind == "Box":
+            values = np.asarray(action, np.float64).reshape(-1)
+            if self._normalize and self._bounded:
+                values = (values - self._low) / (self._high - self._low) * 2.0 - 1.0
+            return values.astype(np.float32).reshape(1, -1)
+        return np.asarray([list(_indices(space, action))], np.float32)
+
+
+def _sizes(space: Any) -> list[int]:
+    kind = kind_of(space)
+    if kind == "Discrete":
+        return [int(space.n)]
+    if kind == "MultiDiscrete":
+        return [int(n) for n in np.asarray(space.nvec).reshape(-1)]
+    if kind == "MultiBinary":
+        return [2] * math.prod(np.atleast_1d(space.shape).tolist())
+    if kind in ("Dict", "Tuple"):
+        parts = space.spaces.values() if kind == "Dict" else space.spaces
+        return [size for part in parts for size in _sizes(part)]
+    raise UnsupportedSpaceException(f"action_space {space!r} cannot be acted in: a Box, or discrete spaces in any nesting, can")
+
+
+def _whole(space: Any, row: Any) -> Any:
+    """Puts an action together of the next indices."""
+    kind = kind_of(space)
+    if kind == "Discrete":
+        return int(next(row)) + int(getattr(space, "start", 0))
+    if kind == "MultiDiscrete":
+        shape = np.asarray(space.nvec).shape
+        start = getattr(space, "start", 0)
+        return (np.array([next(row) for _ in range(math.prod(shape))]).reshape(shape) + start).astype(space.dtype)
+    if kind == "MultiBinary":
+        shape = tuple(np.atleast_1d(space.shape).tolist())
+        return np.array([next(row) for _ in range(math.prod(shape))], np.int8).reshape(shape)
+    if kind == "Dict":
+        return {key: _whole(part, row) for key, part in space.spaces.items()}
+    return tuple(_whole(part, row) for part in space.spaces)
+
+
+def _indices(space: Any, action: Any) -> Any:
+    kind = kind_of(space)
+    if kind == "Discrete":
+        yield int(action) - int(getattr(space, "start", 0))
+    elif kind in ("Dict", "Tuple"):
+        parts = space.spaces.items() if kind == "Dict" else enumerate(space.spaces)
+        for key, part in parts:
+            yield from _indices(part, action[key])
+    else:
+        start = getattr(space, "start", 0) if kind == "MultiDiscrete" else 0
+        yield from (np.asarray(action) - start).reshape(-1).tolist()

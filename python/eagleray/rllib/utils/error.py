@@ -1,0 +1,33 @@
+"""What goes wrong between a program's environments and an algorithm."""
+
+from __future__ import annotations
+
+
+class EnvError(Exception):
+    """An environment does not do what environments do."""
+
+
+class SpaceMismatchError(EnvError, ValueError):
+    """What an environment gives contradicts the spaces that it declares."""
+
+
+class NotFiniteError(EnvError, ValueError):
+    """An observation, reward or loss is not a number, or infinite."""
+
+
+class UnsupportedSpaceException(EnvError):  # noqa: N818 - RLlib's name
+    """A space that no network here can see or act in."""
+
+
+class MissingPackageError(ImportError):
+    """A package that only some environments need is not installed."""
+
+
+def numpy_needed() -> None:
+    """Says in words that numpy is missing, instead of a bare ImportError from deep inside."""
+    try:
+        import numpy
+    except ImportError as error:
+        raise MissingPackageError(
+            "environments written in Python need numpy: pip install 'eagleray[rllib]'. Those that are built in do not."
+        ) from error
