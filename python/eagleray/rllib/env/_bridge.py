@@ -57,6 +57,8 @@ class Bridge:
         self.actions = ActionForm(action_space, normalize=options.normalize_actions, clip=options.clip_actions)
         size = self.form.observed.size
         self.observed_rows: Floats = np.zeros((count, size), np.float32)
+        self._flat, self._zeros = self.observed_rows.reshape(-1), np.zeros(count * size, np.float32)
+        self._rows = list(self.observed_rows)
         self.last: Floats = np.zeros((count, size), np.float32)
         self.rewards: Floats = np.zeros(count, np.float32)
         self.terminated = np.zeros(count, np.bool_)
@@ -72,6 +74,7 @@ class Bridge:
         #: How often an environment was made anew after it raised.
         self.restarts = 0
         self._lengths = [0] * count
+        self._is_ended = False
 
     @property
     def observed(self) -> Observed:
@@ -95,7 +98,10 @@ class Bridge:
         self.ended.clear()
         self.broken.clear()
         self.steps += 1
+        if self._is_ended:
+            self.terminated[:] = self.truncated[:] = False
         self._step_all(self.actions.actions(rows))
+        self._is_ended = bool(self.ended)
         self._check_finite()
         clip = self.options.clip_rewards
         self.rewards[:] = self.raw_rewards
@@ -137,10 +143,10 @@ class Bridge:
             self.raw_rewards[index] = float(reward)
         except (TypeError, ValueError):
             raise EnvError(f"{self._where(index, 'step')}the reward is {reward!r}, not a number") from None
-        self.terminated[index], self.truncated[index] = terminated, truncated
         if self.options.is_checked and self.steps <= _CHECKED_STEPS:
             self.form.check(observation, self._where(index, "step"))
         if terminated or truncated:
+            self.terminated[index], self.truncated[index] = terminated, truncated
             self.form.write(observation, self.last[index])
             self.ended.append(index)
             self._begin(index, self._reset_one(index))
@@ -151,8 +157,8 @@ class Bridge:
         return f"{self.options.label}sub-environment {index}, {what} (vector step {self.steps}): "
 
     def _check_finite(self) -> None:
-        # One look at all of them; which one it is, is asked only if one is.
-        if np.isfinite(self.observed_rows).all() and math.isfinite(sum(self.raw_rewards)):
+        # One product with zeros, which is not zero if anything in it is not finite; which one it is, is asked only then.
+        if math.isfinite(self._flat.dot(self._zeros)) and math.isfinite(sum(self.raw_rewards)):
             if not self.ended or np.isfinite(self.last[self.ended]).all():
                 return
         for index in range(self.count):
@@ -204,6 +210,9 @@ class GymBridge(Bridge):
         return observation
 
     def _step_all(self, actions: list[Any]) -> None:
+        is_plain = self.form.is_plain and (self.steps > _CHECKED_STEPS or not self.options.is_checked)
+        lengths, raw_rewards, write = self._lengths, self.raw_rewards, self._rows
+        horizon = self.options.horizon or math.inf
         for index, env in enumerate(self._envs):
             try:
                 said = env.step(actions[index])
@@ -213,8 +222,15 @@ class GymBridge(Bridge):
                     raise
                 self._restart(index)
                 continue
-            observation, reward, terminated, truncated, info = _single.parts(said)
-            self.infos[index] = info
+            if is_plain and len(said) == 5:
+                # HOT: what most environments do at most steps, without a call. `_store` does the same and more.
+                observation, reward, terminated, truncated, self.infos[index] = said
+                if not (terminated or truncated) and lengths[index] + 1 < horizon and type(reward) is float:
+                    lengths[index] += 1
+                    write[index][:] = observation
+                    raw_rewards[index] = reward
+                    continue
+            observation, reward, terminated, truncated, self.infos[index] = _single.parts(said)
             self._store(index, observation, reward, terminated=terminated, truncated=truncated)
 
     def _restart(self, index: int) -> None:

@@ -41,7 +41,8 @@ class ObservationForm:
         self._size, self._write = _writer(space, "observation_space")
         is_image = kind_of(space) == "Box" and len(space.shape) == 3
         self.observed = Observed(tuple(space.shape) if is_image else (self._size,))
-        self._row = np.zeros(self._size, np.float32)
+        #: Whether an observation is a row as it is.
+        self.is_plain = kind_of(space) == "Box" and len(space.shape) == 1
 
     def write(self, observation: Any, row: Floats) -> None:
         """Writes an observation into a row."""
@@ -195,7 +196,8 @@ class ActionForm:
     def __init__(self, space: Any, *, normalize: bool = True, clip: bool = False) -> None:
         self.space = space
         self._normalize, self._clip = normalize, clip
-        kind = kind_of(space)
+        kind = self._kind = kind_of(space)
+        self._start = int(getattr(space, "start", 0)) if kind == "Discrete" else 0
         if kind == "Box":
             low = np.asarray(space.low, np.float64).reshape(-1)
             high = np.asarray(space.high, np.float64).reshape(-1)
@@ -207,10 +209,10 @@ class ActionForm:
 
     def actions(self, rows: Floats) -> list[Any]:
         """What the environments are given."""
-        space, kind = self.space, kind_of(self.space)
+        space, kind = self.space, self._kind
         if kind == "Discrete":
-            start = int(getattr(space, "start", 0))
-            return (rows[:, 0].astype(np.int64) + start).tolist() if start else rows[:, 0].astype(np.int64).tolist()
+            indices = rows[:, 0].astype(np.int64)
+            return (indices + self._start if self._start else indices).tolist()
         if kind == "Box":
             values = rows.astype(np.float64)
             if self._normalize and self._bounded:
@@ -224,8 +226,8 @@ class ActionForm:
 
     def row(self, action: Any) -> Floats:
         """The row that stands for an action: the way back."""
-        space, kind = self.space, kind_of(self.space)
-        if kind == "Box":
+        space = self.space
+        if self._kind == "Box":
             values = np.asarray(action, np.float64).reshape(-1)
             if self._normalize and self._bounded:
                 values = (values - self._low) / (self._high - self._low) * 2.0 - 1.0
