@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from eagleray.tune import _checks, _resolve
 from eagleray.tune._plan import Plan
 from eagleray.tune.error import TuneError
+from eagleray.tune.registry import with_known_envs
 from eagleray.tune.stopper import as_stopper
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def make_plan(
     _checks.check_tune_config(tune_config)
     _checks.check_run_config(run_config)
     trainable, name, is_class = _resolve.trainable_of(given)
+    trainable = with_known_envs(trainable)
     _resolve.check_serializable(trainable, name)
     space = param_space.to_dict() if hasattr(param_space, "to_dict") else dict(param_space or {})
     is_named = folder is not None or bool(run_config.name)

@@ -47,12 +47,24 @@ def get_trainable_cls(name: str) -> Any:
     """The trainable of this name."""
     if name in _trainables:
         return _trainables[name]
-    near = difflib.get_close_matches(name, _trainables, n=1)
+    from eagleray.rllib.algorithms.registry import ALGORITHMS, get_algorithm_class
+
+    if name in ALGORITHMS:
+        return get_algorithm_class(name)
+    near = difflib.get_close_matches(name, [*_trainables, *ALGORITHMS], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    known = ", ".join(sorted(_trainables)) or "none"
+    known = ", ".join([*sorted(_trainables), *ALGORITHMS])
     raise TuneError(f"Unknown trainable: {name}.{hint} Registered: {known}.")
 
 
 def is_registered(name: str) -> bool:
     """Whether a trainable of this name is known."""
-    return name in _trainables
+    from eagleray.rllib.algorithms.registry import ALGORITHMS
+
+    return name in _trainables or name in ALGORITHMS
+
+
+def with_known_envs(trainable: Any) -> Any:
+    """An algorithm that knows, wherever it runs, the environments that were registered here. Other trainables are as they were."""
+    carrying = getattr(trainable, "carrying", None)
+    return carrying(known_envs()) if carrying is not None else trainable

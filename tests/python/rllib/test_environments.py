@@ -10,7 +10,13 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from eagleray.rllib.env import EnvContext, ExternalEnv, MultiAgentEnv, VectorEnv, _make, multi_agent_env
 from eagleray.rllib.env._bridge import BridgeOptions, GymBridge, VectorEnvBridge
 from eagleray.rllib.env.spaces import ActionForm, ObservationForm
-from eagleray.rllib.utils.error import EnvError, MissingPackageError, NotFiniteError, SpaceMismatchError, UnsupportedSpaceException
+from eagleray.rllib.utils.error import (
+    EnvError,
+    MissingPackageError,
+    NotFiniteError,
+    SpaceMismatchError,
+    UnsupportedSpaceException,
+)
 from eagleray.tune.registry import register_env
 
 

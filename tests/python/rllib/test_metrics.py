@@ -77,7 +77,9 @@ def test_before_the_first_episode_ended_there_is_no_mean():
 
 def test_what_callbacks_wrote_into_episodes_is_summed_up():
     statistics = EpisodeStatistics(10)
-    statistics.add([record(1.0, custom={"angle": 1}, hist={"h": [1]}), record(1.0, custom={"angle": 3}, hist={"h": [2]})])
+    statistics.add(
+        [record(1.0, custom={"angle": 1}, hist={"h": [1]}), record(1.0, custom={"angle": 3}, hist={"h": [2]})]
+    )
     old = statistics.old_keys()
     assert old["custom_metrics"] == {"angle_mean": 2.0, "angle_min": 1.0, "angle_max": 3.0}
     assert old["hist_stats"]["h"] == [1, 2]

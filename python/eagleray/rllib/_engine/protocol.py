@@ -162,10 +162,10 @@ class Learner(Protocol):
         """Go on from such a state."""
 
     def ask(self, count: int) -> list[bytes]:
-        """Evolution strategies only: weights to try, each with its mirror image beside it."""
+        """Evolution strategies only: weights to try, each with its mirror image beside it. Policies load them; they may be short."""
 
     def tell(self, returns: Sequence[float], lengths: Sequence[int], settings: Mapping[str, Any]) -> dict[str, float]:
-        """Evolution strategies only: what came of those that were asked for, in their order."""
+        """Evolution strategies only: what came of all that were asked for since the last time, in their order; nan where it failed."""
 
 
 class Engine(Protocol):

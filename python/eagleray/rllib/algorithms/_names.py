@@ -124,7 +124,7 @@ def modern(given: dict[str, Any]) -> dict[str, Any]:
         elif name == "prioritized_replay":
             buffer["type"] = "PrioritizedEpisodeReplayBuffer" if value else "EpisodeReplayBuffer"
         elif name == "replay_buffer_config":
-            buffer |= {_IN_BUFFER.get(key, key): item for key, item in dict(value).items()}
+            buffer |= {_IN_BUFFER.get(str(key), str(key)): item for key, item in dict(value).items()}
         elif name in ("lr_schedule", "entropy_coeff_schedule"):
             # Beside the plain value, the schedule was the one that counted.
             if value is not None:

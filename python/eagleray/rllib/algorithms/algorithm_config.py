@@ -30,6 +30,8 @@ class AlgorithmConfig:
 
     #: By method: the settings that an algorithm adds, or whose defaults it changes. Subclasses fill it.
     OWN: ClassVar[dict[str, dict[str, Any]]] = {}
+    #: What the engine calls the algorithm.
+    ENGINE: ClassVar[str] = ""
     #: Defaults of the time before there were `AlgorithmConfig`s. They hold where a plain dictionary configures an algorithm
     #: (`tune.run("DQN", config={...})`, `DQNTrainer(config={...})`) and does not say otherwise.
     OLD_DEFAULTS: ClassVar[dict[str, Any]] = {}
@@ -183,7 +185,7 @@ class AlgorithmConfig:
             if name == "model" and isinstance(value, dict) and not _is_search(value):
                 _checks.known_keys(value, _settings.MODEL_DEFAULTS, "model")
             if name == "exploration_config" and "epsilon" in vars(self) and "epsilon" not in settings:
-                self.epsilon = _names.epsilon_of(value) or self.epsilon
+                setattr(self, "epsilon", _names.epsilon_of(value) or vars(self)["epsilon"])  # noqa: B010 - only some have it
             if name in _MERGED and isinstance(value, dict) and not _is_search(value):
                 value = {**(getattr(self, name, None) or {}), **value}
             setattr(self, name, value)

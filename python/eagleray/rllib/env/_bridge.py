@@ -68,6 +68,8 @@ class Bridge:
         #: Those of them whose episode broke off, and says nothing about the policy.
         self.broken: list[int] = []
         self.infos: list[Any] = [{}] * count
+        #: What was said beside `last`.
+        self.last_infos: list[Any] = [{}] * count
         #: As the environments gave them, before clipping.
         self.raw_rewards: list[float] = [0.0] * count
         self.steps = 0
@@ -148,6 +150,7 @@ class Bridge:
         if terminated or truncated:
             self.terminated[index], self.truncated[index] = terminated, truncated
             self.form.write(observation, self.last[index])
+            self.last_infos[index] = self.infos[index]
             self.ended.append(index)
             self._begin(index, self._reset_one(index))
         else:
@@ -158,9 +161,9 @@ class Bridge:
 
     def _check_finite(self) -> None:
         # One product with zeros, which is not zero if anything in it is not finite; which one it is, is asked only then.
-        if math.isfinite(self._flat.dot(self._zeros)) and math.isfinite(sum(self.raw_rewards)):
-            if not self.ended or np.isfinite(self.last[self.ended]).all():
-                return
+        is_fine = math.isfinite(self._flat.dot(self._zeros)) and math.isfinite(sum(self.raw_rewards))
+        if is_fine and (not self.ended or np.isfinite(self.last[self.ended]).all()):
+            return
         for index in range(self.count):
             if not math.isfinite(self.raw_rewards[index]):
                 raise NotFiniteError(f"{self._where(index, 'step')}the reward is {self.raw_rewards[index]!r}")
@@ -184,7 +187,9 @@ class GymBridge(Bridge):
         known = [limit for limit in (limits[0], options.horizon) if limit is not None]
         options = replace(options, horizon=min(known, default=None))
         first = self._whole[0]
-        super().__init__(count, getattr(first, "observation_space", None), getattr(first, "action_space", None), options)
+        super().__init__(
+            count, getattr(first, "observation_space", None), getattr(first, "action_space", None), options
+        )
         self._is_seeded = [False] * count
 
     def environment(self, index: int) -> Any:

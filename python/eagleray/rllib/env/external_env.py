@@ -152,7 +152,9 @@ class ExternalEnv(threading.Thread):
             if not self.is_alive():
                 if self._failure is not None:
                     raise self._failure
-                raise EnvError("run() of the ExternalEnv returned: it drives the simulator for as long as there is training")
+                raise EnvError(
+                    "run() of the ExternalEnv returned: it drives the simulator for as long as there is training"
+                )
             if waited >= seconds:
                 raise TimeoutError(f"the ExternalEnv asked for nothing in {seconds:g} s")
 

@@ -58,6 +58,10 @@ class ObservationForm:
         self.write(observation, made[0])
         return made
 
+    def blank(self) -> Floats:
+        """A row that says nothing."""
+        return np.zeros((1, self._size), np.float32)
+
     def check(self, observation: Any, where: str = "") -> None:
         """Refuses an observation that the space does not hold, saying what is wrong with it."""
         wrong = _wrong(self.space, observation, "the observation")
@@ -94,7 +98,9 @@ def _writer(space: Any, where: str) -> tuple[int, Writer]:
         return math.prod(np.atleast_1d(space.shape).tolist()), write_bits
     if kind in ("Dict", "Tuple"):
         return _nested_writer(space, kind, where)
-    raise UnsupportedSpaceException(f"{where} {space!r} is of no kind that a network here can see: {', '.join(_KINDS)} are")
+    raise UnsupportedSpaceException(
+        f"{where} {space!r} is of no kind that a network here can see: {', '.join(_KINDS)} are"
+    )
 
 
 def _box_writer(space: Any) -> tuple[int, Writer]:
@@ -212,7 +218,8 @@ class ActionForm:
         space, kind = self.space, self._kind
         if kind == "Discrete":
             indices = rows[:, 0].astype(np.int64)
-            return (indices + self._start if self._start else indices).tolist()
+            shifted: list[Any] = (indices + self._start if self._start else indices).tolist()
+            return shifted
         if kind == "Box":
             values = rows.astype(np.float64)
             if self._normalize and self._bounded:
@@ -246,7 +253,9 @@ def _sizes(space: Any) -> list[int]:
     if kind in ("Dict", "Tuple"):
         parts = space.spaces.values() if kind == "Dict" else space.spaces
         return [size for part in parts for size in _sizes(part)]
-    raise UnsupportedSpaceException(f"action_space {space!r} cannot be acted in: a Box, or discrete spaces in any nesting, can")
+    raise UnsupportedSpaceException(
+        f"action_space {space!r} cannot be acted in: a Box, or discrete spaces in any nesting, can"
+    )
 
 
 def _whole(space: Any, row: Any) -> Any:

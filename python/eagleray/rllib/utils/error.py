@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 
 class EnvError(Exception):
     """An environment does not do what environments do."""
@@ -15,7 +17,7 @@ class NotFiniteError(EnvError, ValueError):
     """An observation, reward or loss is not a number, or infinite."""
 
 
-class UnsupportedSpaceException(EnvError):  # noqa: N818 - RLlib's name
+class UnsupportedSpaceException(EnvError):
     """A space that no network here can see or act in."""
 
 
@@ -26,7 +28,7 @@ class MissingPackageError(ImportError):
 def numpy_needed() -> None:
     """Says in words that numpy is missing, instead of a bare ImportError from deep inside."""
     try:
-        import numpy
+        importlib.import_module("numpy")
     except ImportError as error:
         raise MissingPackageError(
             "environments written in Python need numpy: pip install 'eagleray[rllib]'. Those that are built in do not."

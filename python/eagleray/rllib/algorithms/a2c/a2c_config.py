@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 class A2CConfig(AlgorithmConfig):
     """What A2C is told. RLlib dropped it before its newer stack, so that there is one set of defaults."""
 
+    ENGINE = "A2C"
     OWN: ClassVar[dict[str, dict[str, Any]]] = {
         "training": {
             "lr": 1e-4,

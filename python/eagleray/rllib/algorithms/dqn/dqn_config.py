@@ -17,6 +17,7 @@ class DQNConfig(AlgorithmConfig):
     quarter of the work for the same steps, and what programs that say `tune.run("DQN", ...)` were written for.
     """
 
+    ENGINE = "DQN"
     OWN: ClassVar[dict[str, dict[str, Any]]] = {
         "training": {
             "lr": 5e-4,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 class ESConfig(AlgorithmConfig):
     """What evolution strategies are told."""
 
+    ENGINE = "ES"
     OWN: ClassVar[dict[str, dict[str, Any]]] = {
         "training": {
             "action_noise_std": 0.01,

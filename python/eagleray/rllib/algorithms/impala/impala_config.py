@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 class IMPALAConfig(AlgorithmConfig):
     """What IMPALA is told."""
 
+    ENGINE = "IMPALA"
     OWN: ClassVar[dict[str, dict[str, Any]]] = {
         "training": {
             "lr": 5e-4,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 class PPOConfig(AlgorithmConfig):
     """What PPO is told. Its defaults have been the same in both eras, so that a dictionary means the same."""
 
+    ENGINE = "PPO"
     OWN: ClassVar[dict[str, dict[str, Any]]] = {
         "training": {
             "lr": 5e-5,

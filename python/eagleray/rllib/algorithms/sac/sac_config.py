@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 class SACConfig(AlgorithmConfig):
     """What SAC is told."""
 
+    ENGINE = "SAC"
     OWN: ClassVar[dict[str, dict[str, Any]]] = {
         "training": {
             # Three rates instead of one; `lr` sets all of them.

@@ -1,0 +1,139 @@
+"""A checkpoint: weights and states as the engine writes them, counters as JSON, and what is needed to build the algorithm again.
+
+metadata.json                                        which version wrote it, for which algorithm and policies
+algorithm_state.json                                 counters and the statistics of episodes
+class_and_ctor_args.pkl                              class and configuration, which may hold functions
+learner_group/learner/rl_module/POLICY/module_state.safetensors
+learner_group/learner/state/POLICY.bin               optimiser, chance, coefficients
+env_runner/{simulator,collector}.bin                 of the runner in this process, where it can be written down
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eagleray import __version__, cloudpickle
+from eagleray.tune import registry
+
+if TYPE_CHECKING:
+    from eagleray.rllib.algorithms.algorithm import Algorithm
+
+#: Raised when what the files mean changes.
+FORMAT = 1
+
+_MODULES = "learner_group/learner/rl_module"
+_STATES = "learner_group/learner/state"
+_WEIGHTS = "module_state.safetensors"
+_CONSTRUCTOR = "class_and_ctor_args.pkl"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be gone on from here."""
+
+
+def write(algorithm: Algorithm, folder: str) -> None:
+    """Writes all of it."""
+    root = Path(folder)
+    policies = sorted(algorithm.learners)
+    for name, learner in algorithm.learners.items():
+        _write(root / _MODULES / name / _WEIGHTS, learner.weights())
+        _write(root / _STATES / f"{name}.bin", learner.state())
+    local = algorithm.env_runner_group.local_env_runner
+    if local is not None:
+        for name, data in local.get_state().items():
+            _write(root / "env_runner" / f"{name}.bin", data)
+    state = {"counters": algorithm.counters.lifetime, "episodes": algorithm._episodes.state()}
+    (root / "algorithm_state.json").write_text(json.dumps(state))
+    kind = _plain_class(algorithm)
+    metadata = {
+        "type": "Algorithm",
+        "format": FORMAT,
+        "eagleray_version": __version__,
+        "class": f"{kind.__module__}.{kind.__qualname__}",
+        "policy_ids": policies,
+        "shapes": {name: _shapes(algorithm, name) for name in policies},
+    }
+    (root / "metadata.json").write_text(json.dumps(metadata, indent=2))
+    env = algorithm.config.env
+    known = {name: creator for name, creator in registry.known_envs().items() if name == env}
+    (root / _CONSTRUCTOR).write_bytes(cloudpickle.dumps((kind, algorithm.config, known)))
+
+
+def read(algorithm: Algorithm, folder: str) -> None:
+    """Goes on from it. Refuses one of another version or shape before anything is changed."""
+    root = Path(folder)
+    metadata = _metadata(root)
+    for name in algorithm.learners:
+        if name not in metadata["policy_ids"]:
+            raise CheckpointError(f"{folder} has no policy {name!r}; it has {metadata['policy_ids']}")
+        then, now = metadata["shapes"][name], _shapes(algorithm, name)
+        if then != now:
+            raise CheckpointError(f"{folder} is of another shape: policy {name!r} was {then}, and is {now} here")
+    for name, learner in algorithm.learners.items():
+        learner.set_weights((root / _MODULES / name / _WEIGHTS).read_bytes())
+        learner.restore((root / _STATES / f"{name}.bin").read_bytes())
+    local = algorithm.env_runner_group.local_env_runner
+    runner = root / "env_runner"
+    if local is not None and runner.is_dir():
+        local.set_state({file.stem: file.read_bytes() for file in sorted(runner.glob("*.bin"))})
+    state = json.loads((root / "algorithm_state.json").read_text())
+    algorithm.counters.lifetime.update(state["counters"])
+    algorithm._episodes.restore(state["episodes"])
+
+
+def rebuild(folder: str) -> Algorithm:
+    """The algorithm that wrote a checkpoint, as new."""
+    root = Path(folder)
+    _metadata(root)
+    kind, config, known = cloudpickle.loads((root / _CONSTRUCTOR).read_bytes())
+    made: Algorithm = kind.carrying(known)(config=config)
+    return made
+
+
+def export(algorithm: Algorithm, folder: str, policy_id: str) -> str:
+    """Writes a policy's weights, and what its network looks like."""
+    root = Path(folder)
+    if policy_id not in algorithm.learners:
+        raise KeyError(f"there is no policy {policy_id!r}; there are {sorted(algorithm.learners)}")
+    _write(root / _WEIGHTS, algorithm.learners[policy_id].weights())
+    plan = algorithm._plans[policy_id]
+    about = {"algorithm": plan.algorithm, "model": dict(plan.model), **_shapes(algorithm, policy_id)}
+    (root / "module.json").write_text(json.dumps(about, indent=2, default=str))
+    return str(root)
+
+
+def _metadata(root: Path) -> dict[str, Any]:
+    try:
+        metadata: dict[str, Any] = json.loads((root / "metadata.json").read_text())
+    except FileNotFoundError:
+        raise CheckpointError(f"{root} is no checkpoint of an algorithm: it has no metadata.json") from None
+    if metadata.get("format") != FORMAT:
+        wrote = metadata.get("eagleray_version", metadata.get("ray_version", "another program"))
+        raise CheckpointError(
+            f"{root} has the format {metadata.get('format')!r}, written by {wrote}; eagleray {__version__} reads {FORMAT}"
+        )
+    return metadata
+
+
+def _shapes(algorithm: Algorithm, policy_id: str) -> dict[str, Any]:
+    plan = algorithm._plans[policy_id]
+    sizes = ("fcnet_hiddens", "conv_filters", "use_lstm", "lstm_cell_size", "vf_share_layers", "head_fcnet_hiddens")
+    shape = {name: plan.model.get(name) for name in sizes}
+    shape |= {"observed": list(plan.observed.shape), "acted": [plan.acted.kind, list(plan.acted.sizes)]}
+    made: dict[str, Any] = json.loads(json.dumps(shape))
+    return made
+
+
+def _plain_class(algorithm: Algorithm) -> type[Algorithm]:
+    """Without the environments that it carries; those are kept apart."""
+    kind = type(algorithm)
+    if "known_envs" in vars(kind) and kind.known_envs:
+        kind = kind.__bases__[0]
+    return kind
+
+
+def _write(file: Path, data: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)

@@ -1,0 +1,115 @@
+"""Trying a policy without learning: between two rounds, or beside them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from eagleray.rllib.env.env_runner_group import EnvRunnerGroup
+from eagleray.rllib.utils.metrics import MetricsLogger
+from eagleray.rllib.utils.metrics._episodes import EpisodeStatistics
+from eagleray.rllib.utils.metrics._results import evaluation_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from eagleray.rllib.algorithms.algorithm import Algorithm
+
+
+class Evaluation:
+    """The runners that evaluate, made when they are first needed."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self._algorithm = algorithm
+        self.group: EnvRunnerGroup | None = None
+        self._steps_lifetime = 0
+
+    def run(self, *, is_training: Callable[[], bool] | None = None) -> dict[str, Any]:
+        """One evaluation. `is_training` says how long to go on where the duration is "auto"."""
+        algorithm = self._algorithm
+        config = algorithm.config
+        if config.custom_evaluation_function is not None:
+            said = config.custom_evaluation_function(algorithm, self._ready())
+            return dict(said[0] if isinstance(said, tuple) else said)
+        group = self._ready()
+        hooks = algorithm._hooks
+        logger = MetricsLogger()
+        hooks.call("on_evaluate_start", algorithm=algorithm, metrics_logger=logger)
+        with algorithm.timers.measure("evaluation_iteration"):
+            result = self._sample(group, logger, is_training)
+        hooks.call("on_evaluate_end", algorithm=algorithm, evaluation_metrics=result, metrics_logger=logger)
+        return result
+
+    def beside(self, train: Callable[[], None]) -> dict[str, Any]:
+        """Evaluates while `train` runs."""
+        self._ready()  # with the weights from before
+        done = threading.Event()
+        failure: list[BaseException] = []
+        found: list[dict[str, Any]] = []
+
+        def work() -> None:
+            try:
+                found.append(self.run(is_training=lambda: not done.is_set()))
+            except BaseException as error:
+                failure.append(error)
+
+        thread = threading.Thread(target=work, name="evaluation")
+        thread.start()
+        try:
+            train()
+        finally:
+            done.set()
+            thread.join()
+        if failure:
+            raise failure[0]
+        return found[0]
+
+    def stop(self) -> None:
+        """Ends the runners."""
+        if self.group is not None:
+            self.group.stop()
+
+    def _ready(self) -> EnvRunnerGroup:
+        algorithm = self._algorithm
+        if self.group is None:
+            config = algorithm.config.get_evaluation_config_object()
+            if config.sample_timeout_s is not None:
+                config.sample_timeout_s = algorithm.config.evaluation_sample_timeout_s
+            config.freeze()
+            self.group = EnvRunnerGroup(config, on_recreated=algorithm._on_recreated)
+        self.group.sync_weights(algorithm.weights_now())
+        return self.group
+
+    def _sample(
+        self, group: EnvRunnerGroup, logger: MetricsLogger, is_training: Callable[[], bool] | None
+    ) -> dict[str, Any]:
+        config = self._algorithm.config
+        runners = max(group.num_remote_env_runners(), 1)
+        unit = "num_episodes" if config.evaluation_duration_unit == "episodes" else "num_timesteps"
+        # Whole episodes of all; one that was asked for more may have more.
+        statistics = EpisodeStatistics(10**9)
+        is_auto = config.evaluation_duration == "auto"
+        wanted = 0 if is_auto else int(config.evaluation_duration)
+        share = 1 if is_auto and unit == "num_episodes" else max(-(-wanted // runners), 0)
+        if is_auto and unit == "num_timesteps":
+            share = config.evaluation_auto_duration_min_env_steps_per_sample
+        steps, is_first = 0, True
+        while (
+            is_first
+            or (is_auto and is_training is not None and is_training())
+            or self._lacks(statistics, steps, wanted)
+        ):
+            reset = is_first and config.evaluation_force_reset_envs_before_iteration
+            for sample, measured in group.sample(**{unit: share}, force_reset=reset):
+                steps += sample.env_steps
+                statistics.add(measured.episodes)
+                logger.take(measured.logged)
+            is_first = False
+        self._steps_lifetime += steps
+        return evaluation_of(statistics, steps, self._steps_lifetime, logger.reduce())
+
+    def _lacks(self, statistics: EpisodeStatistics, steps: int, wanted: int) -> bool:
+        """Whether runners that failed left a gap."""
+        if self._algorithm.config.evaluation_duration_unit == "episodes":
+            return statistics.lifetime < wanted
+        return steps < wanted

@@ -1,0 +1,109 @@
+"""A policy and a network as programs of either era ask for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from eagleray.rllib._engine.protocol import Floats
+    from eagleray.rllib.algorithms.algorithm import Algorithm
+
+
+class PolicyView:
+    """One policy of an algorithm, with the weights that it has now."""
+
+    def __init__(self, algorithm: Algorithm, policy_id: str) -> None:
+        self._algorithm = algorithm
+        self.policy_id = policy_id
+        self._spaces = algorithm._spaces[policy_id]
+        self.observation_space = self._spaces.observation_space
+        self.action_space = self._spaces.action_space
+        self.config = algorithm.config.get_config_for_module(policy_id).to_dict()
+
+    def get_weights(self) -> dict[str, Any]:
+        """Its weights by the names of their tensors."""
+        return self._algorithm.get_weights([self.policy_id])[self.policy_id]
+
+    def set_weights(self, weights: dict[str, Any]) -> None:
+        """Take weights."""
+        self._algorithm.set_weights({self.policy_id: weights})
+
+    def compute_single_action(
+        self, obs: Any, state: Any = None, *, explore: bool = True, **_: Any
+    ) -> tuple[Any, Any, Any]:
+        """What it does when it sees this, its next state, and what the choice was made of."""
+        rows = self.rows([obs])
+        policy = self._algorithm.acting(self.policy_id)
+        actions, next_state = policy.act(rows, explore=explore, state=state or None)
+        more = {"action_dist_inputs": policy.inputs(rows)[0]}
+        return self._actions(actions)[0], next_state if next_state is not None else [], more
+
+    def compute_actions(self, obs_batch: Any, state_batches: Any = None, *, explore: bool = True, **_: Any) -> Any:
+        """What it does for each of several."""
+        rows = self.rows(list(obs_batch))
+        policy = self._algorithm.acting(self.policy_id)
+        actions, next_state = policy.act(rows, explore=explore, state=state_batches or None)
+        return np.asarray(self._actions(actions)), next_state or [], {"action_dist_inputs": policy.inputs(rows)}
+
+    def export_model(self, export_dir: str, **_: Any) -> str:
+        """Write its weights and what its network looks like."""
+        return self._algorithm.export_policy_model(export_dir, self.policy_id)
+
+    def rows(self, observations: list[Any]) -> Floats:
+        """Observations as the network sees them."""
+        if self.observation_space is None:
+            # Built-in environments: numbers as they are, states one-hot.
+            size = self._spaces.observed.size
+            rows = np.zeros((len(observations), size), np.float32)
+            for row, observation in zip(rows, observations, strict=True):
+                values = np.asarray(observation)
+                if values.ndim == 0 and size > 1:
+                    row[int(values)] = 1.0
+                else:
+                    row[:] = values.reshape(-1)
+            return rows
+        from eagleray.rllib.env.spaces import ObservationForm
+
+        form = ObservationForm(self.observation_space)
+        return np.concatenate([form.row(observation) for observation in observations])
+
+    def inputs(self, observations: Any) -> Floats:
+        """What the distribution of actions is made of."""
+        return self._algorithm.acting(self.policy_id).inputs(self.rows(list(observations)))
+
+    def _actions(self, rows: Floats) -> list[Any]:
+        config, acted = self._algorithm.config, self._spaces.acted
+        if self.action_space is None:
+            if acted.kind == "discrete":
+                return [int(row[0]) if len(row) == 1 else row.astype(np.int64) for row in rows]
+            low, high = np.asarray(acted.low), np.asarray(acted.high)
+            if config.normalize_actions and np.isfinite(low).all() and np.isfinite(high).all():
+                rows = low + (np.clip(rows, -1.0, 1.0) + 1.0) * 0.5 * (high - low)
+            return list(np.asarray(rows, np.float32))
+        from eagleray.rllib.env.spaces import ActionForm
+
+        form = ActionForm(self.action_space, normalize=config.normalize_actions, clip=config.clip_actions)
+        return form.actions(rows)
+
+
+class ModuleView:
+    """One network."""
+
+    def __init__(self, policy: PolicyView) -> None:
+        self._policy = policy
+
+    def forward_inference(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """What the distribution of actions is made of, for a batch of observations."""
+        return {"action_dist_inputs": self._policy.inputs(batch["obs"])}
+
+    forward_exploration = forward_inference
+
+    def get_state(self) -> dict[str, Any]:
+        """The weights by the names of their tensors."""
+        return self._policy.get_weights()
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take weights."""
+        self._policy.set_weights(state)

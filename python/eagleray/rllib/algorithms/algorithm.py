@@ -1,0 +1,411 @@
+"""What all algorithms share: set up, sample, learn, report, evaluate, save.
+
+An algorithm says in `training_step` what one round of it is. Everything else is here: it is a trainable of Tune, and what computes is the
+engine's.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from eagleray.rllib._engine import engine
+from eagleray.rllib.algorithms import _checkpoints, _views
+from eagleray.rllib.algorithms._evaluation import Evaluation
+from eagleray.rllib.algorithms._settings import DEFAULT_POLICY_ID
+from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from eagleray.rllib.callbacks._hooks import Hooks
+from eagleray.rllib.env.env_runner import Weights, make_plan
+from eagleray.rllib.env.env_runner_group import EnvRunnerGroup
+from eagleray.rllib.utils.error import NotFiniteError
+from eagleray.rllib.utils.metrics import MetricsLogger
+from eagleray.rllib.utils.metrics._episodes import EpisodeStatistics
+from eagleray.rllib.utils.metrics._results import Counters, Faults, Parts, Timers, result_of
+from eagleray.rllib.utils.schedules import Schedule
+from eagleray.tune import registry
+from eagleray.tune.trainable.trainable import Trainable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from eagleray.rllib._engine.protocol import Learner, Policy, Rollout
+    from eagleray.rllib.env._samplers import Sample
+    from eagleray.rllib.env.env_runner import RunnerMetrics
+
+_logger = logging.getLogger("eagleray.rllib")
+
+
+class Algorithm(Trainable):
+    """One run of an algorithm: `train()` does an iteration of it.
+
+    Args:
+        config: an `AlgorithmConfig`, or a dictionary with names of any era.
+        env: the environment, where the configuration does not say it.
+        logger_creator: taken for Ray's sake; Tune writes the results.
+    """
+
+    #: Its configuration.
+    config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+    #: Environments that were registered where an experiment was started, to be known where its trials run.
+    known_envs: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    config: Any
+
+    def __init__(
+        self,
+        config: AlgorithmConfig | dict[str, Any] | None = None,
+        env: Any = None,
+        logger_creator: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Set the algorithm up."""
+        for name, creator in self.known_envs.items():
+            registry.register_env(name, creator)
+        if isinstance(config, AlgorithmConfig):
+            given, about = config.copy(copy_frozen=False), {}
+        else:
+            settings = dict(config or {})
+            about = {name: settings.pop(name) for name in list(settings) if name.startswith("__")}
+            given = self.config_class.from_old_dict(settings)
+        if env is not None:
+            given.env = env
+        self._given = given
+        super().__init__(about)
+
+    # The life of an algorithm.
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Make runners, learners and what measures them."""
+        settings = self._given
+        settings.validate()
+        settings.freeze()
+        self.config = settings
+        self._engine = engine()
+        self._hooks = Hooks(settings)
+        self.metrics = MetricsLogger()
+        self.counters = Counters()
+        self.timers = Timers()
+        self._episodes = EpisodeStatistics(settings.metrics_num_episodes_for_smoothing)
+        self._sub_restarts = 0
+        self._learner_results: dict[str, dict[str, float]] = {}
+        self.env_runner_group = EnvRunnerGroup(settings, on_recreated=self._on_recreated)
+        self._spaces = self.env_runner_group.spaces()
+        seed = settings.seed if settings.seed is not None else time.time_ns() % 2**31
+        self._plans = {
+            name: make_plan(settings, name, spaces, seed + number)
+            for number, (name, spaces) in enumerate(self._spaces.items())
+        }
+        self.learners: dict[str, Learner] = {name: self._engine.learner(plan) for name, plan in self._plans.items()}
+        self._policies: dict[str, Policy] = {}
+        self._schedules: dict[tuple[str, str], Schedule] = {}
+        self._evaluation = Evaluation(self)
+        self.sync_weights()
+        self._hooks.call("on_algorithm_init", algorithm=self, metrics_logger=self.metrics)
+
+    def step(self) -> dict[str, Any]:
+        """Train until there is enough for a result, and evaluate where it is due."""
+        config = self.config
+        self.counters.next_iteration()
+        self._episodes.next_iteration()
+        start = time.perf_counter()
+        evaluation: dict[str, Any] | None = None
+        with self.timers.measure("training_iteration"):
+            is_due = bool(config.evaluation_interval) and (self._iteration + 1) % config.evaluation_interval == 0
+            if is_due and config.evaluation_parallel_to_training:
+                evaluation = self._evaluation.beside(lambda: self._train_enough(start))
+            else:
+                self._train_enough(start)
+                if is_due:
+                    evaluation = self.evaluate()
+        group = self.env_runner_group
+        healthy = group.num_healthy_remote_workers()
+        faults = Faults(healthy, group.num_restarts, group.num_in_flight_async_reqs(), self._sub_restarts)
+        result = result_of(
+            Parts(
+                self._episodes,
+                self.counters,
+                self.timers,
+                faults,
+                config.to_dict(),
+                self._learner_results,
+                evaluation,
+                self.metrics.reduce(),
+                keep_custom=config.keep_per_episode_custom_metrics,
+            )
+        )
+        self._hooks.call("on_train_result", algorithm=self, trainer=self, result=result, metrics_logger=self.metrics)
+        return result
+
+    def _train_enough(self, start: float) -> None:
+        config = self.config
+        while True:
+            with self.timers.measure("training_step"):
+                self.training_step()
+            done = self.counters.iteration
+            if (
+                time.perf_counter() - start >= (config.min_time_s_per_iteration or 0)
+                and done["env_steps_sampled"] >= config.min_sample_timesteps_per_iteration
+                and done["env_steps_trained"] >= config.min_train_timesteps_per_iteration
+            ):
+                return
+
+    def training_step(self) -> None:
+        """Do one round: sample, learn, hand out the weights. Algorithms write it."""
+        raise NotImplementedError
+
+    def cleanup(self) -> None:
+        """End the runners."""
+        if hasattr(self, "env_runner_group"):
+            self.env_runner_group.stop()
+            self._evaluation.stop()
+
+    # What rounds are made of.
+
+    @property
+    def timestep(self) -> int:
+        """Steps sampled since the beginning."""
+        return self.counters.lifetime["env_steps_sampled"]
+
+    def sample(self, steps: int) -> dict[str, list[Rollout]]:
+        """Samples at least so many steps, of all runners at once. Gives rollouts by policy."""
+        found: dict[str, list[Rollout]] = {name: [] for name in self.learners}
+        counted = "agent_steps" if self.config.count_steps_by == "agent_steps" else "env_steps"
+        done = 0
+        with self.timers.measure("env_runner_sampling_timer"):
+            while done < steps:
+                for sample, measured in self.env_runner_group.sample():
+                    done += getattr(sample, counted)
+                    self.take_up(sample, measured)
+                    for name, rollouts in sample.rollouts.items():
+                        found[name] += rollouts
+        return found
+
+    def take_up(self, sample: Sample, measured: RunnerMetrics) -> None:
+        """Counts what a runner did, and its episodes."""
+        self.counters.add("env_steps_sampled", sample.env_steps)
+        self.counters.add("agent_steps_sampled", sample.agent_steps)
+        self.take_up_metrics(measured)
+
+    def take_up_metrics(self, measured: RunnerMetrics) -> None:
+        """Counts a runner's episodes."""
+        self._episodes.add(measured.episodes)
+        self.metrics.take(measured.logged)
+        self._sub_restarts += measured.restarts
+
+    def learn(self, rollouts: dict[str, list[Rollout]], **settings: Any) -> None:
+        """Lets the policies that are trained learn from their rollouts."""
+        with self.timers.measure("learner_update_timer"):
+            for name, learner in self.learners.items():
+                if not self.config.is_trained(name) or not (rollouts.get(name) or settings.get("updates")):
+                    continue
+                now = self.settings_now(name) | settings
+                said = learner.update(rollouts.get(name, []), now)
+                self.learned(name, said, now)
+                if self._hooks.wants("on_learn_on_batch"):
+                    view = self.get_policy(name)
+                    self._hooks.call("on_learn_on_batch", policy=view, train_batch=rollouts.get(name), result=said)
+
+    def learned(self, policy_id: str, said: dict[str, float], now: dict[str, Any]) -> None:
+        """Keeps what a learner said. Stops where it is not a number any more."""
+        for name, value in said.items():
+            if not math.isfinite(value) and not name.startswith("_"):
+                raise NotFiniteError(
+                    f"{name} of {policy_id} is {value} after {self.timestep} steps, in iteration {self._iteration + 1}: "
+                    "learning stops here. The checkpoints before are good; a smaller learning rate or `grad_clip` may help."
+                )
+        result = dict(said)
+        if isinstance(now.get("lr"), float):
+            result.setdefault("default_optimizer_learning_rate", now["lr"])
+        if "entropy_coeff" in now:
+            result.setdefault("curr_entropy_coeff", now["entropy_coeff"])
+        self._learner_results[policy_id] = result
+
+    def count_trained(self, steps: int) -> None:
+        """Counts steps that were learned from."""
+        self.counters.add("env_steps_trained", steps)
+        self.counters.add("agent_steps_trained", steps)
+
+    def settings_now(self, policy_id: str) -> dict[str, Any]:
+        """What changes with the timestep, as it is now."""
+        config = self.config.get_config_for_module(policy_id)
+        values: dict[str, Any] = {"timestep": self.timestep}
+        for name in ("lr", "entropy_coeff", "epsilon"):
+            given = getattr(config, name, None)
+            if given is not None:
+                values[name] = self._scheduled(policy_id, name, given)
+        return values
+
+    def _scheduled(self, policy_id: str, name: str, given: Any) -> float:
+        key = (policy_id, name)
+        if key not in self._schedules:
+            self._schedules[key] = Schedule(given, name)
+        return self._schedules[key].value(self.timestep)
+
+    def weights_now(self) -> Weights:
+        """What runners act by."""
+        policies = {name: learner.weights() for name, learner in self.learners.items()}
+        return Weights(policies, {name: self.exploration_of(name) for name in self.learners}, self.timestep)
+
+    def exploration_of(self, policy_id: str) -> dict[str, float]:
+        """What exploring depends on now."""
+        return {}
+
+    def sync_weights(self) -> None:
+        """Hands the weights to all runners."""
+        with self.timers.measure("synch_weights"):
+            self.env_runner_group.sync_weights(self.weights_now())
+
+    def _on_recreated(self, indices: list[int]) -> None:
+        self._hooks.call(
+            "on_env_runners_recreated",
+            algorithm=self,
+            env_runner_group=getattr(self, "env_runner_group", None),
+            env_runner_indices=indices,
+            worker_ids=indices,
+            worker_set=getattr(self, "env_runner_group", None),
+            is_evaluation=False,
+        )
+
+    # What users ask.
+
+    @property
+    def workers(self) -> EnvRunnerGroup:
+        """The runners: the older name."""
+        return self.env_runner_group
+
+    @property
+    def env_runner(self) -> Any:
+        """The runner in this process, if there is one."""
+        return self.env_runner_group.local_env_runner
+
+    @property
+    def eval_env_runner_group(self) -> EnvRunnerGroup | None:
+        """The runners that evaluate, once something was evaluated."""
+        return self._evaluation.group
+
+    evaluation_workers = eval_env_runner_group
+
+    def evaluate(self, parallel_train_future: Any = None) -> dict[str, Any]:
+        """Try the policy without learning, as `evaluation_duration` and the other settings say."""
+        return self._evaluation.run()
+
+    def compute_single_action(
+        self,
+        observation: Any = None,
+        state: Any = None,
+        *,
+        prev_action: Any = None,
+        prev_reward: Any = None,
+        info: Any = None,
+        policy_id: str = DEFAULT_POLICY_ID,
+        full_fetch: bool = False,
+        explore: bool | None = None,
+        **_: Any,
+    ) -> Any:
+        """What the policy does when it sees this. With a state, or `full_fetch`, also its next state and what it was made of."""
+        view = self.get_policy(policy_id)
+        is_exploring = self.config.explore if explore is None else explore
+        action, next_state, more = view.compute_single_action(observation, state, explore=is_exploring)
+        if state or full_fetch:
+            return action, next_state, more
+        return action
+
+    compute_action = compute_single_action
+
+    def compute_actions(
+        self, observations: dict[Any, Any], *, policy_id: str = DEFAULT_POLICY_ID, explore: bool | None = None, **_: Any
+    ) -> dict[Any, Any]:
+        """What the policy does for each of several observations by name."""
+        return {
+            key: self.compute_single_action(seen, policy_id=policy_id, explore=explore)
+            for key, seen in observations.items()
+        }
+
+    def get_policy(self, policy_id: str = DEFAULT_POLICY_ID) -> _views.PolicyView:
+        """One policy: its weights, and what it would do."""
+        if policy_id not in self.learners:
+            raise KeyError(f"there is no policy {policy_id!r}; there are {sorted(self.learners)}")
+        return _views.PolicyView(self, policy_id)
+
+    def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> _views.ModuleView:
+        """One network, as newer programs use it."""
+        return _views.ModuleView(self.get_policy(module_id))
+
+    def acting(self, policy_id: str) -> Policy:
+        """The policy as it acts in this process, with the learner's weights."""
+        if policy_id not in self._policies:
+            self._policies[policy_id] = self._engine.policy(self._plans[policy_id])
+        policy = self._policies[policy_id]
+        policy.load(self.learners[policy_id].weights(), self.exploration_of(policy_id))
+        return policy
+
+    def get_weights(self, policies: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Weights of policies, by the names of their tensors."""
+        names = list(policies) if policies is not None else list(self.learners)
+        return {name: self._engine.arrays(self.learners[name].weights()) for name in names}
+
+    def set_weights(self, weights: dict[str, dict[str, Any]]) -> None:
+        """Take weights, and hand them to all runners."""
+        for name, arrays in weights.items():
+            self.learners[name].set_weights(self._engine.packed(arrays))
+        self.sync_weights()
+
+    def export_policy_model(self, export_dir: str, policy_id: str = DEFAULT_POLICY_ID, **_: Any) -> str:
+        """Write a policy's weights and what its network looks like. Returns the folder."""
+        return _checkpoints.export(self, export_dir, policy_id)
+
+    def export_policy_checkpoint(self, export_dir: str, policy_id: str = DEFAULT_POLICY_ID, **_: Any) -> str:
+        """Do what `export_policy_model` does."""
+        return _checkpoints.export(self, export_dir, policy_id)
+
+    # Checkpoints.
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write all that is needed to go on from here."""
+        _checkpoints.write(self, checkpoint_dir)
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Go on from a checkpoint's folder."""
+        _checkpoints.read(self, str(checkpoint))
+        self.sync_weights()
+        self._hooks.call("on_checkpoint_loaded", algorithm=self)
+
+    def save_to_path(self, path: Any = None, **_: Any) -> str:
+        """Write a checkpoint. Returns its folder."""
+        return str(self.save(None if path is None else str(path)).path)
+
+    def restore_from_path(self, path: Any, **_: Any) -> None:
+        """Go on from a checkpoint's folder."""
+        self.restore(str(path))
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Any, **_: Any) -> Algorithm:
+        """Make the algorithm that wrote a checkpoint, as it was then."""
+        folder = str(getattr(checkpoint, "path", checkpoint))
+        made = _checkpoints.rebuild(folder)
+        made.restore(folder)
+        return made
+
+    # As Tune sees it.
+
+    @classmethod
+    def default_resource_request(cls, config: Any) -> Any:
+        """What a trial needs: the algorithm itself, and each runner."""
+        from eagleray.rllib.utils.resources import trial_bundles
+
+        settings = config if isinstance(config, AlgorithmConfig) else cls.config_class.from_old_dict(dict(config))
+        return trial_bundles(settings)
+
+    @classmethod
+    def carrying(cls, known: dict[str, Any]) -> type[Algorithm]:
+        """This class with the environments that are registered here, to be sent to processes where they are not."""
+        if not known:
+            return cls
+        return type(cls.__name__, (cls,), {"known_envs": known, "__module__": cls.__module__, "__doc__": cls.__doc__})
+
+    @classmethod
+    def get_default_config(cls) -> AlgorithmConfig:
+        """Its configuration with all defaults."""
+        return cls.config_class()

@@ -1,0 +1,45 @@
+"""IMPALA: runners never wait for the learner, which corrects for the age of their weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from eagleray.rllib.algorithms.algorithm import Algorithm
+from eagleray.rllib.algorithms.impala.impala_config import IMPALAConfig
+
+if TYPE_CHECKING:
+    from eagleray.rllib._engine.protocol import Rollout
+
+
+class IMPALA(Algorithm):
+    """Importance-weighted actor-learner: V-trace over what asynchronous runners send."""
+
+    config_class: ClassVar[type[IMPALAConfig]] = IMPALAConfig
+
+    _updates = 0
+
+    def training_step(self) -> None:
+        """One batch of what came first."""
+        config = self.config
+        found: dict[str, list[Rollout]] = {name: [] for name in self.learners}
+        steps = 0
+        with self.timers.measure("env_runner_sampling_timer"):
+            while steps < config.total_train_batch_size:
+                for sample, measured in self.env_runner_group.sample_async():
+                    steps += sample.env_steps
+                    self.take_up(sample, measured)
+                    for name, rollouts in sample.rollouts.items():
+                        found[name] += rollouts
+        # The others sample on while this learns.
+        if config.num_env_runners:
+            self.env_runner_group.ask()
+        self.learn(found)
+        self.count_trained(steps)
+        self._updates += 1
+        if self._updates % max(config.broadcast_interval, 1) == 0:
+            self.sync_weights()
+
+
+Impala = IMPALA
+
+__all__ = ["IMPALA", "IMPALAConfig", "Impala"]

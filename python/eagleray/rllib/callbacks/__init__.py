@@ -1,0 +1,5 @@
+"""Callbacks."""
+
+from eagleray.rllib.callbacks.callbacks import DefaultCallbacks, RLlibCallback
+
+__all__ = ["DefaultCallbacks", "RLlibCallback"]

@@ -1,0 +1,286 @@
+"""Sampling where agents come and go: environments with several of them, simulators that drive themselves."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from eagleray.rllib.callbacks._hooks import EPISODE_HOOKS
+from eagleray.rllib.env import multi_agent_env
+from eagleray.rllib.env._episode import POLICY, Episode
+from eagleray.rllib.env._samplers import Sample
+from eagleray.rllib.env._streams import Stream, Streams
+from eagleray.rllib.env.multi_agent_env import ALL
+from eagleray.rllib.utils.error import NotFiniteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from eagleray.rllib._engine.protocol import Policy
+    from eagleray.rllib.env._samplers import Telling
+    from eagleray.rllib.env.external_env import ExternalEnv, Request
+    from eagleray.rllib.env.spaces import ActionForm, ObservationForm
+    from eagleray.rllib.utils.metrics._episodes import EpisodeRecord
+
+    #: How one policy's observations become rows, and its rows actions.
+    Forms = tuple[ObservationForm, ActionForm]
+
+
+class _Table:
+    """One environment with its agents."""
+
+    def __init__(self, env: Any, index: int) -> None:
+        self.env = env
+        self.index = index
+        self.episode = Episode(index)
+        #: Who acts next, and on what.
+        self.seen: dict[Any, Any] = {}
+        self.streams: dict[Any, tuple[str, Stream]] = {}
+        self.is_begun = False
+
+
+class AgentSampler:
+    """Environments with several agents. Each agent has a stream of the policy that it acts by."""
+
+    def __init__(
+        self,
+        envs: list[Any],
+        policies: Mapping[str, Policy],
+        forms: Mapping[str, Forms],
+        policy_of: Callable[[Any, Any], str],
+        telling: Telling,
+        *,
+        seed: int | None,
+        horizon: int | None,
+    ) -> None:
+        self._tables = [_Table(env, index) for index, env in enumerate(envs)]
+        self._streams = {name: Streams(policy) for name, policy in policies.items()}
+        self._forms = forms
+        self._policy_of = policy_of
+        self._telling = telling
+        self._seed = seed
+        self._horizon = horizon or math.inf
+        self._is_watched = telling.hooks.wants(*EPISODE_HOOKS)
+        self.records: list[EpisodeRecord] = []
+        self.restarts = 0
+
+    def reset(self) -> None:
+        """Begins all episodes anew."""
+        for table in self._tables:
+            self._begin(table)
+
+    def close(self) -> None:
+        """Lets go of the environments."""
+        for table in self._tables:
+            if callable(end := getattr(table.env, "close", None)):
+                end()
+
+    def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
+        """Samples in whole steps of the environments."""
+        found, before = Sample(), len(self.records)
+        while (steps is not None and found.env_steps < steps) or (
+            episodes is not None and len(self.records) - before < episodes
+        ):
+            for table in self._tables:
+                if not table.is_begun:
+                    self._begin(table)
+                found.agent_steps += self._step(table, explore=explore)
+                found.env_steps += 1
+        found.rollouts = {name: streams.take() for name, streams in self._streams.items()}
+        return found
+
+    def _begin(self, table: _Table) -> None:
+        for name, stream in table.streams.values():
+            self._streams[name].give_back(stream)
+        table.streams = {}
+        table.episode = Episode(table.index)
+        if self._is_watched:
+            self._telling.tell("on_episode_created", table.episode, table.env)
+        seed = None if self._seed is None or table.is_begun else self._seed + table.index
+        table.seen, infos = multi_agent_env.reset(table.env, seed)
+        table.is_begun = True
+        if self._is_watched:
+            for agent, observation in table.seen.items():
+                table.episode.saw(observation, infos.get(agent), agent)
+            self._telling.tell("on_episode_start", table.episode, table.env)
+
+    def _step(self, table: _Table, *, explore: bool) -> int:
+        actions = {agent: self._act(table, agent, seen, explore=explore) for agent, seen in table.seen.items()}
+        said = multi_agent_env.parts(table.env.step(actions))
+        observations, rewards, terminated, truncated, infos = said
+        episode = table.episode
+        episode.length += 1
+        for agent, reward in rewards.items():
+            self._earn(table, agent, reward, actions)
+        is_cut = episode.length >= self._horizon
+        is_over = bool(terminated.get(ALL) or truncated.get(ALL) or is_cut)
+        for agent in list(table.streams):
+            gone = bool(terminated.get(agent) or truncated.get(agent))
+            if gone or is_over:
+                is_real_end = bool(terminated.get(agent) or (terminated.get(ALL) and not truncated.get(agent)))
+                self._leave(table, agent, observations.get(agent, table.seen.get(agent)), truncated=not is_real_end)
+        if self._is_watched:
+            for agent, observation in observations.items():
+                episode.saw(observation, infos.get(agent), agent)
+            self._telling.tell("on_episode_step", episode, table.env)
+        if is_over:
+            self._end(table)
+        else:
+            left = {agent for agent in observations if terminated.get(agent) or truncated.get(agent)}
+            table.seen = {agent: seen for agent, seen in observations.items() if agent not in left}
+        return len(actions)
+
+    def _act(self, table: _Table, agent: Any, seen: Any, *, explore: bool) -> Any:
+        if agent not in table.streams:
+            name = self._policy_of(agent, table.episode)
+            if name not in self._streams:
+                raise ValueError(
+                    f"policy_mapping_fn gave {name!r} for agent {agent!r}; the policies are {sorted(self._streams)}"
+                )
+            table.streams[agent] = (name, self._streams[name].get())
+        name, stream = table.streams[agent]
+        form, actions = self._forms[name]
+        return actions.actions(stream.act(form.row(seen), explore=explore))[0]
+
+    def _earn(self, table: _Table, agent: Any, reward: Any, actions: dict[Any, Any]) -> None:
+        amount = float(reward)
+        if not math.isfinite(amount):
+            text = f"sub-environment {table.index}, step {table.episode.length}: the reward of agent {agent!r} is {reward!r}"
+            raise NotFiniteError(text)
+        name, stream = table.streams.get(agent, (POLICY, None))
+        if stream is not None:
+            stream.reward(amount)
+        if agent in actions:
+            table.episode.did(actions[agent], amount, agent, name)
+        else:
+            table.episode.earned(amount, agent, name)
+
+    def _leave(self, table: _Table, agent: Any, last: Any, *, truncated: bool) -> None:
+        name, stream = table.streams.pop(agent)
+        form, _ = self._forms[name]
+        # Without a last observation nothing can be expected of what comes: the end is taken for real.
+        if last is None:
+            stream.end(form.blank(), truncated=False)
+        else:
+            stream.end(form.row(last), truncated=truncated)
+        self._streams[name].give_back(stream)
+
+    def _end(self, table: _Table) -> None:
+        episode = table.episode
+        episode.is_done = True
+        if self._is_watched:
+            self._telling.tell("on_episode_end", episode, table.env)
+        self.records.append(episode.record())
+        self._begin(table)
+
+
+class ExternalSampler:
+    """A simulator that drives itself. It is answered while somebody samples, and waits in between."""
+
+    def __init__(self, env: ExternalEnv, policy: Policy, forms: Forms, telling: Telling, *, patience_s: float) -> None:
+        self._env = env
+        self._policy = policy
+        self._streams = Streams(policy)
+        self._form, self._actions = forms
+        self._telling = telling
+        self._patience_s = patience_s
+        self._held: Request | None = None
+        self._is_begun = False
+        self.records: list[EpisodeRecord] = []
+        self.restarts = 0
+
+    def reset(self) -> None:
+        """Changes nothing: episodes are the simulator's."""
+
+    def close(self) -> None:
+        """Ends the simulator at its next question."""
+        self._env.end()
+        if self._held is not None:
+            self._env._requests.put(self._held)
+            self._env.end()
+
+    def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
+        """Answers the simulator until it has done enough."""
+        if not self._is_begun:
+            self._is_begun = True
+            self._env.begin()
+        done, before = 0, len(self.records)
+
+        def is_enough() -> bool:
+            if steps is not None:
+                return done >= steps
+            return len(self.records) - before >= (episodes or 0)
+
+        while not is_enough():
+            request, self._held = self._held or self._env.next_request(self._patience_s), None
+            done += self._complete(request)
+            # The step that ends a batch is whole once its successor is asked for, which then belongs to the next batch.
+            if request.kind != "end" and is_enough():
+                self._held = request
+                break
+            self._answer(request, explore=explore)
+        return Sample({POLICY: self._streams.take()}, done, done)
+
+    def _complete(self, request: Request) -> int:
+        """Completes the step before. Returns how many were."""
+        episode = request.episode
+        stream: Stream | None = episode.held
+        if not math.isfinite(episode.reward):
+            raise NotFiniteError(
+                f"episode {episode.episode_id}, step {episode.length}: the reward is {episode.reward!r}"
+            )
+        reward, episode.reward = episode.reward, 0.0
+        if stream is None:
+            return 0
+        row = self._form.row(request.observation)
+        stream.reward(reward)
+        if request.kind == "end":
+            stream.end(row, truncated=False)
+            # Whole already, although the stream waits for what comes next to write it down.
+            return 1
+        return int(stream.close(row))
+
+    def _answer(self, request: Request, *, explore: bool) -> None:
+        episode = request.episode
+        if request.kind == "end":
+            self._end(request)
+            return
+        try:
+            row = self._form.row(request.observation)
+        except Exception as error:
+            request.reply.put(error)
+            raise
+        episode.length += 1
+        if not episode.is_training:
+            self._answer_only(request, row, explore=explore)
+            return
+        if episode.held is None:
+            episode.held = self._streams.get()
+        if request.kind == "told":
+            episode.held.told(row, self._actions.row(request.action))
+            request.reply.put(None)
+        else:
+            request.reply.put(self._actions.actions(episode.held.act(row, explore=explore))[0])
+
+    def _answer_only(self, request: Request, row: Any, *, explore: bool) -> None:
+        if request.kind == "told":
+            request.reply.put(None)
+        else:
+            actions, _ = self._policy.act(row, explore=explore)
+            request.reply.put(self._actions.actions(actions)[0])
+
+    def _end(self, request: Request) -> None:
+        episode = request.episode
+        if episode.held is not None:
+            self._streams.give_back(episode.held)
+            episode.held = None
+        # An episode without a step says nothing.
+        if episode.length == 0:
+            return
+        whole = Episode()
+        whole.length = episode.length
+        whole.earned(episode.total)
+        for hook in ("on_episode_created", "on_episode_start", "on_episode_end"):
+            if self._telling.hooks.wants(hook):
+                self._telling.tell(hook, whole, self._env)
+        self.records.append(whole.record())

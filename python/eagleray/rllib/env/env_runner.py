@@ -1,0 +1,367 @@
+"""Who samples: environments, the policies that act in them, and what is measured there. Local, or an actor."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from eagleray.rllib._engine import engine
+from eagleray.rllib._engine.protocol import Acted, Observed, Plan
+from eagleray.rllib.callbacks._hooks import EPISODE_HOOKS, Hooks
+from eagleray.rllib.env import _make
+from eagleray.rllib.env._episode import POLICY, Episode
+from eagleray.rllib.env._samplers import Sample, SimulatorSampler, Telling
+from eagleray.rllib.env.env_context import EnvContext
+from eagleray.rllib.env.external_env import ExternalEnv
+from eagleray.rllib.env.multi_agent_env import MultiAgentEnv
+from eagleray.rllib.env.vector_env import VectorEnv
+from eagleray.rllib.utils.metrics import MetricsLogger
+from eagleray.tune import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from eagleray.rllib._engine.protocol import Policy
+    from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from eagleray.rllib.env._bridge import Bridge
+    from eagleray.rllib.env._samplers import Sampler
+    from eagleray.rllib.utils.metrics._episodes import EpisodeRecord
+
+#: Seeds of two runners lie this far apart, so that their environments do not share one.
+_SEED_STRIDE = 1000
+
+
+@dataclass(frozen=True)
+class PolicySpaces:
+    """What one policy sees and does. Built-in environments have no spaces of gymnasium."""
+
+    observed: Observed
+    acted: Acted
+    observation_space: Any = None
+    action_space: Any = None
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What runners act by: weights and exploration of each policy, and how many steps were sampled in all."""
+
+    policies: dict[str, bytes]
+    exploration: dict[str, dict[str, float]] = field(default_factory=dict)
+    timestep: int = 0
+
+
+@dataclass
+class RunnerMetrics:
+    """What a runner measured since it was last asked."""
+
+    episodes: list[EpisodeRecord]
+    logged: list[Any]
+    restarts: int = 0
+
+
+def make_plan(config: AlgorithmConfig, policy_id: str, spaces: PolicySpaces, seed: int) -> Plan:
+    """What the engine is told about one policy."""
+    own = config.get_config_for_module(policy_id)
+    settings = {name: value for name, value in own.to_dict().items() if _is_plain(value)}
+    return Plan(config.ENGINE, spaces.observed, spaces.acted, own.network, settings, seed)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_is_plain(one) for one in value)
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(one) for key, one in value.items())
+    return value is None or isinstance(value, int | float | str | bool)
+
+
+class EnvRunner:
+    """Samples from its environments. `worker_index` is 0 in the main process, and from 1 on in actors."""
+
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        worker_index: int = 0,
+        known_envs: Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        recreated: bool = False,
+    ) -> None:
+        for name, creator in (known_envs or {}).items():
+            registry.register_env(name, creator)
+        self.config = config
+        self.worker_index = worker_index
+        self.metrics = MetricsLogger()
+        self.global_timestep = 0
+        self._engine = engine()
+        self._context = EnvContext(
+            config.env_config, worker_index, num_workers=config.num_env_runners, recreated_worker=recreated
+        )
+        seed = config.seed
+        self._seed: int | None = None if seed is None else seed + _SEED_STRIDE * worker_index
+        self._hooks = Hooks(config)
+        self._telling = Telling(self._hooks, self)
+        self.policies: dict[str, Policy] = {}
+        self.spaces: dict[str, PolicySpaces] = {}
+        self.env: Any = None
+        self._restarts_told = 0
+        self._sampler = self._make_sampler()
+
+    # What the algorithm asks.
+
+    def sample(
+        self,
+        *,
+        num_timesteps: int | None = None,
+        num_episodes: int | None = None,
+        explore: bool | None = None,
+        random_actions: bool = False,
+        force_reset: bool = False,
+    ) -> Sample:
+        """Sample so many steps over all environments, or until so many episodes ended; by default one fragment in each.
+
+        Episodes go on where the last sample left them, unless `force_reset` begins them anew.
+        """
+        if num_timesteps is not None and num_episodes is not None:
+            raise ValueError("Provide either num_timesteps or num_episodes, not both")
+        for name, value in (("num_timesteps", num_timesteps), ("num_episodes", num_episodes)):
+            if value is not None and value < 0:
+                raise ValueError(f"{name} must be >= 0, not {value}")
+        if num_timesteps is None and num_episodes is None:
+            fragment = self.config.get_rollout_fragment_length(worker_index=self.worker_index)
+            num_timesteps = fragment * self.config.num_envs_per_env_runner
+        if force_reset:
+            self._sampler.reset()
+        sample = self._sampler.sample(
+            num_timesteps, num_episodes, explore=self.config.explore if explore is None else explore
+        )
+        if self._hooks.wants("on_sample_end"):
+            self._hooks.call("on_sample_end", env_runner=self, worker=self, samples=sample, metrics_logger=self.metrics)
+        return sample
+
+    def get_metrics(self) -> RunnerMetrics:
+        """What was measured since the last time; it is not kept."""
+        records, self._sampler.records = self._sampler.records, []
+        restarts = self._sampler.restarts - self._restarts_told
+        self._restarts_told = self._sampler.restarts
+        return RunnerMetrics(records, self.metrics.logged(), restarts)
+
+    def sample_and_metrics(self, **how: Any) -> tuple[Sample, RunnerMetrics]:
+        """Both in one call."""
+        return self.sample(**how), self.get_metrics()
+
+    def set_weights(self, weights: Weights) -> None:
+        """Act by these from now on."""
+        self.global_timestep = weights.timestep
+        for name, data in weights.policies.items():
+            self.policies[name].load(data, weights.exploration.get(name, {}))
+
+    def try_weights(
+        self, weights: bytes, exploration: dict[str, float], episodes: int
+    ) -> tuple[list[tuple[float, int]], int]:
+        """Return and length of so many whole episodes with these weights, and the steps that took."""
+        self.policies[POLICY].load(weights, exploration)
+        self._sampler.reset()
+        self._sampler.records = []
+        sample = self._sampler.sample(None, episodes, explore=self.config.explore)
+        records, self._sampler.records = self._sampler.records, []
+        return [(record.total, record.length) for record in records[:episodes]], sample.env_steps
+
+    def get_spaces(self) -> dict[str, PolicySpaces]:
+        """What each policy sees and does."""
+        return self.spaces
+
+    def get_state(self) -> dict[str, bytes]:
+        """What its next samples depend on beside the weights, where that can be written down: built-in environments."""
+        if isinstance(self._sampler, SimulatorSampler):
+            return {"simulator": self._sampler.simulator.state(), "collector": self._sampler.collector.state()}
+        return {}
+
+    def set_state(self, state: dict[str, bytes]) -> None:
+        """Go on from such a state."""
+        if isinstance(self._sampler, SimulatorSampler) and state:
+            self._sampler.simulator.restore(state["simulator"])
+            self._sampler.collector.restore(state["collector"])
+
+    def apply(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function with this runner."""
+        return function(self, *args, **kwargs)
+
+    def ping(self) -> str:
+        """Answer."""
+        return "pong"
+
+    def stop(self) -> None:
+        """Let go of the environments."""
+        self._sampler.close()
+
+    # How it is put together.
+
+    def _make_sampler(self) -> Sampler:
+        config = self.config
+        count = config.num_envs_per_env_runner
+        if (sampler := self._built_in(count)) is not None:
+            return sampler
+        first = self._make_env(0)
+        self.env = first
+        if isinstance(first, ExternalEnv):
+            return self._external(first)
+        if _is_multi_agent(first):
+            return self._several_agents(first, count)
+        return self._one_agent(first, count)
+
+    def _built_in(self, count: int) -> Sampler | None:
+        config = self.config
+        is_special = config.horizon is not None or config.clip_rewards or config.batch_mode != "truncate_episodes"
+        if not isinstance(config.env, str) or registry.env_creator(config.env) or is_special:
+            return None
+        # Callbacks about episodes want to see each step; those need the environment in Python.
+        if self._hooks.wants(*EPISODE_HOOKS) or config.is_multi_agent:
+            return None
+        seed = self._seed if self._seed is not None else secrets.randbits(31)
+
+        def make() -> Any:
+            return self._engine.simulator(config.env, config.env_config, count, seed)
+
+        simulator = make()
+        if simulator is None:
+            return None
+        self.spaces = {POLICY: PolicySpaces(simulator.observed, simulator.acted)}
+        self._make_policies()
+        return SimulatorSampler(make, self.policies[POLICY])
+
+    def _one_agent(self, first: Any, count: int) -> Sampler:
+        from eagleray.rllib.env._bridge import GymBridge, VectorEnvBridge
+        from eagleray.rllib.env._samplers import BridgeSampler, WholeEpisodesSampler
+
+        options = self._bridge_options()
+        bridges: list[Bridge]
+        if isinstance(first, VectorEnv):
+            bridges = [VectorEnvBridge(first, options)]
+        else:
+            made = {0: first}  # one that failed is made anew, the first one too
+
+            def make(index: int) -> Any:
+                return made.pop(index, None) or self._make_env(index)
+
+            if self.config.batch_mode == "complete_episodes":
+                bridges = []
+                for index in range(count):
+                    own = replace(options, seed=None if options.seed is None else options.seed + index)
+                    bridges.append(GymBridge(functools.partial(_ignoring, make, index), 1, own))
+            else:
+                bridges = [GymBridge(make, count, options)]
+        bridge = bridges[0]
+        self.spaces = {POLICY: PolicySpaces(bridge.observed, bridge.acted, bridge.form.space, bridge.actions.space)}
+        self._make_policies()
+        samplers = [BridgeSampler(bridge, self.policies[POLICY], self._telling) for bridge in bridges]
+        return samplers[0] if self.config.batch_mode == "truncate_episodes" else WholeEpisodesSampler(samplers)
+
+    def _external(self, env: ExternalEnv) -> Sampler:
+        from eagleray.rllib.env._agents import ExternalSampler
+
+        forms = self._forms(env.observation_space, env.action_space)
+        self.spaces = {POLICY: _spaces_of(forms)}
+        self._make_policies()
+        patience_s = float(self.config.sample_timeout_s or 60.0)
+        return ExternalSampler(env, self.policies[POLICY], forms, self._telling, patience_s=patience_s)
+
+    def _several_agents(self, first: Any, count: int) -> Sampler:
+        from eagleray.rllib.env._agents import AgentSampler
+
+        envs = [first, *(self._make_env(index) for index in range(1, count))]
+        forms = {}
+        for name, (observation_space, action_space) in self._spaces_by_policy(first).items():
+            forms[name] = self._forms(observation_space, action_space)
+        self.spaces = {name: _spaces_of(form) for name, form in forms.items()}
+        self._make_policies()
+        return AgentSampler(
+            envs,
+            self.policies,
+            forms,
+            self.config.policy_of,
+            self._telling,
+            seed=self._seed,
+            horizon=self.config.horizon,
+        )
+
+    def _spaces_by_policy(self, env: Any) -> dict[str, tuple[Any, Any]]:
+        """From the specs where they say it, else from an agent that acts by the policy, else from any agent."""
+        config = self.config
+
+        def of(agent: Any, kind: str) -> Any:
+            getter = getattr(env, f"get_{kind}", None)
+            return getter(agent) if callable(getter) else getattr(env, kind, None)
+
+        agents = list(getattr(env, "possible_agents", None) or getattr(env, "agents", None) or ())
+        by_policy: dict[str, Any] = {}
+        for agent in agents:
+            by_policy.setdefault(config.policy_of(agent, Episode()), agent)
+        found = {}
+        for name, spec in config.policy_specs().items():
+            agent = by_policy.get(name, agents[0] if agents else None)
+            seen = spec.observation_space or config.observation_space or of(agent, "observation_space")
+            done = spec.action_space or config.action_space or of(agent, "action_space")
+            if seen is None or done is None:
+                raise ValueError(
+                    f"the spaces of policy {name!r} are not known: say them in its PolicySpec, or in the environment"
+                )
+            found[name] = (seen, done)
+        return found
+
+    def _forms(self, observation_space: Any, action_space: Any) -> Any:
+        from eagleray.rllib.env.spaces import ActionForm, ObservationForm
+
+        config = self.config
+        actions = ActionForm(
+            config.action_space or action_space, normalize=config.normalize_actions, clip=config.clip_actions
+        )
+        return ObservationForm(config.observation_space or observation_space), actions
+
+    def _bridge_options(self) -> Any:
+        from eagleray.rllib.env._bridge import BridgeOptions
+
+        config = self.config
+        return BridgeOptions(
+            normalize_actions=config.normalize_actions,
+            clip_actions=config.clip_actions,
+            clip_rewards=config.clip_rewards,
+            horizon=config.horizon,
+            seed=self._seed,
+            is_checked=not config.disable_env_checking,
+            restarts=config.restart_failed_sub_environments,
+            label=f"runner {self.worker_index}, ",
+            observation_space=config.observation_space,
+            action_space=config.action_space,
+        )
+
+    def _make_env(self, index: int) -> Any:
+        context = self._context.copy_with_overrides(vector_index=index)
+        env = _make.make(self.config.env, context)
+        said = {"env_runner": self, "worker": self, "env_context": context, "metrics_logger": self.metrics}
+        self._hooks.call("on_sub_environment_created", sub_environment=env, **said)
+        if index == 0:
+            self._hooks.call("on_environment_created", env=env, **said)
+        return env
+
+    def _make_policies(self) -> None:
+        base = self._seed if self._seed is not None else 0
+        for number, (name, spaces) in enumerate(self.spaces.items()):
+            plan = make_plan(self.config, name, spaces, base + number)
+            self.policies[name] = self._engine.policy(plan)
+            self._hooks.call("on_create_policy", policy_id=name, policy=self.policies[name])
+
+
+def _ignoring(make: Callable[[int], Any], index: int, _: int) -> Any:
+    return make(index)
+
+
+def _is_multi_agent(env: Any) -> bool:
+    if isinstance(env, MultiAgentEnv):
+        return True
+    return isinstance(getattr(env, "unwrapped", None), MultiAgentEnv)
+
+
+def _spaces_of(forms: Any) -> PolicySpaces:
+    seen, done = forms
+    return PolicySpaces(seen.observed, done.acted, seen.space, done.space)

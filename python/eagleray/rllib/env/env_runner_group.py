@@ -1,0 +1,287 @@
+"""All runners of an algorithm: one in its process, or actors, some of which may fail.
+
+What happens then is configured: a runner that fails is replaced (and given the weights again), or left out, or the failure is raised.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import eagleray
+from eagleray.exceptions import RayError, RayTaskError
+from eagleray.rllib.env.env_runner import EnvRunner
+from eagleray.tune import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from eagleray.rllib.env._samplers import Sample
+    from eagleray.rllib.env.env_runner import PolicySpaces, RunnerMetrics, Weights
+
+_logger = logging.getLogger("eagleray.rllib")
+
+#: A runner that gave no answer for so many times `sample_timeout_s` has failed.
+_PATIENCE = 2
+
+
+class _Remote:
+    """One actor that samples."""
+
+    def __init__(self, index: int, actor: Any) -> None:
+        self.index = index
+        self.actor = actor
+        self.failures_in_a_row = 0
+        #: A request that was not answered in time, and how often it was waited for.
+        self.pending: Any = None
+        self.waited = 0
+
+
+class EnvRunnerGroup:
+    """The runners of one configuration."""
+
+    def __init__(self, config: AlgorithmConfig, *, on_recreated: Callable[[list[int]], None] | None = None) -> None:
+        self.config = config
+        self._on_recreated = on_recreated or (lambda _: None)
+        self._known = registry.known_envs()
+        self._weights: Weights | None = None
+        self._weights_ref: Any = None
+        self.num_restarts = 0
+        self._local: EnvRunner | None = None
+        self._remotes: list[_Remote] = []
+        if config.num_env_runners == 0:
+            self._local = EnvRunner(config, 0, self._known)
+            return
+        from eagleray.rllib.utils.resources import runner_cpus
+
+        self._config_ref = eagleray.put((config, self._known))
+        self._class = eagleray.remote(_RunnerActor).options(
+            num_cpus=runner_cpus(config),
+            num_gpus=config.num_gpus_per_env_runner,
+            resources=dict(config.custom_resources_per_env_runner),
+        )
+        self._remotes = [_Remote(index, self._make(index)) for index in range(1, config.num_env_runners + 1)]
+        if config.validate_env_runners_after_construction:
+            for remote in self._remotes:
+                _get(remote.actor.ping.remote())
+
+    def _make(self, index: int, *, recreated: bool = False) -> Any:
+        return self._class.remote(self._config_ref, index, recreated)
+
+    # Sampling.
+
+    def sample(self, **how: Any) -> list[tuple[Sample, RunnerMetrics]]:
+        """One sample of each runner, of those that did not fail."""
+        if self._local is not None:
+            return [self._local.sample_and_metrics(**how)]
+        return self.gather(self.ask(**how))
+
+    def ask(self, **how: Any) -> list[tuple[_Remote, Any]]:
+        """Asks every runner for a sample, and waits for none."""
+        asked = []
+        for remote in self._remotes:
+            ref = remote.pending if remote.pending is not None else remote.actor.sample_and_metrics.remote(**how)
+            remote.pending = ref
+            asked.append((remote, ref))
+        return asked
+
+    def gather(self, asked: list[tuple[_Remote, Any]], *, at_least_one: bool = False) -> list[Any]:
+        """Waits for what was asked for: all of it, or what is there once one is."""
+        timeout = self.config.sample_timeout_s
+        refs = [ref for _, ref in asked]
+        count = 1 if at_least_one else len(refs)
+        ready, _ = eagleray.wait(refs, num_returns=min(count, len(refs)), timeout=timeout, fetch_local=False)
+        if at_least_one:
+            ready, _ = eagleray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
+        found = []
+        for remote, ref in asked:
+            if ref in ready:
+                remote.pending, remote.waited = None, 0
+                try:
+                    found.append(_get(ref))
+                    remote.failures_in_a_row = 0
+                except Exception as error:
+                    self._on_failure(remote, error)
+            elif not at_least_one:
+                self._on_silence(remote)
+        return found
+
+    def sample_async(self, **how: Any) -> list[tuple[Sample, RunnerMetrics]]:
+        """What is there once a runner has an answer. The others go on; those that answered are asked again next time."""
+        if self._local is not None:
+            return [self._local.sample_and_metrics(**how)]
+        return self.gather(self.ask(**how), at_least_one=True)
+
+    def map(self, calls: list[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        """Calls methods, shared out over the runners. A call whose runner failed has None for a result."""
+        if self._local is not None:
+            return [getattr(self._local, name)(*args) for name, args in calls]
+        sent = []
+        for number, (name, args) in enumerate(calls):
+            remote = self._remotes[number % len(self._remotes)]
+            sent.append((remote, getattr(remote.actor, name).remote(*args)))
+        found: list[Any] = []
+        failed: set[int] = set()
+        for remote, ref in sent:
+            try:
+                found.append(_get(ref))
+            except Exception as error:
+                found.append(None)
+                if remote.index not in failed:
+                    failed.add(remote.index)
+                    self._on_failure(remote, error)
+        return found
+
+    # Faults.
+
+    def _on_silence(self, remote: _Remote) -> None:
+        remote.waited += 1
+        _logger.warning(
+            "runner %d gave no answer in %s s; it is left to go on. Raise `sample_timeout_s` if its environments take that long.",
+            remote.index,
+            self.config.sample_timeout_s,
+        )
+        if remote.waited >= _PATIENCE:
+            seconds = self.config.sample_timeout_s * remote.waited
+            self._on_failure(remote, TimeoutError(f"runner {remote.index} gave no answer in {seconds:g} s"))
+
+    def _on_failure(self, remote: _Remote, error: Exception) -> None:
+        config = self.config
+        remote.failures_in_a_row += 1
+        is_restarted = config.restart_failed_env_runners
+        if not is_restarted and not config.ignore_env_runner_failures:
+            raise error
+        _end(remote.actor)
+        if not is_restarted:
+            self._remotes.remove(remote)
+            _logger.warning("runner %d failed and is left out: %s", remote.index, error)
+            if not self._remotes:
+                raise error
+            return
+        if remote.failures_in_a_row > config.num_consecutive_env_runner_failures_tolerance:
+            error.add_note(f"runner {remote.index} failed {remote.failures_in_a_row} times in a row")
+            raise error
+        if self.num_restarts >= config.max_num_env_runner_restarts:
+            error.add_note(
+                f"runners were replaced {self.num_restarts} times, as often as `max_num_env_runner_restarts` allows"
+            )
+            raise error
+        _logger.warning("runner %d failed and is replaced: %s", remote.index, error)
+        self.num_restarts += 1
+        remote.actor = self._make(remote.index, recreated=True)
+        remote.pending, remote.waited = None, 0
+        if self._weights_ref is not None:
+            remote.actor.set_weights.remote(self._weights_ref)
+        self._on_recreated([remote.index])
+
+    # What else is asked of all.
+
+    def spaces(self) -> dict[str, PolicySpaces]:
+        """What each policy sees and does."""
+        if self._local is not None:
+            return self._local.get_spaces()
+        found: dict[str, PolicySpaces] = _get(self._remotes[0].actor.get_spaces.remote())
+        return found
+
+    def sync_weights(self, weights: Weights) -> None:
+        """Gives all runners these weights; they are stored once."""
+        self._weights = weights
+        if self._local is not None:
+            self._local.set_weights(weights)
+            return
+        self._weights_ref = eagleray.put(weights)
+        # Nobody waits for it: calls on an actor keep their order, and one that failed shows at the next sample.
+        for remote in self._remotes:
+            remote.actor.set_weights.remote(self._weights_ref)
+
+    def foreach_env_runner(self, func: Any, *, local_env_runner: bool = True, **_: Any) -> list[Any]:
+        """Calls a function, or a method by its name, with every runner."""
+        if self._local is not None:
+            if not local_env_runner:
+                return []
+            return [getattr(self._local, func)() if isinstance(func, str) else func(self._local)]
+        refs = []
+        for remote in self._remotes:
+            call = getattr(remote.actor, func).remote() if isinstance(func, str) else remote.actor.apply.remote(func)
+            refs.append((remote, call))
+        found = []
+        for remote, ref in refs:
+            try:
+                found.append(_get(ref))
+            except RayTaskError:
+                raise
+            except RayError as error:
+                self._on_failure(remote, error)
+        return found
+
+    foreach_worker = foreach_env_runner
+
+    def foreach_env(self, func: Callable[[Any], Any]) -> list[list[Any]]:
+        """Calls a function with the environment of every runner."""
+        return self.foreach_env_runner(lambda runner: [func(runner.env)])
+
+    @property
+    def local_env_runner(self) -> EnvRunner | None:
+        """The runner in this process, if there is one."""
+        return self._local
+
+    def local_worker(self) -> EnvRunner | None:
+        """The runner in this process: the older name."""
+        return self._local
+
+    def remote_workers(self) -> list[Any]:
+        """The actors."""
+        return [remote.actor for remote in self._remotes]
+
+    def num_remote_env_runners(self) -> int:
+        """How many actors there are."""
+        return len(self._remotes)
+
+    def num_healthy_remote_workers(self) -> int:
+        """How many actors there are that have not failed for good."""
+        return len(self._remotes)
+
+    num_remote_workers = num_remote_env_runners
+    num_healthy_env_runners = num_healthy_remote_workers
+
+    def healthy_env_runner_ids(self) -> list[int]:
+        """Their numbers."""
+        return [remote.index for remote in self._remotes]
+
+    healthy_worker_ids = healthy_env_runner_ids
+
+    def num_in_flight_async_reqs(self) -> int:
+        """Samples that were asked for and are not there yet."""
+        return sum(remote.pending is not None for remote in self._remotes)
+
+    def num_remote_worker_restarts(self) -> int:
+        """How often a runner was replaced."""
+        return self.num_restarts
+
+    def stop(self) -> None:
+        """Ends all runners."""
+        if self._local is not None:
+            self._local.stop()
+        for remote in self._remotes:
+            _end(remote.actor)
+        self._remotes = []
+
+
+class _RunnerActor(EnvRunner):
+    """A runner in a process of its own. Configuration and known environments come as one stored object."""
+
+    def __init__(self, given: tuple[AlgorithmConfig, dict[str, Any]], index: int, recreated: bool) -> None:  # noqa: FBT001
+        config, known = given
+        super().__init__(config, index, known, recreated=recreated)
+
+
+def _get(ref: Any) -> Any:
+    return eagleray.get(ref)
+
+
+def _end(actor: Any) -> None:
+    try:
+        eagleray.kill(actor)
+    except RayError as error:
+        _logger.debug("a runner was gone already: %s", error)
