@@ -1,8 +1,10 @@
 """What `eagleray._native.rl` offers. Columns are float32 buffers row by row, flags are uint8; settings and models are JSON."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from typing_extensions import Buffer
+#: Anything with a buffer: numpy's types say so from Python 3.12 on only.
+Buffer = Any
 
 def environments() -> list[str]: ...
 

@@ -16,7 +16,7 @@ _LAZY = {
     "VectorEnv": "eagleray.rllib.env.vector_env",
 }
 
-__all__ = [*_LAZY]
+__all__ = [*_LAZY]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
+import datetime as dt
 import itertools
 import os
 import secrets
@@ -19,7 +19,7 @@ from eagleray.tune import _replay, _resolve
 from eagleray.tune._console import SilentView, View, make_view
 from eagleray.tune._engine import Engine
 from eagleray.tune._record import JOURNAL, Record
-from eagleray.tune.error import JournalError, TuneError
+from eagleray.tune.error import JournalError
 from eagleray.tune.logger import DefaultLogs
 from eagleray.tune.schedulers import FIFOScheduler
 from eagleray.tune.search.search_algorithm import SearchAlgorithm
@@ -79,7 +79,7 @@ def _put_aside(path: Path) -> Path | None:
         if not _has_results(path):
             path.unlink()
             return None
-        when = datetime.datetime.fromtimestamp(path.stat().st_mtime, tz=datetime.UTC).astimezone()
+        when = dt.datetime.fromtimestamp(path.stat().st_mtime, tz=dt.UTC).astimezone()
         name = f"{path.stem}-{when:%Y-%m-%d_%H-%M-%S}"
         for number in itertools.count(1):
             kept = path.with_name(f"{name}{'' if number == 1 else f'-{number}'}{path.suffix}")

@@ -7,7 +7,6 @@ import pytest
 from tests.python.tune.trials import iterations, number_of, rows_of, save_number, start_of
 
 from eagleray import tune
-from eagleray.tune.error import TuneError
 from eagleray.tune.search import Searcher
 
 pytestmark = pytest.mark.usefixtures("shared_ray")

@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from eagleray.rllib._engine.protocol import Acted, Ended, Observed
 
 from eagleray._native import rl
 from eagleray.rllib._engine import _models
 from eagleray.rllib._engine._learners import LEARNERS
+from eagleray.rllib._engine.protocol import Acted, Ended, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,7 +151,7 @@ def _whole(column: Floats) -> Floats:
     return np.ascontiguousarray(column, np.float32)
 
 
-class NativeEngine:
+class Engine:
     """Makes learners, policies and simulators."""
 
     def learner(self, plan: Plan) -> Learner:

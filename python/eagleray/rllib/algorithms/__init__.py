@@ -13,7 +13,7 @@ _LAZY = {
     "ImpalaConfig": "impala",
 }
 
-__all__ = [*_LAZY]
+__all__ = [*_LAZY]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
