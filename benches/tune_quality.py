@@ -54,6 +54,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--searchers", type=lambda text: text.split(","), default=list(SEARCHERS))
     parser.add_argument("--functions", type=lambda text: text.split(","), default=list(PROBLEMS))
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--again", action="store_true", help="run Optuna again where its results are on disk")
     parser.add_argument("--no-quality", action="store_true", help="suggestion times only")
@@ -70,15 +71,19 @@ def is_optuna_here() -> bool:
     return True
 
 
+def _seeds(options) -> range:
+    return range(options.first_seed, options.first_seed + options.seeds)
+
+
 def run_ours(kind: str, name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
-    return [minimise(kind, PROBLEMS[name], seed, options.trials) for seed in range(options.seeds)]
+    return [minimise(kind, PROBLEMS[name], seed, options.trials) for seed in _seeds(options)]
 
 
 def run_optuna(kind: str, name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """From disk if it was run before; its samplers are slow, and do not change."""
     path = FOLDER / f"optuna-{kind}-{name}-{options.trials}.jsonl"
     known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() and not options.again else []
-    missing = sorted(set(range(options.seeds)) - {each["seed"] for each in known})
+    missing = sorted(set(_seeds(options)) - {each["seed"] for each in known})
     if missing:
         python = prepare("optuna")
         script = REPOSITORY / "benches" / "against" / "optuna_samplers.py"
@@ -88,7 +93,7 @@ def run_optuna(kind: str, name: str, options: argparse.Namespace) -> list[dict[s
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
         known += [json.loads(line) for line in done.stdout.splitlines()]
         path.write_text("".join(json.dumps(each) + "\n" for each in known))
-    return [each for each in known if each["seed"] < options.seeds]
+    return [each for each in known if each["seed"] in _seeds(options)]
 
 
 def flat(config: dict[str, Any]) -> dict[str, Any]:

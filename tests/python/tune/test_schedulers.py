@@ -305,3 +305,13 @@ def test_first_come_first_served_and_paused_ones_last():
     assert stage.scheduler.metric is None
     assert stage.scheduler.set_search_properties(None, "max")
     assert stage.scheduler.metric == "_metric"
+
+
+def test_a_time_attr_that_no_result_has_is_told_once(caplog):
+    stage = Stage(schedulers.ASHAScheduler(metric="loss", mode="min", time_attr="trainin_iteration"))
+    trial = stage.add()
+    for _ in range(3):
+        stage.report(trial, loss=1.0)
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "'trainin_iteration'" in told
+    assert "Did you mean 'training_iteration'?" in told

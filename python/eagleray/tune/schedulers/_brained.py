@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import zlib
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -71,6 +72,7 @@ class BrainedScheduler(FIFOScheduler):
         #: Trial ids to the brain's numbers, and back.
         self._numbers: dict[str, int] = {}
         self._trials: list[Trial] = []
+        self._is_told_no_time = False
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """Takes metric and mode of the experiment over. False if the scheduler has its own already."""
@@ -108,9 +110,22 @@ class BrainedScheduler(FIFOScheduler):
     def _observed(self, result: dict[str, Any]) -> tuple[float, float] | None:
         """Time and value of a result, if it has both."""
         time, value = found(result, self._time_attr), found(result, self._metric or DEFAULT_METRIC)
+        if missing(time):
+            self._tell_no_time(result)
         if missing(time) or missing(value):
             return None
         return number(time, self._time_attr), number(value, self._metric or DEFAULT_METRIC)
+
+    def _tell_no_time(self, result: dict[str, Any]) -> None:
+        """Say once that this scheduler will never decide anything."""
+        if self._is_told_no_time:
+            return
+        self._is_told_no_time = True
+        near = difflib.get_close_matches(self._time_attr, [name for name in result if isinstance(name, str)], 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        logger.warning(
+            "%s has time_attr=%r, which results do not have: it cannot stop any trial.%s", type(self).__name__, self._time_attr, hint
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
