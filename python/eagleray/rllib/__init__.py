@@ -16,7 +16,15 @@ _LAZY = {
     "VectorEnv": "eagleray.rllib.env.vector_env",
 }
 
-__all__ = [*_LAZY]  # noqa: PLE0604
+__all__ = [
+    "Algorithm",
+    "AlgorithmConfig",
+    "EnvContext",
+    "ExternalEnv",
+    "MultiAgentEnv",
+    "PolicySpec",
+    "VectorEnv",
+]
 
 
 def __getattr__(name: str) -> Any:

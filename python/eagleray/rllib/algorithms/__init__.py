@@ -13,7 +13,24 @@ _LAZY = {
     "ImpalaConfig": "impala",
 }
 
-__all__ = [*_LAZY]  # noqa: PLE0604
+__all__ = [
+    "A2C",
+    "DQN",
+    "ES",
+    "IMPALA",
+    "PPO",
+    "SAC",
+    "A2CConfig",
+    "Algorithm",
+    "AlgorithmConfig",
+    "DQNConfig",
+    "ESConfig",
+    "IMPALAConfig",
+    "Impala",
+    "ImpalaConfig",
+    "PPOConfig",
+    "SACConfig",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,6 +24,8 @@ _logger = logging.getLogger("eagleray.rllib")
 
 #: A runner that gave no answer for so many times `sample_timeout_s` has failed.
 _PATIENCE = 2
+#: Runners that are not there by then are waited for, with a word about it.
+_START_S = 10.0
 
 
 class _Remote:
@@ -63,8 +65,22 @@ class EnvRunnerGroup:
         )
         self._remotes = [_Remote(index, self._make(index)) for index in range(1, config.num_env_runners + 1)]
         if config.validate_env_runners_after_construction:
-            for remote in self._remotes:
-                _get(remote.actor.ping.remote())
+            self._await()
+
+    def _await(self) -> None:
+        """Waits until all runners are there, and says so if that takes long."""
+        answers = [remote.actor.ping.remote() for remote in self._remotes]
+        _, rest = eagleray.wait(answers, num_returns=len(answers), timeout=_START_S, fetch_local=False)
+        if rest:
+            _logger.warning(
+                "%d of %d runners have not started in %g s; free are %s. Others may hold the cores: another algorithm that was not stopped?",
+                len(rest),
+                len(answers),
+                _START_S,
+                eagleray.available_resources(),
+            )
+        for answer in answers:
+            _get(answer)
 
     def _make(self, index: int, *, recreated: bool = False) -> Any:
         return self._class.remote(self._config_ref, index, recreated)
