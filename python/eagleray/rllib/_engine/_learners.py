@@ -28,7 +28,7 @@ class PpoLearner:
         now = self._settings | dict(settings)
         native = {
             "gamma": now["gamma"],
-            "lambda": now["lambda_"],
+            "lambda": now["lambda"],
             "rate": now["lr"],
             "epochs": now["num_epochs"],
             "minibatch": now["minibatch_size"] or 2**31,
