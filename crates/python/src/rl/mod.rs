@@ -20,6 +20,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rl.add_class::<ppo::PpoLearner>()?;
     rl.add_class::<dqn::DqnLearner>()?;
     rl.add_function(wrap_pyfunction!(environments, &rl)?)?;
+    // Pickles of rollouts name it.
+    module.py().import("sys")?.getattr("modules")?.set_item("eagleray._native.rl", &rl)?;
     module.add_submodule(&rl)
 }
 
