@@ -51,6 +51,7 @@ def config(env=Signs, **training):
     return made.training(train_batch_size=200, minibatch_size=100, lr=0.01, gamma=0.0, **training).debugging(seed=1)
 
 
+# proves: Y2a
 @pytest.mark.parametrize("env", [Signs, "Signs-v0"], ids=["python", "built in"])
 def test_it_learns_and_reports_in_both_families_of_keys(env):
     algorithm = config(env).build_algo()
@@ -118,6 +119,7 @@ def test_schedules_hit_their_values_by_timestep():
     assert [one["curr_entropy_coeff"] for one in said] == [0.5, 1.0, 1.0]
 
 
+# proves: Y2c
 @pytest.mark.parametrize("env", [Signs, "Signs-v0"], ids=["python", "built in"])
 def test_checkpoints_keep_weights_and_counters(env, tmp_path):
     algorithm = config(env).build_algo()
@@ -163,6 +165,7 @@ def test_a_loss_that_is_no_number_stops_with_its_step():
         algorithm.train()
 
 
+# proves: Y2d
 def test_evaluation_by_episodes_and_by_steps():
     made = config().evaluation(evaluation_interval=2, evaluation_duration=5, evaluation_config={"explore": False})
     algorithm = made.build_algo()
@@ -176,6 +179,7 @@ def test_evaluation_by_episodes_and_by_steps():
     assert by_steps.evaluate()["timesteps_this_iter"] == 100
 
 
+# proves: Y3d
 def test_callbacks_of_both_eras_are_told_in_order():
     told = []
 
@@ -356,7 +360,7 @@ def test_whole_episodes_only():
     assert result["episodes_this_iter"] == result["timesteps_this_iter"] / 7
 
 
-# proves: Y3a
+# proves: Y3a, Y3b, Y3c
 def test_samples_are_asked_for_by_steps_or_by_episodes():
     runner = config().env_runners(num_envs_per_env_runner=1).build_algo().env_runner
     with pytest.raises(ValueError, match="not both"):

@@ -28,6 +28,7 @@ def test_defaults_are_valid_and_survive_every_way_round(config_class):
     assert config.copy().to_dict() == config.to_dict()
 
 
+# proves: Y1a
 def test_methods_set_what_they_are_given_and_return_the_config():
     config = PPOConfig()
     same = (
@@ -126,6 +127,14 @@ def test_a_dictionary_gets_the_defaults_of_its_era():
     assert DQNConfig.from_old_dict({"rollout_fragment_length": 9}).rollout_fragment_length == 9
 
 
+def test_a_dictionary_that_leaves_the_batch_alone_gets_a_result_every_two():
+    assert PPOConfig.from_old_dict({"lr": 1.0}).min_sample_timesteps_per_iteration == 8000
+    assert PPOConfig.from_old_dict({"train_batch_size": 1000}).min_sample_timesteps_per_iteration == 0
+    assert PPOConfig.from_old_dict({"timesteps_per_iteration": 5}).min_sample_timesteps_per_iteration == 5
+    assert PPOConfig.from_old_dict(PPOConfig().to_dict()).min_sample_timesteps_per_iteration == 0
+    assert PPOConfig().min_sample_timesteps_per_iteration == 0
+
+
 def test_the_multiagent_dictionary():
     spec = (None, "obs", "act", {"gamma": 0.5})
     config = PPOConfig.from_dict(
@@ -174,7 +183,7 @@ def test_a_subclass_may_have_settings_of_its_own():
     assert Mine.from_dict({"twist": 5}).twist == 5
 
 
-# proves: Y1a
+# proves: Y1b
 def test_a_frozen_config_refuses_changes():
     config = PPOConfig()
     config.freeze()
@@ -202,6 +211,7 @@ def test_a_copy_shares_nothing():
     assert PPOConfig().model["fcnet_hiddens"] == [256, 256]
 
 
+# proves: Y1c
 @pytest.mark.parametrize(
     ("workers", "envs", "batch", "lengths"),
     [
@@ -223,6 +233,7 @@ def test_fragments_of_replay_are_as_long_as_a_target():
     assert DQNConfig().training(n_step=(2, 5)).get_rollout_fragment_length() == 5
 
 
+# proves: Y1d
 def test_single_modules_have_settings_of_their_own():
     config = PPOConfig().multi_agent(
         policies={"a", "b"}, algorithm_config_overrides_per_module={"a": PPOConfig.overrides(lr=0.5)}

@@ -130,6 +130,7 @@ def test_a_failure_is_raised_if_nothing_else_is_wanted(built, tmp_path):
         algorithm.train()
 
 
+# proves: Y4e
 def test_replacing_ends_where_it_is_told_to(built, tmp_path):
     made = config(how="raise", breaks_at=5, folder=str(tmp_path), times=100)
     algorithm = built(made.fault_tolerance(max_num_env_runner_restarts=2))
@@ -159,6 +160,7 @@ def test_an_environment_that_cannot_be_made_says_so_at_once():
         PPOConfig().environment("broken-one").build_algo()
 
 
+# proves: Y2e
 def test_evaluation_runs_beside_training(built):
     made = config().env_runners(num_env_runners=1)
     made.evaluation(

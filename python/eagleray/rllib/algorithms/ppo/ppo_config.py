@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from eagleray.rllib.algorithms import _names
 from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from eagleray.rllib.algorithms.algorithm import Algorithm
+
+#: Settings that say how much one result stands for.
+_LENGTHS = ("min_sample_timesteps_per_iteration", "min_train_timesteps_per_iteration", "min_time_s_per_iteration")
 
 
 class PPOConfig(AlgorithmConfig):
-    """What PPO is told. Its defaults have been the same in both eras, so that a dictionary means the same."""
+    """What PPO is told. Its defaults have been the same in both eras, but for one thing that a dictionary means here.
+
+    A dictionary that leaves the batch as it is gets a result every two batches. Thresholds of Tune end a trial as soon as a metric is at
+    least that large, and the first batch is what chance does: `stop={"episode_len_mean": 6}` on a short corridor, which its
+    examples were fond of, would always end with a policy that was never used. The second batch has learned something.
+    """
 
     ENGINE = "PPO"
     OWN: ClassVar[dict[str, dict[str, Any]]] = {
@@ -48,6 +59,15 @@ class PPOConfig(AlgorithmConfig):
         from eagleray.rllib.algorithms.ppo.ppo import PPO
 
         return PPO
+
+    @classmethod
+    def from_old_dict(cls, config_dict: dict[str, Any]) -> Self:
+        """Make a configuration of what `tune.run` and trainers are given."""
+        made = super().from_old_dict(config_dict)
+        said = _names.modern(config_dict)
+        if not {"train_batch_size", "train_batch_size_per_learner", *_LENGTHS} & said.keys():
+            made.min_sample_timesteps_per_iteration = 2 * made.total_train_batch_size
+        return made
 
     def validate(self) -> None:
         """Refuse settings that contradict each other."""
