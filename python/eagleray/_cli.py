@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from eagleray import __version__, _cli_tune
+    from eagleray import __version__, _cli_rllib, _cli_tune
 
     parser = argparse.ArgumentParser(prog="eagleray", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"eagleray {__version__}")
@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(run=_run)
 
     _cli_tune.add_parser(commands)
+    _cli_rllib.add_parser(commands)
     return parser
 
 

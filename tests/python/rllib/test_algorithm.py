@@ -70,6 +70,7 @@ def test_it_learns_and_reports_in_both_families_of_keys(env):
     assert {"training_step", "env_runner_sampling_timer", "synch_weights"} <= result["timers"].keys()
     assert result["fault_tolerance"]["num_healthy_workers"] == 0
     assert not result["done"]
+    assert {"date", "timestamp", "hostname", "node_ip", "pid", "trial_id", "time_total_s"} <= result.keys()
     assert algorithm.compute_single_action(np.array([0.9], np.float32), explore=False) == 1
     assert algorithm.compute_single_action(np.array([-0.9], np.float32), explore=False) == 0
     algorithm.stop()

@@ -127,6 +127,20 @@ def test_a_dictionary_gets_the_defaults_of_its_era():
     assert DQNConfig.from_old_dict({"rollout_fragment_length": 9}).rollout_fragment_length == 9
 
 
+def test_who_ignored_failures_meant_no_replacing():
+    assert PPOConfig.from_dict({"ignore_worker_failures": True}).restart_failed_env_runners is False
+    both = PPOConfig.from_dict({"ignore_worker_failures": True, "recreate_failed_workers": True})
+    assert both.restart_failed_env_runners is True
+
+
+@pytest.mark.parametrize(
+    "given", [{"input": "/data"}, {"output": "/data"}, {"env_to_module_connector": len}, {"env_runner_cls": object}]
+)
+def test_what_is_not_there_is_refused_and_not_ignored(given):
+    with pytest.raises(ValueError, match="is not available"):
+        PPOConfig.from_dict(given).validate()
+
+
 def test_a_dictionary_that_leaves_the_batch_alone_gets_a_result_every_two():
     assert PPOConfig.from_old_dict({"lr": 1.0}).min_sample_timesteps_per_iteration == 8000
     assert PPOConfig.from_old_dict({"train_batch_size": 1000}).min_sample_timesteps_per_iteration == 0

@@ -83,11 +83,14 @@ def read(algorithm: Algorithm, folder: str) -> None:
     algorithm._episodes.restore(state["episodes"])
 
 
-def rebuild(folder: str) -> Algorithm:
-    """The algorithm that wrote a checkpoint, as new."""
+def rebuild(folder: str, **over: Any) -> Algorithm:
+    """The algorithm that wrote a checkpoint, as new, with some settings otherwise."""
     root = Path(folder)
     _metadata(root)
     kind, config, known = cloudpickle.loads((root / _CONSTRUCTOR).read_bytes())
+    config = config.copy(copy_frozen=False).update_from_dict(
+        {name: one for name, one in over.items() if one is not None}
+    )
     made: Algorithm = kind.carrying(known)(config=config)
     return made
 

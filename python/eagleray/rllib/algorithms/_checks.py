@@ -28,6 +28,20 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
+#: What RLlib has and this has not: refused, so that nobody believes in it.
+_ABSENT = {
+    "input_": "sampler",
+    "output": None,
+    "env_runner_cls": None,
+    "learner_class": None,
+    "env_to_module_connector": None,
+    "module_to_env_connector": None,
+    "learner_connector": None,
+    "before_learn_on_batch": None,
+    "remote_worker_envs": False,
+}
+
+
 def known_keys(given: dict[str, Any], known: Iterable[str], where: str) -> None:
     """Refuses keys of a nested dictionary that nobody knows."""
     for name in given:
@@ -77,6 +91,9 @@ def check(config: AlgorithmConfig) -> None:
         raise ValueError(f"`grad_clip` must be > 0 or None, not {config.grad_clip!r}")
     if config.horizon is not None and config.horizon <= 0:
         raise ValueError(f"`horizon` must be > 0 or None, not {config.horizon!r}")
+    for name, default in _ABSENT.items():
+        if getattr(config, name, default) != default:
+            raise ValueError(f"`{name}` is not available here: leave it at {default!r}")
     _check_evaluation(config)
     _check_policies(config)
     if config.num_learners > 1:

@@ -139,6 +139,9 @@ def modern(given: dict[str, Any]) -> dict[str, Any]:
         # The order in which the two stand in the dictionary says nothing.
         if given.get(f"{name}_schedule") is not None:
             settings[name] = given[f"{name}_schedule"]
+    # Programs that ignore failures were written when nobody replaced a runner.
+    if settings.get("ignore_env_runner_failures") and "ignore_worker_failures" in given:
+        settings.setdefault("restart_failed_env_runners", False)
     if buffer:
         settings["replay_buffer_config"] = buffer
     return settings

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from eagleray.rllib.policy.policy import Policy
 
 if TYPE_CHECKING:
     from eagleray.rllib._engine.protocol import Floats
     from eagleray.rllib.algorithms.algorithm import Algorithm
 
 
-class PolicyView:
+class PolicyView(Policy):
     """One policy of an algorithm, with the weights that it has now."""
 
     def __init__(self, algorithm: Algorithm, policy_id: str) -> None:
@@ -42,6 +42,8 @@ class PolicyView:
 
     def compute_actions(self, obs_batch: Any, state_batches: Any = None, *, explore: bool = True, **_: Any) -> Any:
         """What it does for each of several."""
+        import numpy as np
+
         rows = self.rows(list(obs_batch))
         policy = self._algorithm.acting(self.policy_id)
         actions, next_state = policy.act(rows, explore=explore, state=state_batches or None)
@@ -53,6 +55,8 @@ class PolicyView:
 
     def rows(self, observations: list[Any]) -> Floats:
         """Observations as the network sees them."""
+        import numpy as np
+
         if self.observation_space is None:
             # Built-in environments: numbers as they are, states one-hot.
             size = self._spaces.observed.size
@@ -74,6 +78,8 @@ class PolicyView:
         return self._algorithm.acting(self.policy_id).inputs(self.rows(list(observations)))
 
     def _actions(self, rows: Floats) -> list[Any]:
+        import numpy as np
+
         config, acted = self._algorithm.config, self._spaces.acted
         if self.action_space is None:
             if acted.kind == "discrete":

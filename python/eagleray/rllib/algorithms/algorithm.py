@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import math
+import os
+import socket
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -137,6 +139,14 @@ class Algorithm(Trainable):
         )
         self._hooks.call("on_train_result", algorithm=self, trainer=self, result=result, metrics_logger=self.metrics)
         return result
+
+    def log_result(self, result: dict[str, Any]) -> None:
+        """Add where and when, for programs that read it without Tune."""
+        result.setdefault("date", time.strftime("%Y-%m-%d_%H-%M-%S"))
+        result.setdefault("hostname", socket.gethostname())
+        result.setdefault("node_ip", "127.0.0.1")
+        result.setdefault("pid", os.getpid())
+        result.setdefault("trial_id", self.trial_id)
 
     def _train_enough(self, start: float) -> None:
         config = self.config

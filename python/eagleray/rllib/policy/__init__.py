@@ -1,5 +1,5 @@
 """Policies."""
 
-from eagleray.rllib.policy.policy import PolicySpec
+from eagleray.rllib.policy.policy import Policy, PolicySpec
 
-__all__ = ["PolicySpec"]
+__all__ = ["Policy", "PolicySpec"]

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 
+class Policy:
+    """A name that programs write in their signatures; what they get is what `Algorithm.get_policy` gives."""
+
+
 @dataclass
 class PolicySpec:
     """One policy: its spaces where they differ from the environment's, and settings of its own."""

@@ -1,0 +1,66 @@
+"""`eagleray rllib train` and `evaluate`."""
+
+import json
+
+import pytest
+
+import eagleray as ray
+from eagleray import _cli
+from eagleray.rllib._engine import ENGINE_VARIABLE
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine_everywhere():
+    ray.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(ENGINE_VARIABLE, "tests.python.rllib.fake_engine:FakeEngine")
+        ray.init(num_cpus=2)
+        yield
+        ray.shutdown()
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        _cli.main(["rllib", *arguments])
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
+
+
+CONFIG = json.dumps({"num_workers": 0, "train_batch_size": 200, "lr": 0.01, "gamma": 0.0})
+
+
+def test_a_policy_is_trained_saved_and_tried(capsys, tmp_path):
+    arguments = ["--env", "CartPole-v1", "--config", CONFIG, "--stop", '{"training_iteration": 2}']
+    code, out, err = run(capsys, "train", "--run", "PPO", *arguments, "--local-dir", str(tmp_path))
+    assert code == 0, err
+    folder = next(line.split(": ", 1)[1] for line in out.splitlines() if line.startswith("Checkpoint: "))
+    code, out, err = run(capsys, "evaluate", folder, "--run", "PPO", "--episodes", "3", "--json")
+    assert code == 0, err
+    assert json.loads(out)["num_episodes"] >= 3
+    code, out, err = run(capsys, "evaluate", folder, "--run", "DQN")
+    assert (code, "is of PPO, not of DQN" in err) == (1, True)
+
+
+def test_experiments_stand_in_a_file(capsys, tmp_path):
+    file = tmp_path / "signs.json"
+    spec = {"run": "PPO", "env": "Signs-v0", "stop": {"training_iteration": 1}, "config": json.loads(CONFIG)}
+    file.write_text(json.dumps({"signs": spec | {"local_dir": str(tmp_path)}}))
+    code, _, err = run(capsys, "train", "-f", str(file))
+    assert code == 0, err
+    assert (tmp_path / "signs").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["train", "--env", "X"], "say which algorithm"),
+        (["train", "--run", "PPP", "--env", "X"], "Did you mean 'PPO'"),
+        (["train", "-f", "/nowhere.json"], "/nowhere.json: No such file"),
+        (["evaluate", "/nowhere"], "no checkpoint"),
+        (["train", "--run", "PPO", "--config", "{"], "is no JSON"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(capsys, arguments, text):
+    code, _, err = run(capsys, *arguments)
+    assert code != 0
+    assert text in err
