@@ -177,6 +177,20 @@ def test_what_is_not_a_number_later_on_is_named_with_its_step():
         bridge.step(rows(0, 0))
 
 
+def test_a_shape_that_changes_later_on_is_named():
+    class Bad(Counter):
+        def step(self, action):
+            seen, *rest = super().step(action)
+            return (np.zeros(3) if self.at == 50 else seen), *rest
+
+    bridge = bridge_of(lambda i: Bad(1000))
+    bridge.reset()
+    for _ in range(49):
+        bridge.step(rows(0))
+    with pytest.raises(SpaceMismatchError, match="does not fit the declared observation_space"):
+        bridge.step(rows(0))
+
+
 @pytest.mark.parametrize("reward", [float("nan"), float("inf")])
 def test_rewards_that_are_no_numbers_are_named(reward):
     class Bad(Counter):

@@ -74,7 +74,11 @@ class Algorithm(Trainable):
         if env is not None:
             given.env = env
         self._given = given
-        super().__init__(about)
+        try:
+            super().__init__(about)
+        except BaseException:
+            self.cleanup()
+            raise
 
     # The life of an algorithm.
 
@@ -167,9 +171,10 @@ class Algorithm(Trainable):
 
     def cleanup(self) -> None:
         """End the runners."""
-        if hasattr(self, "env_runner_group"):
-            self.env_runner_group.stop()
-            self._evaluation.stop()
+        for name in ("env_runner_group", "_evaluation"):
+            # What failed while it was set up has not all of it.
+            if (part := getattr(self, name, None)) is not None:
+                part.stop()
 
     # What rounds are made of.
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Steps of which each observation is checked against the space; a wrong space shows at once, and later checks would cost more than they find.
 _CHECKED_STEPS = 10
+#: Rewards that need no look at what they are.
+_NUMBERS = frozenset({float, int, np.float32, np.float64})
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,10 @@ class Bridge:
         self.steps = 0
         #: How often an environment was made anew after it raised.
         self.restarts = 0
-        self._lengths = [0] * count
         self._is_ended = False
+        # The step at which each episode began, and the one at which it is cut.
+        self._began = [0] * count
+        self._cut_at: list[float] = [math.inf] * count
 
     @property
     def observed(self) -> Observed:
@@ -131,15 +135,14 @@ class Bridge:
     # Helpers of theirs.
 
     def _begin(self, index: int, observation: Any) -> None:
-        self._lengths[index] = 0
+        self._began[index] = self.steps
+        self._cut_at[index] = self.steps + (self.options.horizon or math.inf)
         if self.options.is_checked and self.steps <= _CHECKED_STEPS:
             self.form.check(observation, self._where(index, "reset"))
         self.form.write(observation, self.observed_rows[index])
 
     def _store(self, index: int, observation: Any, reward: Any, *, terminated: bool, truncated: bool) -> None:
-        length = self._lengths[index] = self._lengths[index] + 1
-        horizon = self.options.horizon
-        if horizon is not None and length >= horizon:
+        if self.steps >= self._cut_at[index]:
             truncated = truncated or not terminated
         try:
             self.raw_rewards[index] = float(reward)
@@ -191,6 +194,7 @@ class GymBridge(Bridge):
             count, getattr(first, "observation_space", None), getattr(first, "action_space", None), options
         )
         self._is_seeded = [False] * count
+        self._steps = [env.step for env in self._envs]
 
     def environment(self, index: int) -> Any:
         """One of them, as the program made it."""
@@ -216,11 +220,10 @@ class GymBridge(Bridge):
 
     def _step_all(self, actions: list[Any]) -> None:
         is_plain = self.form.is_plain and (self.steps > _CHECKED_STEPS or not self.options.is_checked)
-        lengths, raw_rewards, write = self._lengths, self.raw_rewards, self._rows
-        horizon = self.options.horizon or math.inf
-        for index, env in enumerate(self._envs):
+        raw_rewards, write, infos, cut_at, now = self.raw_rewards, self._rows, self.infos, self._cut_at, self.steps
+        for index, step in enumerate(self._steps):
             try:
-                said = env.step(actions[index])
+                said = step(actions[index])
             except Exception as error:
                 error.add_note(f"in {self._where(index, 'step')[:-2]}")
                 if not self.options.restarts:
@@ -229,13 +232,15 @@ class GymBridge(Bridge):
                 continue
             if is_plain and len(said) == 5:
                 # HOT: what most environments do at most steps, without a call. `_store` does the same and more.
-                observation, reward, terminated, truncated, self.infos[index] = said
-                if not (terminated or truncated) and lengths[index] + 1 < horizon and type(reward) is float:
-                    lengths[index] += 1
-                    write[index][:] = observation
+                observation, reward, terminated, truncated, infos[index] = said
+                if not terminated and not truncated and now < cut_at[index] and type(reward) in _NUMBERS:
+                    try:
+                        write[index][:] = observation
+                    except (TypeError, ValueError):
+                        self.form.write(observation, write[index])  # says what is wrong with it
                     raw_rewards[index] = reward
                     continue
-            observation, reward, terminated, truncated, self.infos[index] = _single.parts(said)
+            observation, reward, terminated, truncated, infos[index] = _single.parts(said)
             self._store(index, observation, reward, terminated=terminated, truncated=truncated)
 
     def _restart(self, index: int) -> None:
@@ -243,6 +248,7 @@ class GymBridge(Bridge):
         self.restarts += 1
         self._whole[index] = self._make(index)
         self._envs[index], _ = _single.peeled(self._whole[index])
+        self._steps[index] = self._envs[index].step
         self.last[index] = self.observed_rows[index]
         self.raw_rewards[index] = 0.0
         self.terminated[index], self.truncated[index] = False, True

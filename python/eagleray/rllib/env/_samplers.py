@@ -271,4 +271,5 @@ class WholeEpisodesSampler:
 
 
 def _record(total: float, length: int, seconds: float) -> EpisodeRecord:
+    total = float(total)  # rewards may have been numpy's
     return EpisodeRecord(total, length, seconds, {AGENT: total}, {POLICY: [total]})

@@ -65,7 +65,11 @@ class EnvRunnerGroup:
         )
         self._remotes = [_Remote(index, self._make(index)) for index in range(1, config.num_env_runners + 1)]
         if config.validate_env_runners_after_construction:
-            self._await()
+            try:
+                self._await()
+            except BaseException:
+                self.stop()
+                raise
 
     def _await(self) -> None:
         """Waits until all runners are there, and says so if that takes long."""
