@@ -142,6 +142,7 @@ def test_checkpoints_keep_weights_and_counters(env, tmp_path):
     third = config(env).build_algo()
     third.restore(saved)
     assert third.iteration == 4
+    assert str(saved) == saved.checkpoint.path == str(tmp_path / "older")
 
 
 def test_checkpoints_of_another_shape_or_version_are_refused(tmp_path):
@@ -398,6 +399,26 @@ def test_replay_learns_in_a_fixed_proportion():
     assert old.train()["num_env_steps_trained_this_iter"] == 16 * 32, "one for four"
     made.training(training_intensity=64, num_steps_sampled_before_learning_starts=0)
     assert made.build_algo().train()["num_env_steps_trained_this_iter"] == 128 * 32
+
+
+def test_what_an_algorithm_counts_of_its_own_is_saved(tmp_path):
+    made = DQNConfig().environment("Signs-v0").debugging(seed=1).reporting(min_sample_timesteps_per_iteration=32)
+    made.training(num_steps_sampled_before_learning_starts=0, training_intensity=0.5)
+    algorithm = made.build_algo()
+    algorithm.train()
+    assert algorithm._updates_due == 0.5
+    assert Algorithm.from_checkpoint(algorithm.save_to_path(tmp_path))._updates_due == 0.5
+
+
+def test_runs_without_a_seed_differ_and_with_one_agree():
+    def first(seed):
+        algorithm = config("Signs-v0").debugging(seed=seed).build_algo()
+        algorithm.train()
+        return algorithm.get_weights()["default_policy"]["w"].tolist()
+
+    assert first(5) == first(5)
+    assert first(5) != first(6)
+    assert first(None) != first(None)
 
 
 def test_continuous_actions_reach_the_environment_in_its_bounds():

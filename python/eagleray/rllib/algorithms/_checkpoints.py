@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray import __version__, cloudpickle
 from eagleray.tune import registry
+from eagleray.tune._checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from eagleray.rllib.algorithms.algorithm import Algorithm
@@ -33,6 +34,23 @@ class CheckpointError(ValueError):
     """A checkpoint that cannot be gone on from here."""
 
 
+class Saved(Checkpoint):
+    """A checkpoint that was just written. Programs of either era take it for a path, or ask for `.checkpoint`."""
+
+    __slots__ = ()
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Itself."""
+        return self
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
+
+
 def write(algorithm: Algorithm, folder: str) -> None:
     """Writes all of it."""
     root = Path(folder)
@@ -44,7 +62,11 @@ def write(algorithm: Algorithm, folder: str) -> None:
     if local is not None:
         for name, data in local.get_state().items():
             _write(root / "env_runner" / f"{name}.bin", data)
-    state = {"counters": algorithm.counters.lifetime, "episodes": algorithm._episodes.state()}
+    state = {
+        "counters": algorithm.counters.lifetime,
+        "episodes": algorithm._episodes.state(),
+        "own": algorithm.own_state(),
+    }
     (root / "algorithm_state.json").write_text(json.dumps(state))
     kind = _plain_class(algorithm)
     metadata = {
@@ -81,6 +103,7 @@ def read(algorithm: Algorithm, folder: str) -> None:
     state = json.loads((root / "algorithm_state.json").read_text())
     algorithm.counters.lifetime.update(state["counters"])
     algorithm._episodes.restore(state["episodes"])
+    algorithm.restore_own(state["own"])
 
 
 def rebuild(folder: str, **over: Any) -> Algorithm:

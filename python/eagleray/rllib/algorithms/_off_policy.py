@@ -53,6 +53,14 @@ class OffPolicy(Algorithm):
             return float(config.training_intensity / config.total_train_batch_size)
         return 1.0 / self._fragment_steps()
 
+    def own_state(self) -> dict[str, Any]:
+        """The part of an update that is due."""
+        return {"updates_due": self._updates_due}
+
+    def restore_own(self, state: dict[str, Any]) -> None:
+        """Go on from it."""
+        self._updates_due = state["updates_due"]
+
     def settings_now(self, policy_id: str) -> dict[str, Any]:
         """What changes with the timestep, and how many steps there have been for those who count in steps."""
         return super().settings_now(policy_id) | {"updates": 0}

@@ -377,6 +377,17 @@ class Algorithm(Trainable):
 
     # Checkpoints.
 
+    def own_state(self) -> dict[str, Any]:
+        """What an algorithm counts of its own, as JSON has it."""
+        return {}
+
+    def restore_own(self, state: dict[str, Any]) -> None:
+        """Go on from it."""
+
+    def save(self, checkpoint_dir: str | None = None) -> _checkpoints.Saved:
+        """Write a checkpoint. What is returned is its path, and what newer programs look for in it."""
+        return _checkpoints.Saved(super().save(checkpoint_dir).path)
+
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write all that is needed to go on from here."""
         _checkpoints.write(self, checkpoint_dir)

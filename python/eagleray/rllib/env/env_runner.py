@@ -98,7 +98,9 @@ class EnvRunner:
             config.env_config, worker_index, num_workers=config.num_env_runners, recreated_worker=recreated
         )
         seed = config.seed
+        #: What environments are reset by, if it was set; policies draw by it too, or by one of their own.
         self._seed: int | None = None if seed is None else seed + _SEED_STRIDE * worker_index
+        self._chance = secrets.randbits(31) if self._seed is None else self._seed
         self._hooks = Hooks(config)
         self._telling = Telling(self._hooks, self)
         self.policies: dict[str, Policy] = {}
@@ -115,7 +117,6 @@ class EnvRunner:
         num_timesteps: int | None = None,
         num_episodes: int | None = None,
         explore: bool | None = None,
-        random_actions: bool = False,
         force_reset: bool = False,
     ) -> Sample:
         """Sample so many steps over all environments, or until so many episodes ended; by default one fragment in each.
@@ -218,10 +219,9 @@ class EnvRunner:
         # Callbacks about episodes want to see each step; those need the environment in Python.
         if self._hooks.wants(*EPISODE_HOOKS) or config.is_multi_agent:
             return None
-        seed = self._seed if self._seed is not None else secrets.randbits(31)
 
         def make() -> Any:
-            return self._engine.simulator(config.env, config.env_config, count, seed)
+            return self._engine.simulator(config.env, config.env_config, count, self._chance)
 
         simulator = make()
         if simulator is None:
@@ -345,9 +345,8 @@ class EnvRunner:
         return env
 
     def _make_policies(self) -> None:
-        base = self._seed if self._seed is not None else 0
         for number, (name, spaces) in enumerate(self.spaces.items()):
-            plan = make_plan(self.config, name, spaces, base + number)
+            plan = make_plan(self.config, name, spaces, self._chance + number)
             self.policies[name] = self._engine.policy(plan)
             self._hooks.call("on_create_policy", policy_id=name, policy=self.policies[name])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from eagleray.rllib.algorithms.algorithm import Algorithm
 from eagleray.rllib.algorithms.impala.impala_config import IMPALAConfig
@@ -38,6 +38,14 @@ class IMPALA(Algorithm):
         self._updates += 1
         if self._updates % max(config.broadcast_interval, 1) == 0:
             self.sync_weights()
+
+    def own_state(self) -> dict[str, Any]:
+        """Updates so far, of which some are handed out."""
+        return {"updates": self._updates}
+
+    def restore_own(self, state: dict[str, Any]) -> None:
+        """Go on from it."""
+        self._updates = state["updates"]
 
 
 Impala = IMPALA
