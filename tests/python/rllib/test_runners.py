@@ -1,6 +1,7 @@
 """Runners as actors: sampling side by side, and what happens when one of them fails."""
 
 import os
+import time
 
 import gymnasium as gym
 import numpy as np
@@ -48,6 +49,8 @@ class Faulty(gym.Env):
             if os.path.getsize(mark) <= self.config.get("times", 1):
                 if self.config["how"] == "exit":
                     os._exit(1)
+                if self.config["how"] == "hang":
+                    time.sleep(1000)
                 raise RuntimeError("the environment broke")
         return np.zeros(1, np.float32), 1.0, self.at >= 10, False, {}
 
@@ -128,6 +131,15 @@ def test_a_failure_is_raised_if_nothing_else_is_wanted(built, tmp_path):
     algorithm = built(made.fault_tolerance(restart_failed_env_runners=False))
     with pytest.raises(RayActorError):
         algorithm.train()
+
+
+@pytest.mark.parametrize("kind", [PPOConfig, IMPALAConfig])
+def test_a_runner_that_hangs_is_waited_for_and_then_replaced(built, tmp_path, kind):
+    made = kind().environment(Faulty, env_config={"how": "hang", "breaks_at": 5, "folder": str(tmp_path)})
+    made.env_runners(num_env_runners=1, sample_timeout_s=1.0).reporting(min_time_s_per_iteration=0)
+    result = built(made.training(train_batch_size=200)).train()
+    assert result["num_remote_worker_restarts"] == 1
+    assert result["timesteps_this_iter"] >= 200
 
 
 # proves: Y4e

@@ -123,7 +123,7 @@ class EnvRunnerGroup:
                     remote.failures_in_a_row = 0
                 except Exception as error:
                     self._on_failure(remote, error)
-            elif not at_least_one:
+            elif not at_least_one or not ready:
                 self._on_silence(remote)
         return found
 
