@@ -450,6 +450,22 @@ def test_asynchronous_rounds_work_without_runners_too():
     assert result["timesteps_this_iter"] == 100
 
 
+def test_single_actions_follow_the_newest_weights_and_load_them_once():
+    algorithm = config().training(lr=0.1).build_algo()
+    seen = np.array([0.9], np.float32)
+    for wanted in (0, 1):
+        weights = np.zeros((2, 2))
+        weights[:, wanted] = 9.0
+        algorithm.set_weights({"default_policy": {"w": weights}})
+        assert {algorithm.compute_single_action(seen, explore=False) for _ in range(20)} == {wanted}
+    policy = algorithm.acting("default_policy")
+    assert policy.loads == 2
+    algorithm.train()
+    algorithm.compute_single_action(seen)
+    assert policy.loads == 3
+    assert (policy.weights == algorithm.get_weights()["default_policy"]["w"]).all()
+
+
 def test_weights_are_exported(tmp_path):
     algorithm = config().build_algo()
     algorithm.export_policy_model(str(tmp_path / "out"))

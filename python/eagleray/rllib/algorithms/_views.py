@@ -9,6 +9,7 @@ from eagleray.rllib.policy.policy import Policy
 if TYPE_CHECKING:
     from eagleray.rllib._engine.protocol import Floats
     from eagleray.rllib.algorithms.algorithm import Algorithm
+    from eagleray.rllib.env.spaces import ActionForm, ObservationForm
 
 
 class PolicyView(Policy):
@@ -20,6 +21,7 @@ class PolicyView(Policy):
         self._spaces = algorithm._spaces[policy_id]
         self.observation_space = self._spaces.observation_space
         self.action_space = self._spaces.action_space
+        self._made: tuple[ObservationForm, ActionForm] | None = None
         self.config = algorithm.config.get_config_for_module(policy_id).to_dict()
 
     def get_weights(self) -> dict[str, Any]:
@@ -68,9 +70,7 @@ class PolicyView(Policy):
                 else:
                     row[:] = values.reshape(-1)
             return rows
-        from eagleray.rllib.env.spaces import ObservationForm
-
-        form = ObservationForm(self.observation_space)
+        form = self._forms()[0]
         return np.concatenate([form.row(observation) for observation in observations])
 
     def inputs(self, observations: Any) -> Floats:
@@ -88,10 +88,17 @@ class PolicyView(Policy):
             if config.normalize_actions and np.isfinite(low).all() and np.isfinite(high).all():
                 rows = low + (np.clip(rows, -1.0, 1.0) + 1.0) * 0.5 * (high - low)
             return list(np.asarray(rows, np.float32))
-        from eagleray.rllib.env.spaces import ActionForm
+        return self._forms()[1].actions(rows)
 
-        form = ActionForm(self.action_space, normalize=config.normalize_actions, clip=config.clip_actions)
-        return form.actions(rows)
+    def _forms(self) -> tuple[ObservationForm, ActionForm]:
+        """How observations become rows and rows actions, made once."""
+        if self._made is None:
+            from eagleray.rllib.env.spaces import ActionForm, ObservationForm
+
+            config = self._algorithm.config
+            actions = ActionForm(self.action_space, normalize=config.normalize_actions, clip=config.clip_actions)
+            self._made = (ObservationForm(self.observation_space), actions)
+        return self._made
 
 
 class ModuleView:

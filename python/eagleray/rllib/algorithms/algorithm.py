@@ -105,6 +105,10 @@ class Algorithm(Trainable):
         }
         self.learners: dict[str, Learner] = {name: self._engine.learner(plan) for name, plan in self._plans.items()}
         self._policies: dict[str, Policy] = {}
+        self._views: dict[str, _views.PolicyView] = {}
+        #: Goes up with every change of weights; which of them each policy in this process has.
+        self._version = 0
+        self._versions: dict[str, int] = {}
         self._schedules: dict[tuple[str, str], Schedule] = {}
         self._evaluation = Evaluation(self)
         self.sync_weights()
@@ -230,6 +234,7 @@ class Algorithm(Trainable):
                     f"{name} of {policy_id} is {value} after {self.timestep} steps, in iteration {self._iteration + 1}: "
                     "learning stops here. The checkpoints before are good; a smaller learning rate or `grad_clip` may help."
                 )
+        self._version += 1
         result = dict(said)
         if isinstance(now.get("lr"), float):
             result.setdefault("default_optimizer_learning_rate", now["lr"])
@@ -269,6 +274,7 @@ class Algorithm(Trainable):
 
     def sync_weights(self) -> None:
         """Hands the weights to all runners."""
+        self._version += 1
         with self.timers.measure("synch_weights"):
             self.env_runner_group.sync_weights(self.weights_now())
 
@@ -342,7 +348,9 @@ class Algorithm(Trainable):
         """One policy: its weights, and what it would do."""
         if policy_id not in self.learners:
             raise KeyError(f"there is no policy {policy_id!r}; there are {sorted(self.learners)}")
-        return _views.PolicyView(self, policy_id)
+        if policy_id not in self._views:
+            self._views[policy_id] = _views.PolicyView(self, policy_id)
+        return self._views[policy_id]
 
     def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> _views.ModuleView:
         """One network, as newer programs use it."""
@@ -353,7 +361,9 @@ class Algorithm(Trainable):
         if policy_id not in self._policies:
             self._policies[policy_id] = self._engine.policy(self._plans[policy_id])
         policy = self._policies[policy_id]
-        policy.load(self.learners[policy_id].weights(), self.exploration_of(policy_id))
+        if self._versions.get(policy_id) != self._version:
+            policy.load(self.learners[policy_id].weights(), self.exploration_of(policy_id))
+            self._versions[policy_id] = self._version
         return policy
 
     def get_weights(self, policies: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
