@@ -141,8 +141,8 @@ def test_what_is_not_there_is_refused_and_not_ignored(given):
         PPOConfig.from_dict(given).validate()
 
 
-def test_a_dictionary_that_leaves_the_batch_alone_gets_a_result_every_two():
-    assert PPOConfig.from_old_dict({"lr": 1.0}).min_sample_timesteps_per_iteration == 8000
+def test_a_dictionary_that_leaves_the_batch_alone_gets_a_result_every_three():
+    assert PPOConfig.from_old_dict({"lr": 1.0}).min_sample_timesteps_per_iteration == 12_000
     assert PPOConfig.from_old_dict({"train_batch_size": 1000}).min_sample_timesteps_per_iteration == 0
     assert PPOConfig.from_old_dict({"timesteps_per_iteration": 5}).min_sample_timesteps_per_iteration == 5
     assert PPOConfig.from_old_dict(PPOConfig().to_dict()).min_sample_timesteps_per_iteration == 0
