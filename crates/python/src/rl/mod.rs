@@ -2,6 +2,7 @@
 //!
 //! Columns are anything with a buffer of the right type (numpy arrays), row by row; flags are bytes. What has many settings comes as JSON.
 
+mod a2c;
 mod columns;
 mod dqn;
 mod env;
@@ -19,6 +20,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rl.add_class::<runner::NativePolicy>()?;
     rl.add_class::<ppo::PpoLearner>()?;
     rl.add_class::<dqn::DqnLearner>()?;
+    rl.add_class::<a2c::A2cLearner>()?;
     rl.add_function(wrap_pyfunction!(environments, &rl)?)?;
     // Pickles of rollouts name it.
     module.py().import("sys")?.getattr("modules")?.set_item("eagleray._native.rl", &rl)?;

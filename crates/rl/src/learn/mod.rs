@@ -1,5 +1,9 @@
 //! One learner per algorithm.
 
+pub mod a2c;
+mod descent;
+#[cfg(test)]
+mod differences;
 pub mod dqn;
 pub mod ppo;
 mod team;

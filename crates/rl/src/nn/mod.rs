@@ -9,7 +9,7 @@ mod real;
 
 pub use layout::{Layout, Tensor, WeightsError};
 pub use net::{Activation, Net, Tape};
-pub use optimiser::{Adam, clip_by_norm, norm};
+pub use optimiser::{Adam, Optimiser, OptimiserSpec, RmsProp, clip_by_norm, norm};
 pub use real::Real;
 
 pub(crate) use init::Gain;

@@ -77,6 +77,136 @@ impl pulp::NullaryFnOnce for AdamStep<'_> {
     }
 }
 
+/// RMSprop, over flat vectors: gradients in units of their own usual size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RmsProp {
+    /// How much of the running mean stays.
+    pub decay: f32,
+    /// How much of the last movement goes on.
+    pub momentum: f32,
+    /// Keeps the step finite where gradients are small.
+    pub epsilon: f32,
+    /// Whether epsilon is added below the root instead of behind it.
+    pub is_tf_like: bool,
+    /// Running means of the gradients' squares.
+    pub squares: Vec<f32>,
+    /// What goes on by momentum; empty without.
+    pub moving: Vec<f32>,
+}
+
+impl RmsProp {
+    /// For so many parameters. As torch has it; or as TensorFlow's first had it and Stable-Baselines3 kept it: then running means begin at one.
+    #[must_use]
+    pub fn new(len: usize, decay: f32, momentum: f32, epsilon: f32, is_tf_like: bool) -> Self {
+        let squares = vec![if is_tf_like { 1.0 } else { 0.0 }; len];
+        let moving = vec![0.0; if momentum > 0.0 { len } else { 0 }];
+        Self { decay, momentum, epsilon, is_tf_like, squares, moving }
+    }
+
+    /// Moves the parameters against the gradients.
+    pub fn step(&mut self, parameters: &mut [f32], gradients: &[f32], rate: f32) {
+        pulp::Arch::new().dispatch(RmsPropStep { rate, of: self, parameters, gradients });
+    }
+}
+
+struct RmsPropStep<'a> {
+    rate: f32,
+    of: &'a mut RmsProp,
+    parameters: &'a mut [f32],
+    gradients: &'a [f32],
+}
+
+impl pulp::NullaryFnOnce for RmsPropStep<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let RmsProp { decay, momentum, epsilon, is_tf_like, squares, moving } = self.of;
+        let (decay, momentum, rate) = (*decay, *momentum, self.rate);
+        // One of the two is zero.
+        let (below, behind) = if *is_tf_like { (*epsilon, 0.0) } else { (0.0, *epsilon) };
+        let rows = self.parameters.iter_mut().zip(self.gradients).zip(squares);
+        let step = |gradient: f32, square: &mut f32| {
+            *square = decay * *square + (1.0 - decay) * gradient * gradient;
+            gradient / ((*square + below).sqrt() + behind)
+        };
+        if moving.is_empty() {
+            rows.for_each(|((parameter, gradient), square)| *parameter -= rate * step(*gradient, square));
+            return;
+        }
+        for (((parameter, gradient), square), moving) in rows.zip(moving) {
+            *moving = momentum * *moving + step(*gradient, square);
+            *parameter -= rate * *moving;
+        }
+    }
+}
+
+/// Which optimiser, before it knows its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimiserSpec {
+    /// Adam.
+    Adam {
+        /// Keeps the step finite where gradients are small.
+        epsilon: f32,
+    },
+    /// RMSprop; its fields are those of [`RmsProp`].
+    RmsProp {
+        /// How much of the running mean stays.
+        decay: f32,
+        /// How much of the last movement goes on.
+        momentum: f32,
+        /// Keeps the step finite where gradients are small.
+        epsilon: f32,
+        /// Whether epsilon is added below the root instead of behind it.
+        is_tf_like: bool,
+    },
+}
+
+/// One of the optimisers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Optimiser {
+    /// Adam.
+    Adam(Adam),
+    /// RMSprop.
+    RmsProp(RmsProp),
+}
+
+impl Optimiser {
+    /// The one that is specified, for so many parameters.
+    #[must_use]
+    pub fn new(spec: &OptimiserSpec, len: usize) -> Self {
+        match *spec {
+            OptimiserSpec::Adam { epsilon } => Self::Adam(Adam::new(len, epsilon)),
+            OptimiserSpec::RmsProp { decay, momentum, epsilon, is_tf_like } => {
+                Self::RmsProp(RmsProp::new(len, decay, momentum, epsilon, is_tf_like))
+            }
+        }
+    }
+
+    /// Whether it can go on where the other is: the same kind, for as many parameters.
+    #[must_use]
+    pub fn fits(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Adam(adam), Self::Adam(other)) => adam.fits(other.first.len()),
+            (Self::RmsProp(this), Self::RmsProp(other)) => {
+                this.is_tf_like == other.is_tf_like
+                    && this.squares.len() == other.squares.len()
+                    && this.moving.len() == other.moving.len()
+            }
+            _ => false,
+        }
+    }
+
+    /// Moves the parameters against the gradients.
+    pub fn step(&mut self, parameters: &mut [f32], gradients: &[f32], rate: f32) {
+        match self {
+            Self::Adam(adam) => adam.step(parameters, gradients, rate),
+            Self::RmsProp(rms_prop) => rms_prop.step(parameters, gradients, rate),
+        }
+    }
+}
+
 /// The length of a flat vector.
 #[must_use]
 pub fn norm(values: &[f32]) -> f32 {
@@ -112,7 +242,7 @@ pub fn clip_by_norm(values: &mut [f32], max: Option<f32>) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Adam, clip_by_norm, norm};
+    use super::{Adam, Optimiser, OptimiserSpec, RmsProp, clip_by_norm, norm};
 
     /// As torch.optim.Adam moves 1.0 by gradients 0.5, -0.2, 0.1 with lr 0.1.
     #[test]
@@ -132,6 +262,44 @@ mod tests {
             let step = step as i32 + 1;
             p -= 0.1 * (m / (1.0 - 0.9_f64.powi(step))) / ((v / (1.0 - 0.999_f64.powi(step))).sqrt() + 1e-8);
             assert!((f64::from(seen[step as usize - 1]) - p).abs() < 1e-5, "{seen:?} {p}");
+        }
+    }
+
+    /// The definition in double precision, one parameter after the other.
+    #[test]
+    fn rms_prop_moves_as_it_is_defined() {
+        for (momentum, is_tf_like) in [(0.0, false), (0.9, false), (0.0, true), (0.5, true)] {
+            let (decay, epsilon, rate) = (0.9, 0.05, 0.1);
+            let mut rms_prop = RmsProp::new(37, decay, momentum, epsilon, is_tf_like);
+            let mut parameters: Vec<f32> = (0..37).map(|at| at as f32 / 10.0).collect();
+            let mut expected: Vec<(f64, f64, f64)> = Vec::new();
+            let start = if is_tf_like { 1.0 } else { 0.0 };
+            expected.extend(parameters.iter().map(|parameter| (f64::from(*parameter), start, 0.0)));
+            for round in 0..4 {
+                let gradients: Vec<f32> = (0..37).map(|at| ((at * 7 + round * 5) % 11) as f32 / 5.0 - 1.0).collect();
+                rms_prop.step(&mut parameters, &gradients, rate);
+                for (at, (value, square, moving)) in expected.iter_mut().enumerate() {
+                    let (gradient, decay) = (f64::from(gradients[at]), f64::from(decay));
+                    *square = decay * *square + (1.0 - decay) * gradient * gradient;
+                    let epsilon = f64::from(epsilon);
+                    let size = if is_tf_like { (*square + epsilon).sqrt() } else { square.sqrt() + epsilon };
+                    *moving = f64::from(momentum) * *moving + gradient / size;
+                    *value -= f64::from(rate) * *moving;
+                    assert!((f64::from(parameters[at]) - *value).abs() < 1e-5, "{at}: {} {value}", parameters[at]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_optimiser_goes_on_only_from_its_own_kind() {
+        let rms = |momentum, is_tf_like| OptimiserSpec::RmsProp { decay: 0.9, momentum, epsilon: 0.1, is_tf_like };
+        let specs = [OptimiserSpec::Adam { epsilon: 1e-8 }, rms(0.0, false), rms(0.9, false), rms(0.0, true)];
+        for (at, one) in specs.iter().enumerate() {
+            for (other_at, other) in specs.iter().enumerate() {
+                assert_eq!(Optimiser::new(one, 3).fits(&Optimiser::new(other, 3)), at == other_at);
+                assert!(!Optimiser::new(one, 3).fits(&Optimiser::new(other, 4)));
+            }
         }
     }
 
