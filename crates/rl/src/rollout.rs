@@ -40,6 +40,25 @@ pub struct Rollout {
     pub open: Vec<f32>,
 }
 
+impl Rollout {
+    /// The column of what follows, given what the states of `last` and then those of `open` are worth.
+    #[must_use]
+    pub fn following(&self, values: &[f32]) -> Vec<f32> {
+        let mut following = vec![0.0; self.rewards.len()];
+        let (of_cut, of_open) = values.split_at(self.cut.len());
+        for (at, value) in self.cut.iter().zip(of_cut) {
+            following[*at as usize] = *value;
+        }
+        let last = self.rewards.len().saturating_sub(self.envs);
+        for (at, value) in (last..self.rewards.len()).zip(of_open) {
+            if !self.terminated[at] && !self.truncated[at] {
+                following[at] = *value;
+            }
+        }
+        following
+    }
+}
+
 /// An episode that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Episode {
@@ -192,17 +211,8 @@ impl Runner {
         let mut rollout = std::mem::replace(&mut self.rollout, Rollout { envs, ..Rollout::default() });
         rollout.open.clone_from(&self.observed);
         let rows: Vec<f32> = rollout.last.iter().chain(&rollout.open).copied().collect();
-        let Some(values) = self.policy.values(&self.parameters, &rows) else { return rollout };
-        rollout.following = vec![0.0; rollout.rewards.len()];
-        let (of_cut, of_open) = values.split_at(rollout.cut.len());
-        for (at, value) in rollout.cut.iter().zip(of_cut) {
-            rollout.following[*at as usize] = *value;
-        }
-        let last = rollout.rewards.len().saturating_sub(envs);
-        for (at, value) in (last..rollout.rewards.len()).zip(of_open) {
-            if !rollout.terminated[at] && !rollout.truncated[at] {
-                rollout.following[at] = *value;
-            }
+        if let Some(values) = self.policy.values(&self.parameters, &rows) {
+            rollout.following = rollout.following(values);
         }
         rollout
     }

@@ -136,6 +136,9 @@ struct Current {
 /// Fewer rows than this are not worth another thread.
 const ROWS_MIN: usize = 32;
 
+/// So many are judged at once: what comes out of each layer stays near, and fewer are not worth another thread.
+const ROWS_JUDGED: usize = 256;
+
 impl Descent {
     /// Parameters begin as the seed says.
     pub(super) fn new(model: Model, optimiser: &OptimiserSpec, seed: u64) -> Self {
@@ -152,6 +155,42 @@ impl Descent {
             (self.optimiser, self.chance) = (optimiser, chance);
         }
         fits
+    }
+
+    /// What the networks say now of a rollout's rows: the logarithms of its actions' probabilities, and values.
+    pub(super) fn judge(&self, rollout: &Rollout, threads: usize) -> (Vec<f32>, Vec<f32>) {
+        let rows = rollout.logp.len();
+        let (mut logp, mut values) = (vec![0.0; rows], vec![0.0; rows]);
+        let (size, acted) = (self.model.spec().observed, self.model.dist().actions());
+        let part = rows.div_ceil(ROWS_JUDGED).div_ceil(threads.max(1)).max(1) * ROWS_JUDGED;
+        let seen = rollout.observed.chunks(part * size).zip(rollout.actions.chunks(part * acted));
+        let mut parts = seen.zip(logp.chunks_mut(part).zip(values.chunks_mut(part)));
+        std::thread::scope(|scope| {
+            let first = parts.next();
+            for ((observed, actions), (logp, values)) in parts {
+                scope.spawn(|| self.judge_part(observed, actions, logp, values));
+            }
+            if let Some(((observed, actions), (logp, values))) = first {
+                self.judge_part(observed, actions, logp, values);
+            }
+        });
+        (logp, values)
+    }
+
+    /// One thread's part of that.
+    fn judge_part(&self, observed: &[f32], actions: &[f32], logp: &mut [f32], values: &mut [f32]) {
+        let (model, dist) = (&self.model, self.model.dist());
+        let (size, acted) = (model.spec().observed, dist.actions());
+        let mut tape = ModelTape::default();
+        let seen = observed.chunks(ROWS_JUDGED * size).zip(actions.chunks(ROWS_JUDGED * acted));
+        let into = logp.chunks_mut(ROWS_JUDGED).zip(values.chunks_mut(ROWS_JUDGED));
+        for ((observed, actions), (logp, values)) in seen.zip(into) {
+            let inputs = model.choose(&self.parameters, observed, &mut tape).chunks_exact(dist.inputs());
+            for ((logp, inputs), action) in logp.iter_mut().zip(inputs).zip(actions.chunks_exact(acted)) {
+                *logp = dist.terms(inputs, action, inputs).logp;
+            }
+            values.copy_from_slice(model.value(&self.parameters, observed, &mut tape));
+        }
     }
 
     /// Goes through the batch, step by step of the optimiser.

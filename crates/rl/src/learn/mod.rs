@@ -5,5 +5,6 @@ mod descent;
 #[cfg(test)]
 mod differences;
 pub mod dqn;
+pub mod impala;
 pub mod ppo;
 mod team;

@@ -1,0 +1,76 @@
+//! IMPALA's learner.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use rl::learn::impala::{Impala, ImpalaSettings};
+use rl::model::Model;
+
+use super::parsed;
+use super::runner::{Rollout, floats, set_floats};
+use crate::door::enter;
+
+/// Learns from rollouts of older policies by V-trace.
+#[pyclass(module = "eagleray._native.rl")]
+pub(super) struct ImpalaLearner {
+    inner: Impala,
+}
+
+#[pymethods]
+impl ImpalaLearner {
+    /// `optimiser`: `{"adam": {"epsilon"}}` or `{"rmsprop": {"decay", "momentum", "epsilon", "is_tf_like"}}`.
+    #[new]
+    fn new(model: &str, optimiser: &str, seed: u64) -> PyResult<Self> {
+        Ok(Self { inner: Impala::new(Model::new(parsed(model)?), &parsed(optimiser)?, seed) })
+    }
+
+    /// The parameters, as floats one behind the other.
+    fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        floats(py, self.inner.parameters())
+    }
+
+    /// Takes over parameters.
+    fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
+        set_floats(self.inner.parameters_mut(), weights)
+    }
+
+    /// All that its next updates depend on beside the parameters.
+    fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.save())
+    }
+
+    /// Goes on from what was saved.
+    fn restore(&mut self, saved: &[u8]) -> PyResult<()> {
+        if self.inner.restore(saved) {
+            return Ok(());
+        }
+        Err(PyValueError::new_err("what was saved is of another learner"))
+    }
+
+    /// Learns from these rollouts; what it found, by name.
+    fn update<'py>(
+        &mut self,
+        py: Python<'py>,
+        rollouts: Vec<PyRef<'py, Rollout>>,
+        settings: &str,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let settings: ImpalaSettings = parsed(settings)?;
+        let rollouts: Vec<&rl::rollout::Rollout> = rollouts.iter().map(|rollout| &rollout.inner).collect();
+        let inner = &mut self.inner;
+        let stats = enter(py, || inner.update(&rollouts, &settings));
+        let found = PyDict::new(py);
+        for (name, value) in [
+            ("total_loss", stats.loss),
+            ("policy_loss", stats.policy_loss),
+            ("vf_loss", stats.value_loss),
+            ("entropy", stats.entropy),
+            ("kl", stats.kl),
+            ("mean_ratio", stats.ratio),
+            ("vf_explained_var", stats.explained),
+            ("gradient_norm", stats.gradient),
+        ] {
+            found.set_item(name, value)?;
+        }
+        Ok(found)
+    }
+}
