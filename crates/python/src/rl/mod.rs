@@ -6,6 +6,7 @@ mod a2c;
 mod columns;
 mod dqn;
 mod env;
+mod es;
 mod impala;
 mod ppo;
 mod runner;
@@ -23,6 +24,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rl.add_class::<dqn::DqnLearner>()?;
     rl.add_class::<a2c::A2cLearner>()?;
     rl.add_class::<impala::ImpalaLearner>()?;
+    rl.add_class::<es::EsLearner>()?;
+    rl.add_function(wrap_pyfunction!(es::perturbed, &rl)?)?;
     rl.add_function(wrap_pyfunction!(environments, &rl)?)?;
     // Pickles of rollouts name it.
     module.py().import("sys")?.getattr("modules")?.set_item("eagleray._native.rl", &rl)?;

@@ -5,6 +5,7 @@ mod descent;
 #[cfg(test)]
 mod differences;
 pub mod dqn;
+pub mod es;
 pub mod impala;
 pub mod ppo;
 mod team;
