@@ -256,6 +256,18 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_are_left_out_are_the_usual_and_unknown_ones_are_refused() {
+        let read = |text: &str| serde_json::from_str::<ImpalaSettings>(text);
+        assert_eq!(read("{}").unwrap(), ImpalaSettings::default());
+        let settings = read(r#"{"rate": 0.5, "minibatch": 32, "gradient_max": null}"#).unwrap();
+        assert_eq!((settings.rate, settings.minibatch, settings.gradient_max), (0.5, Some(32), None));
+        assert!(read(r#"{"rates": 0.5}"#).is_err());
+        let text = r#"{"rmsprop": {"decay": 0.99, "momentum": 0, "epsilon": 0.1, "is_tf_like": false}}"#;
+        let rms_prop = OptimiserSpec::RmsProp { decay: 0.99, momentum: 0.0, epsilon: 0.1, is_tf_like: false };
+        assert_eq!(serde_json::from_str::<OptimiserSpec>(text).unwrap(), rms_prop);
+    }
+
+    #[test]
     fn what_was_saved_goes_on_as_it_would_have() {
         let settings = ImpalaSettings { minibatch: Some(100), ..ImpalaSettings::default() };
         let mut first = Impala::new(model(false), &ADAM, 1);
