@@ -14,4 +14,5 @@ pub mod policy;
 pub mod q;
 pub mod replay;
 pub mod rollout;
+pub mod soft;
 pub mod space;

@@ -10,6 +10,7 @@ mod es;
 mod impala;
 mod ppo;
 mod runner;
+mod sac;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,6 +23,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rl.add_class::<runner::NativePolicy>()?;
     rl.add_class::<ppo::PpoLearner>()?;
     rl.add_class::<dqn::DqnLearner>()?;
+    rl.add_class::<sac::SacLearner>()?;
     rl.add_class::<a2c::A2cLearner>()?;
     rl.add_class::<impala::ImpalaLearner>()?;
     rl.add_class::<es::EsLearner>()?;

@@ -10,6 +10,7 @@ use rl::model::{ActorCritic, Model};
 use rl::nn::Layout;
 use rl::policy::{Choice, Chosen, Policy};
 use rl::q::{QModel, QPolicy};
+use rl::soft::{Actor, SoftPolicy};
 
 use super::env::VectorEnv;
 use super::{columns, parsed};
@@ -134,11 +135,12 @@ impl Runner {
     }
 }
 
-/// The policy of a kind: "actor_critic" or "q".
+/// The policy of a kind: "actor_critic", "q" or "soft".
 fn policy(kind: &str, model: &str) -> PyResult<Box<dyn Policy>> {
     match kind {
         "actor_critic" => Ok(Box::new(ActorCritic::new(Model::new(parsed(model)?)))),
         "q" => Ok(Box::new(QPolicy::new(QModel::new(parsed(model)?)))),
+        "soft" => Ok(Box::new(SoftPolicy::new(Actor::new(&parsed(model)?)))),
         _ => Err(PyValueError::new_err(format!("no policy is of kind {kind}"))),
     }
 }

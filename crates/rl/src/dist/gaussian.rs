@@ -5,7 +5,7 @@ use crate::chance::Chance;
 use crate::nn::Real;
 
 /// ln(2 pi) / 2.
-const HALF_LN_TAU: f64 = 0.918_938_533_204_672_7;
+pub(super) const HALF_LN_TAU: f64 = 0.918_938_533_204_672_7;
 
 pub(super) fn sample(inputs: &[f32], chance: &mut Chance, action: &mut [f32]) -> f32 {
     let (means, logs) = inputs.split_at(inputs.len() / 2);

@@ -2,8 +2,11 @@
 
 mod categorical;
 mod gaussian;
+mod squashed;
 #[cfg(test)]
 mod tests;
+
+pub use squashed::Squashed;
 
 use crate::chance::Chance;
 use crate::nn::Real;

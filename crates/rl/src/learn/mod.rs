@@ -8,4 +8,5 @@ pub mod dqn;
 pub mod es;
 pub mod impala;
 pub mod ppo;
+pub mod sac;
 mod team;

@@ -134,6 +134,7 @@ impl Net {
     }
 
     /// Adds to `gradients` those of the parameters, given those of what came out; and to `of_inputs`, if given, those of the inputs.
+    #[expect(clippy::too_many_arguments, reason = "what went in, what came out, and where the gradients go")]
     pub(crate) fn backward<T: Real>(
         &self,
         parameters: &[T],
@@ -143,19 +144,44 @@ impl Net {
         gradients: &mut [T],
         of_inputs: Option<&mut [T]>,
     ) {
+        self.back(parameters, inputs, tape, of_outputs, (Some(gradients), of_inputs));
+    }
+
+    /// Adds to `of_inputs` the gradients of the inputs, given those of what came out, and leaves those of the parameters.
+    pub(crate) fn backward_inputs<T: Real>(
+        &self,
+        parameters: &[T],
+        inputs: &[T],
+        tape: &mut Tape<T>,
+        of_outputs: &[T],
+        of_inputs: &mut [T],
+    ) {
+        self.back(parameters, inputs, tape, of_outputs, (None, Some(of_inputs)));
+    }
+
+    fn back<T: Real>(
+        &self,
+        parameters: &[T],
+        inputs: &[T],
+        tape: &mut Tape<T>,
+        of_outputs: &[T],
+        (mut gradients, of_inputs): (Option<&mut [T]>, Option<&mut [T]>),
+    ) {
         let rows = inputs.len() / self.layers[0].inputs;
         let Tape { outputs: kept, gradients: [current, before] } = tape;
         current.clear();
         current.extend_from_slice(of_outputs);
         for (index, layer) in self.layers.iter().enumerate().rev() {
             layer.activation.pull_back(&kept[index], current);
-            let inputs = if index == 0 { inputs } else { &kept[index - 1] };
-            let sums = Matrix::new(current, rows, layer.outputs);
-            let weight = &mut gradients[layer.weight.clone()];
-            multiply(weight, true, sums.transposed(), Matrix::new(inputs, rows, layer.inputs));
-            let bias = &mut gradients[layer.bias.clone()];
-            for row in current.chunks_exact(layer.outputs) {
-                bias.iter_mut().zip(row).for_each(|(bias, gradient)| *bias += *gradient);
+            if let Some(gradients) = gradients.as_deref_mut() {
+                let inputs = if index == 0 { inputs } else { &kept[index - 1] };
+                let sums = Matrix::new(current, rows, layer.outputs);
+                let weight = &mut gradients[layer.weight.clone()];
+                multiply(weight, true, sums.transposed(), Matrix::new(inputs, rows, layer.inputs));
+                let bias = &mut gradients[layer.bias.clone()];
+                for row in current.chunks_exact(layer.outputs) {
+                    bias.iter_mut().zip(row).for_each(|(bias, gradient)| *bias += *gradient);
+                }
             }
             if index == 0 {
                 break;
