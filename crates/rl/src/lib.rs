@@ -7,6 +7,7 @@ pub mod advantage;
 pub mod chance;
 pub mod dist;
 pub mod env;
+pub mod filter;
 pub mod learn;
 pub mod model;
 pub mod nn;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
 use crate::env::{Stepped, Vector};
+use crate::filter::{Filter, FilterSpec};
 use crate::nn::WeightsError;
 use crate::policy::{Choice, Chosen, Policy};
 
@@ -75,6 +76,7 @@ pub struct Runner {
     chance: Chance,
     rollout: Rollout,
     observed: Vec<f32>,
+    filter: Option<Filter>,
     /// Of each environment: what its episode has brought so far.
     running: Vec<Episode>,
     ended: Vec<Episode>,
@@ -88,7 +90,7 @@ impl Runner {
         let parameters = policy.init(&mut chance);
         let rollout = Rollout { envs, ..Rollout::default() };
         let running = vec![Episode { reward: 0.0, length: 0 }; envs];
-        Self { policy, parameters, chance, rollout, observed: Vec::new(), running, ended: Vec::new() }
+        Self { policy, parameters, chance, rollout, observed: Vec::new(), filter: None, running, ended: Vec::new() }
     }
 
     /// Episodes that have ended since this was last asked.
@@ -118,22 +120,34 @@ impl Runner {
         &mut self.parameters
     }
 
+    /// What it brings observations and rewards to one scale by; rollouts then hold what comes of that. Before anything is seen.
+    pub fn set_filter(&mut self, spec: Option<FilterSpec>) {
+        self.filter = spec.map(|spec| Filter::new(spec, self.policy.observed(), self.envs()));
+    }
+
+    /// What it brings observations and rewards to one scale by.
+    pub fn filter_mut(&mut self) -> Option<&mut Filter> {
+        self.filter.as_mut()
+    }
+
     /// All that its next steps depend on beside the parameters. Between rollouts only.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
-        postcard::to_stdvec(&(&self.chance, &self.observed, &self.running)).expect("plain data")
+        postcard::to_stdvec(&(&self.chance, &self.observed, &self.running, &self.filter)).expect("plain data")
     }
 
     /// Goes on from what was saved. False if that is of another runner: then nothing has changed.
     pub fn restore(&mut self, saved: &[u8]) -> bool {
-        let Ok((chance, observed, running)) = postcard::from_bytes::<(Chance, Vec<f32>, Vec<Episode>)>(saved) else {
-            return false;
-        };
+        type Saved = (Chance, Vec<f32>, Vec<Episode>, Option<Filter>);
+        let Ok((chance, observed, running, filter)) = postcard::from_bytes::<Saved>(saved) else { return false };
         let seen = self.envs() * self.policy.observed();
         if running.len() != self.envs() || !(observed.is_empty() || observed.len() == seen) {
             return false;
         }
-        (self.chance, self.observed, self.running) = (chance, observed, running);
+        if filter.as_ref().is_some_and(|filter| !filter.fits(self.policy.observed(), self.envs())) {
+            return false;
+        }
+        (self.chance, self.observed, self.running, self.filter) = (chance, observed, running, filter);
         true
     }
 
@@ -141,6 +155,9 @@ impl Runner {
     pub fn see(&mut self, observed: &[f32]) {
         self.observed.clear();
         self.observed.extend_from_slice(observed);
+        if let Some(filter) = &mut self.filter {
+            filter.observe(&mut self.observed);
+        }
     }
 
     /// Chooses an action for each environment, by what was seen last.
@@ -188,11 +205,18 @@ impl Runner {
             }
             if stepped.truncated[env] && !stepped.terminated[env] {
                 rollout.cut.push((begin + env) as u32);
+                let kept = rollout.last.len();
                 rollout.last.extend_from_slice(&stepped.last[env * size..(env + 1) * size]);
+                if let Some(filter) = &self.filter {
+                    filter.scale(&mut rollout.last[kept..]);
+                }
             }
         }
-        self.observed.clear();
-        self.observed.extend_from_slice(&stepped.observed);
+        if let Some(filter) = &mut self.filter {
+            let ends = stepped.terminated.iter().zip(&stepped.truncated).map(|(end, cut)| *end || *cut);
+            filter.reward(&mut rollout.rewards[begin..], ends);
+        }
+        self.see(&stepped.observed);
     }
 
     /// So many steps of native environments.

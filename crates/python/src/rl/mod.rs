@@ -6,6 +6,7 @@ mod a2c;
 mod columns;
 mod dqn;
 mod env;
+mod filter;
 mod es;
 mod impala;
 mod ppo;
@@ -18,6 +19,7 @@ use pyo3::prelude::*;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let rl = PyModule::new(module.py(), "rl")?;
     rl.add_class::<env::VectorEnv>()?;
+    rl.add_class::<filter::Filter>()?;
     rl.add_class::<runner::Runner>()?;
     rl.add_class::<runner::Rollout>()?;
     rl.add_class::<runner::NativePolicy>()?;

@@ -13,7 +13,7 @@ use rl::q::{QModel, QPolicy};
 use rl::soft::{Actor, SoftPolicy};
 
 use super::env::VectorEnv;
-use super::{columns, parsed};
+use super::{columns, filter, parsed};
 use crate::door::enter;
 
 /// Drives environments by a policy and keeps what happens.
@@ -36,6 +36,32 @@ impl Runner {
     /// Takes over weights.
     fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
         self.inner.set_weights(weights).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Brings observations and rewards to one scale, or not any more. Before anything is seen.
+    #[pyo3(signature = (spec))]
+    fn set_filter(&mut self, spec: Option<&str>) -> PyResult<()> {
+        self.inner.set_filter(spec.map(parsed).transpose()?);
+        Ok(())
+    }
+
+    /// Whether what its filter sees from now on counts.
+    fn set_filter_learning(&mut self, is_learning: bool) {
+        if let Some(filter) = self.inner.filter_mut() {
+            filter.set_learning(is_learning);
+        }
+    }
+
+    /// What its filter has seen since this was last asked; nothing if it has none.
+    fn take_filter_delta<'py>(&mut self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.inner.filter_mut().map(|filter| filter::written(py, &filter.take_delta()))
+    }
+
+    /// What all runners' filters have seen together.
+    fn set_filter_moments(&mut self, moments: &[u8]) -> PyResult<()> {
+        let moments = filter::read(moments)?;
+        let fits = self.inner.filter_mut().is_none_or(|filter| filter.set_moments(&moments));
+        if fits { Ok(()) } else { Err(filter::misfit()) }
     }
 
     /// What is seen now, in all environments.
