@@ -23,6 +23,7 @@ fn main() {
             activation: Activation::Tanh,
             is_shared: false,
             free_log_std: false,
+            ..ModelSpec::default()
         };
         let settings = PpoSettings {
             gamma,

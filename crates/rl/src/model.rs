@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
 use crate::dist::Dist;
-use crate::nn::{Activation, Gain, Layout, Net, Real, Tape};
+use crate::nn::{Activation, Gain, ImageSpec, Inputs, Layout, Net, Real, Tape};
 use crate::policy::{Choice, Chosen, Policy};
 use crate::space::Acted;
 
@@ -25,6 +25,24 @@ pub struct ModelSpec {
     pub is_shared: bool,
     /// Whether deviations are parameters of their own instead of the network's outputs.
     pub free_log_std: bool,
+    /// If an observation is a picture: how it is looked at before the hidden layers.
+    #[serde(default)]
+    pub image: Option<ImageSpec>,
+}
+
+impl Default for ModelSpec {
+    /// Two hidden layers of 256, for one number and a choice of two.
+    fn default() -> Self {
+        Self {
+            observed: 1,
+            acted: Acted::Discrete(2),
+            hiddens: vec![256, 256],
+            activation: Activation::Tanh,
+            is_shared: false,
+            free_log_std: false,
+            image: None,
+        }
+    }
 }
 
 /// The networks of one policy.
@@ -58,17 +76,18 @@ impl Model {
         let dist = Dist::of(&spec.acted);
         let is_free = spec.free_log_std && matches!(dist, Dist::Gaussian(_));
         let chosen = if is_free { dist.actions() } else { dist.inputs() };
+        let seen = || Inputs::of(spec.observed, spec.image.as_ref());
         let (hiddens, activation) = (&spec.hiddens[..], spec.activation);
         let (chosen, valued) = (Some((chosen, Gain::POLICY)), Some((1, Gain::VALUE)));
-        let (shared, chooses, values) = if spec.is_shared && !hiddens.is_empty() {
-            let shared = Net::new(&mut layout, "encoder", spec.observed, hiddens, activation, None);
+        let (shared, chooses, values) = if spec.is_shared && !(hiddens.is_empty() && spec.image.is_none()) {
+            let shared = Net::new(&mut layout, "encoder", seen(), hiddens, activation, None);
             let inputs = shared.outputs();
             let chooses = Net::new(&mut layout, "pi", inputs, &[], activation, chosen);
             let values = Net::new(&mut layout, "vf", inputs, &[], activation, valued);
             (Some(shared), chooses, values)
         } else {
-            let chooses = Net::new(&mut layout, "pi", spec.observed, hiddens, activation, chosen);
-            let values = Net::new(&mut layout, "vf", spec.observed, hiddens, activation, valued);
+            let chooses = Net::new(&mut layout, "pi", seen(), hiddens, activation, chosen);
+            let values = Net::new(&mut layout, "vf", seen(), hiddens, activation, valued);
             (None, chooses, values)
         };
         let log_std = is_free.then(|| layout.add("log_std".into(), &[dist.actions()]));

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
-use crate::nn::{Activation, Gain, Layout, Net, Real, Tape};
+use crate::nn::{Activation, Gain, ImageSpec, Inputs, Layout, Net, Real, Tape};
 use crate::policy::{Choice, Chosen, Policy};
 
 /// What kind of networks these are.
@@ -21,6 +21,24 @@ pub struct QSpec {
     pub heads: Vec<usize>,
     /// Whether the state's worth and what each action adds to it are told apart.
     pub is_dueling: bool,
+    /// If an observation is a picture: how it is looked at before the hidden layers.
+    #[serde(default)]
+    pub image: Option<ImageSpec>,
+}
+
+impl Default for QSpec {
+    /// Two hidden layers of 256, for one number and a choice of two.
+    fn default() -> Self {
+        Self {
+            observed: 1,
+            actions: 2,
+            hiddens: vec![256, 256],
+            activation: Activation::Tanh,
+            heads: Vec::new(),
+            is_dueling: false,
+            image: None,
+        }
+    }
 }
 
 /// The networks of one Q function.
@@ -50,8 +68,9 @@ impl QModel {
     #[must_use]
     pub fn new(spec: QSpec) -> Self {
         let mut layout = Layout::default();
-        let shared = (!spec.hiddens.is_empty())
-            .then(|| Net::new(&mut layout, "encoder", spec.observed, &spec.hiddens, spec.activation, None));
+        let seen = Inputs::of(spec.observed, spec.image.as_ref());
+        let shared = (!spec.hiddens.is_empty() || spec.image.is_some())
+            .then(|| Net::new(&mut layout, "encoder", seen, &spec.hiddens, spec.activation, None));
         let inputs = shared.as_ref().map_or(spec.observed, Net::outputs);
         let mut head = |name: &str, outputs: usize| {
             Net::new(&mut layout, name, inputs, &spec.heads, Activation::Relu, Some((outputs, Gain::VALUE)))

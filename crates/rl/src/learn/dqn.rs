@@ -217,7 +217,7 @@ fn gradient<T: Real>(
 mod tests {
     use super::{Room, Rows, gradient};
     use crate::chance::Chance;
-    use crate::nn::Activation;
+    use crate::nn::{Activation, ImageSpec};
     use crate::q::{QModel, QSpec, QTape};
 
     fn rows(chance: &mut Chance, count: usize, observed: usize) -> Rows<f64> {
@@ -234,16 +234,24 @@ mod tests {
 
     #[test]
     fn gradients_are_those_of_differences() {
-        for (hiddens, heads, is_dueling) in
-            [(vec![5, 4], vec![], false), (vec![5], vec![4], true), (vec![], vec![6], true), (vec![], vec![], true)]
-        {
-            let spec = QSpec { observed: 3, actions: 3, hiddens, activation: Activation::Tanh, heads, is_dueling };
+        let picture =
+            |filters: &[[usize; 3]], is_padded| ImageSpec::new([4, 3, 2], filters.to_vec(), is_padded).unwrap();
+        for (image, hiddens, heads, is_dueling) in [
+            (None, vec![5, 4], vec![], false),
+            (None, vec![5], vec![4], true),
+            (None, vec![], vec![6], true),
+            (None, vec![], vec![], true),
+            (Some(picture(&[[3, 2, 1], [4, 2, 2]], false)), vec![5], vec![], true),
+            (Some(picture(&[[3, 3, 2], [2, 2, 1]], true)), vec![], vec![3], false),
+        ] {
+            let observed = image.as_ref().map_or(3, ImageSpec::size);
+            let spec = QSpec { observed, actions: 3, hiddens, activation: Activation::Tanh, heads, is_dueling, image };
             let model = QModel::new(spec);
             let mut chance = Chance::seeded(5);
             let mut parameters: Vec<f64> = model.init(&mut chance);
             parameters.iter_mut().for_each(|value| *value += 0.1 * chance.normal());
             let older: Vec<f64> = parameters.iter().map(|value| value + 0.1).collect();
-            let rows = rows(&mut chance, 20, 3);
+            let rows = rows(&mut chance, 20, observed);
             let mut room = Room::default();
             room.aim(&model, (&parameters, &older), &rows, true);
             let mut gradients = vec![0.0; parameters.len()];
@@ -271,6 +279,7 @@ mod tests {
             activation: Activation::Linear,
             heads: vec![],
             is_dueling: false,
+            image: None,
         };
         let model = QModel::new(spec);
         // Worth: weight * observed + bias, two weights and then two biases.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::image::{ImageSpec, Patches};
 use super::{Gain, Layout, Matrix, Real, multiply};
 use crate::chance::Chance;
 
@@ -48,18 +49,77 @@ impl Activation {
     }
 }
 
-/// A full layer.
+/// A full layer, or one that lays the same weights over each place of a picture.
 #[derive(Clone, Debug)]
 struct Layer {
+    /// Numbers that its weights see at once.
     inputs: usize,
+    /// Numbers that come of that.
     outputs: usize,
     weight: Range<usize>,
     bias: Range<usize>,
     activation: Activation,
     gain: Gain,
+    /// Of a picture: the places.
+    patches: Option<Patches>,
 }
 
-/// Full layers one behind the other. Their parameters lie in a flat vector that others may share.
+impl Layer {
+    /// How often its weights are used per row.
+    fn places(&self) -> usize {
+        self.patches.as_ref().map_or(1, Patches::places)
+    }
+
+    /// Numbers that go in per row.
+    fn row_inputs(&self) -> usize {
+        self.patches.as_ref().map_or(self.inputs, Patches::inputs)
+    }
+
+    /// Numbers that come out per row.
+    fn row_outputs(&self) -> usize {
+        self.places() * self.outputs
+    }
+
+    /// Writes the gradients of what went in, given those of the sums; `rows` of the matrix, not of the batch.
+    fn pull_back<T: Real>(&self, parameters: &[T], rows: usize, of_sums: &[T], into: &mut Vec<T>) {
+        let weight = Matrix::new(&parameters[self.weight.clone()], self.outputs, self.inputs);
+        let of_sums = Matrix::new(of_sums, rows, self.outputs);
+        let Some(patches) = &self.patches else {
+            into.resize(rows * self.inputs, T::ZERO);
+            return multiply(into, false, of_sums, weight);
+        };
+        let mut of_patches = vec![T::ZERO; rows * self.inputs];
+        multiply(&mut of_patches, false, of_sums, weight);
+        into.clear();
+        into.resize(rows / patches.places() * patches.inputs(), T::ZERO);
+        patches.join(&of_patches, into);
+    }
+}
+
+/// What goes into a network.
+pub(crate) enum Inputs<'a> {
+    /// So many numbers.
+    Numbers(usize),
+    /// A picture, with layers of its own before the others.
+    Image(&'a ImageSpec),
+}
+
+impl From<usize> for Inputs<'_> {
+    fn from(numbers: usize) -> Self {
+        Self::Numbers(numbers)
+    }
+}
+
+impl<'a> Inputs<'a> {
+    /// So many numbers, which may be a picture.
+    pub(crate) fn of(numbers: usize, image: Option<&'a ImageSpec>) -> Self {
+        let Some(image) = image else { return Self::Numbers(numbers) };
+        assert_eq!(image.size(), numbers, "an observation is one picture");
+        Self::Image(image)
+    }
+}
+
+/// Layers one behind the other. Their parameters lie in a flat vector that others may share.
 #[derive(Clone, Debug)]
 pub struct Net {
     layers: Vec<Layer>,
@@ -69,37 +129,64 @@ pub struct Net {
 #[derive(Clone, Debug, Default)]
 pub struct Tape<T> {
     outputs: Vec<Vec<T>>,
+    /// Of layers over pictures: what lay under the filter, place by place.
+    patches: Vec<Vec<T>>,
     gradients: [Vec<T>; 2],
 }
 
 impl Net {
     /// Plans layers of these sizes; the last has its own activation and gain.
-    pub(crate) fn new(
+    pub(crate) fn new<'a>(
         layout: &mut Layout,
         name: &str,
-        inputs: usize,
+        inputs: impl Into<Inputs<'a>>,
         hiddens: &[usize],
         activation: Activation,
         last: Option<(usize, Gain)>,
     ) -> Self {
         let mut net = Self { layers: Vec::new() };
+        let before = match inputs.into() {
+            Inputs::Numbers(numbers) => numbers,
+            Inputs::Image(image) => {
+                for (outputs, patches) in image.outputs().zip(image.layers()) {
+                    // As torch has them, but with the channels that go in last.
+                    let shape = [outputs, patches.kernel, patches.kernel, patches.channels()];
+                    net.push(layout, name, &shape, (Activation::Relu, Gain::HIDDEN), Some(patches));
+                }
+                net.outputs()
+            }
+        };
         let hiddens = hiddens.iter().map(|size| (*size, activation, Gain::HIDDEN));
         let last = last.map(|(size, gain)| (size, Activation::Linear, gain));
-        let mut before = inputs;
-        for (index, (outputs, activation, gain)) in hiddens.chain(last).enumerate() {
-            // As torch numbers them where each activation is a layer of its own.
-            let number = 2 * index;
-            let weight = layout.add(format!("{name}.{number}.weight"), &[outputs, before]);
-            let bias = layout.add(format!("{name}.{number}.bias"), &[outputs]);
-            net.layers.push(Layer { inputs: before, outputs, weight, bias, activation, gain });
+        let mut before = before;
+        for (outputs, activation, gain) in hiddens.chain(last) {
+            net.push(layout, name, &[outputs, before], (activation, gain), None);
             before = outputs;
         }
         net
     }
 
+    /// Plans one more layer, whose weights are of this shape.
+    fn push(
+        &mut self,
+        layout: &mut Layout,
+        name: &str,
+        shape: &[usize],
+        (activation, gain): (Activation, Gain),
+        patches: Option<Patches>,
+    ) {
+        let of_image = self.layers.iter().any(|layer| layer.patches.is_some());
+        // As torch numbers them where each activation is a layer of its own, and so is what makes rows of pictures.
+        let number = 2 * self.layers.len() + usize::from(of_image && patches.is_none());
+        let weight = layout.add(format!("{name}.{number}.weight"), shape);
+        let bias = layout.add(format!("{name}.{number}.bias"), &shape[..1]);
+        let (outputs, inputs) = (shape[0], shape[1..].iter().product());
+        self.layers.push(Layer { inputs, outputs, weight, bias, activation, gain, patches });
+    }
+
     /// Numbers that come out per row.
     pub(crate) fn outputs(&self) -> usize {
-        self.layers.last().map_or(0, |layer| layer.outputs)
+        self.layers.last().map_or(0, Layer::row_outputs)
     }
 
     /// Sets the parameters to what they are before training.
@@ -112,17 +199,22 @@ impl Net {
 
     /// What comes out for these rows. The tape keeps it, and what the way back needs.
     pub(crate) fn forward<'a, T: Real>(&self, parameters: &[T], inputs: &[T], tape: &'a mut Tape<T>) -> &'a [T] {
-        let rows = inputs.len() / self.layers[0].inputs;
+        let rows = inputs.len() / self.layers[0].row_inputs();
         tape.outputs.resize_with(self.layers.len(), Vec::new);
+        tape.patches.resize_with(self.layers.len(), Vec::new);
         for (index, layer) in self.layers.iter().enumerate() {
             let (before, rest) = tape.outputs.split_at_mut(index);
             let inputs = before.last().map_or(inputs, |outputs| &outputs[..]);
+            let inputs = layer.patches.as_ref().map_or(inputs, |patches| {
+                patches.cut(inputs, &mut tape.patches[index]);
+                &tape.patches[index]
+            });
             let outputs = &mut rest[0];
-            outputs.resize(rows * layer.outputs, T::ZERO);
+            outputs.resize(rows * layer.row_outputs(), T::ZERO);
             let bias = &parameters[layer.bias.clone()];
             outputs.chunks_exact_mut(layer.outputs).for_each(|row| row.copy_from_slice(bias));
             let weight = Matrix::new(&parameters[layer.weight.clone()], layer.outputs, layer.inputs);
-            multiply(outputs, true, Matrix::new(inputs, rows, layer.inputs), weight.transposed());
+            multiply(outputs, true, Matrix::new(inputs, rows * layer.places(), layer.inputs), weight.transposed());
             layer.activation.apply(outputs);
         }
         tape.outputs.last().map_or(&[], |outputs| &outputs[..])
@@ -167,14 +259,19 @@ impl Net {
         of_outputs: &[T],
         (mut gradients, of_inputs): (Option<&mut [T]>, Option<&mut [T]>),
     ) {
-        let rows = inputs.len() / self.layers[0].inputs;
-        let Tape { outputs: kept, gradients: [current, before] } = tape;
+        let rows = inputs.len() / self.layers[0].row_inputs();
+        let Tape { outputs: kept, patches: cut, gradients: [current, before] } = tape;
         current.clear();
         current.extend_from_slice(of_outputs);
         for (index, layer) in self.layers.iter().enumerate().rev() {
             layer.activation.pull_back(&kept[index], current);
+            let rows = rows * layer.places();
             if let Some(gradients) = gradients.as_deref_mut() {
-                let inputs = if index == 0 { inputs } else { &kept[index - 1] };
+                let inputs = match (&layer.patches, index) {
+                    (Some(_), _) => &cut[index],
+                    (None, 0) => inputs,
+                    (None, _) => &kept[index - 1],
+                };
                 let sums = Matrix::new(current, rows, layer.outputs);
                 let weight = &mut gradients[layer.weight.clone()];
                 multiply(weight, true, sums.transposed(), Matrix::new(inputs, rows, layer.inputs));
@@ -186,15 +283,70 @@ impl Net {
             if index == 0 {
                 break;
             }
-            let weight = Matrix::new(&parameters[layer.weight.clone()], layer.outputs, layer.inputs);
-            before.resize(rows * layer.inputs, T::ZERO);
-            multiply(before, false, Matrix::new(current, rows, layer.outputs), weight);
+            layer.pull_back(parameters, rows, current, before);
             std::mem::swap(current, before);
         }
         if let Some(of_inputs) = of_inputs {
             let layer = &self.layers[0];
-            let weight = Matrix::new(&parameters[layer.weight.clone()], layer.outputs, layer.inputs);
-            multiply(of_inputs, true, Matrix::new(current, rows, layer.outputs), weight);
+            layer.pull_back(parameters, rows * layer.places(), current, before);
+            of_inputs.iter_mut().zip(&*before).for_each(|(sum, part)| *sum += *part);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Activation, Inputs, Net, Tape};
+    use crate::chance::Chance;
+    use crate::nn::{Gain, ImageSpec, Layout};
+
+    /// Of the sum of what comes out, each by its own weight: by parameters and by inputs.
+    #[test]
+    fn gradients_are_those_of_differences() {
+        let picture = ImageSpec::new([5, 4, 2], vec![[3, 3, 1], [2, 2, 2]], true).unwrap();
+        for image in [None, Some(&picture)] {
+            let (mut layout, mut chance) = (Layout::default(), Chance::seeded(8));
+            let size = image.map_or(6, ImageSpec::size);
+            let last = Some((3, Gain::VALUE));
+            let net = Net::new(&mut layout, "net", Inputs::of(size, image), &[5], Activation::Tanh, last);
+            let mut numbers: Vec<f64> = (0..layout.len() + 4 * size).map(|_| 0.6 * chance.normal()).collect();
+            let by: Vec<f64> = (0..12).map(|_| chance.normal()).collect();
+            let loss = |numbers: &[f64], tape: &mut Tape<f64>| -> f64 {
+                let (parameters, inputs) = numbers.split_at(layout.len());
+                net.forward(parameters, inputs, tape).iter().zip(&by).map(|(output, by)| output * by).sum()
+            };
+            let mut tape = Tape::default();
+            loss(&numbers, &mut tape);
+            let mut gradients = vec![0.0; numbers.len()];
+            let (parameters, inputs) = numbers.split_at(layout.len());
+            let (of_parameters, of_inputs) = gradients.split_at_mut(layout.len());
+            net.backward(parameters, inputs, &mut tape, &by, of_parameters, Some(of_inputs));
+            let mut alone = vec![0.0; inputs.len()];
+            net.backward_inputs(parameters, inputs, &mut tape, &by, &mut alone);
+            assert_eq!(alone, of_inputs);
+            for at in 0..numbers.len() {
+                let before = numbers[at];
+                let mut moved = |by: f64| {
+                    numbers[at] = before + by;
+                    loss(&numbers, &mut tape)
+                };
+                let difference = (moved(1e-6) - moved(-1e-6)) / 2e-6;
+                numbers[at] = before;
+                let found = gradients[at];
+                assert!((found - difference).abs() < 1e-6 * (1.0 + difference.abs()), "{at}: {found} {difference}");
+            }
+        }
+    }
+
+    #[test]
+    fn tensors_are_named_as_torch_would_name_them() {
+        let picture = ImageSpec::new([5, 4, 2], vec![[3, 3, 1]], true).unwrap();
+        let mut layout = Layout::default();
+        Net::new(&mut layout, "pi", Inputs::Image(&picture), &[5], Activation::Tanh, Some((2, Gain::VALUE)));
+        let named: Vec<(&str, &[usize])> =
+            layout.tensors().iter().map(|tensor| (&tensor.name[..], &tensor.shape[..])).collect();
+        // A filter, its activation, what makes rows of pictures, then a full layer and its activation, then the last.
+        let weights = [("pi.0.weight", &[3, 3, 3, 2][..]), ("pi.3.weight", &[5, 60]), ("pi.5.weight", &[2, 5])];
+        assert_eq!(named.into_iter().step_by(2).collect::<Vec<_>>(), weights);
     }
 }
