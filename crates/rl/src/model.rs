@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
-use crate::dist::Dist;
+use crate::dist::{Dist, Sde, SdeNoise, SdeSpec};
 use crate::nn::{Activation, Gain, ImageSpec, Inputs, Layout, Net, Real, Tape};
 use crate::policy::{Choice, Chosen, Policy};
 use crate::space::Acted;
@@ -28,6 +28,9 @@ pub struct ModelSpec {
     /// If an observation is a picture: how it is looked at before the hidden layers.
     #[serde(default)]
     pub image: Option<ImageSpec>,
+    /// Whether the noise of actions that are numbers depends on the state, and how. Deviations are then parameters of their own.
+    #[serde(default)]
+    pub sde: Option<SdeSpec>,
 }
 
 impl Default for ModelSpec {
@@ -41,6 +44,7 @@ impl Default for ModelSpec {
             is_shared: false,
             free_log_std: false,
             image: None,
+            sde: None,
         }
     }
 }
@@ -54,7 +58,18 @@ pub struct Model {
     shared: Option<Net>,
     chooses: Net,
     values: Net,
-    log_std: Option<Range<usize>>,
+    deviations: Deviations,
+}
+
+/// Where the deviations of numbers come from.
+#[derive(Clone, Debug)]
+enum Deviations {
+    /// The network says them, or there are none.
+    Said,
+    /// Parameters of their own.
+    Free(Range<usize>),
+    /// Parameters of their own for each feature of the state. They move by how features are, and do not move features.
+    OfState(Sde),
 }
 
 /// What came out on the way forward, and room for the way back.
@@ -74,7 +89,9 @@ impl Model {
     pub fn new(spec: ModelSpec) -> Self {
         let mut layout = Layout::default();
         let dist = Dist::of(&spec.acted);
-        let is_free = spec.free_log_std && matches!(dist, Dist::Gaussian(_));
+        let is_gaussian = matches!(dist, Dist::Gaussian(_));
+        let sde = spec.sde.filter(|_| is_gaussian);
+        let is_free = is_gaussian && (spec.free_log_std || sde.is_some());
         let chosen = if is_free { dist.actions() } else { dist.inputs() };
         let seen = || Inputs::of(spec.observed, spec.image.as_ref());
         let (hiddens, activation) = (&spec.hiddens[..], spec.activation);
@@ -90,8 +107,16 @@ impl Model {
             let values = Net::new(&mut layout, "vf", seen(), hiddens, activation, valued);
             (None, chooses, values)
         };
-        let log_std = is_free.then(|| layout.add("log_std".into(), &[dist.actions()]));
-        Self { spec, layout, dist, shared, chooses, values, log_std }
+        let (actions, features) = (dist.actions(), chooses.features());
+        let deviations = match sde {
+            Some(spec) => {
+                let range = layout.add("log_std".into(), &[features, actions]);
+                Deviations::OfState(Sde { spec, range, features, actions })
+            }
+            None if is_free => Deviations::Free(layout.add("log_std".into(), &[actions])),
+            None => Deviations::Said,
+        };
+        Self { spec, layout, dist, shared, chooses, values, deviations }
     }
 
     /// What kind of networks these are.
@@ -117,6 +142,9 @@ impl Model {
     pub fn init<T: Real>(&self, chance: &mut Chance) -> Vec<T> {
         let mut parameters = vec![T::ZERO; self.layout.len()];
         self.shared.iter().chain([&self.chooses, &self.values]).for_each(|net| net.init(&mut parameters, chance));
+        if let Deviations::OfState(sde) = &self.deviations {
+            sde.init(&mut parameters);
+        }
         parameters
     }
 
@@ -126,14 +154,37 @@ impl Model {
             Some(shared) => shared.forward(parameters, observed, &mut tape.shared),
             None => observed,
         };
-        let outputs = self.chooses.forward(parameters, inputs, &mut tape.chooses);
-        let Some(log_std) = &self.log_std else { return outputs };
+        self.chooses.forward(parameters, inputs, &mut tape.chooses);
+        let outputs = self.chooses.outputs_of(&tape.chooses);
         tape.inputs.clear();
-        for means in outputs.chunks_exact(self.dist.actions()) {
-            tape.inputs.extend_from_slice(means);
-            tape.inputs.extend_from_slice(&parameters[log_std.clone()]);
+        match &self.deviations {
+            Deviations::Said => return outputs,
+            Deviations::Free(log_std) => {
+                for means in outputs.chunks_exact(self.dist.actions()) {
+                    tape.inputs.extend_from_slice(means);
+                    tape.inputs.extend_from_slice(&parameters[log_std.clone()]);
+                }
+            }
+            Deviations::OfState(sde) => {
+                let features = self.chooses.features_of(&tape.chooses).unwrap_or(inputs);
+                sde.rows(parameters, outputs, features, &mut tape.inputs);
+            }
         }
         &tape.inputs
+    }
+
+    /// What the last `choose` brought.
+    fn inputs_of<'a, T>(&self, tape: &'a ModelTape<T>) -> &'a [T] {
+        match self.deviations {
+            Deviations::Said => self.chooses.outputs_of(&tape.chooses),
+            Deviations::Free(_) | Deviations::OfState(_) => &tape.inputs,
+        }
+    }
+
+    /// What the last layer chose from on the last way forward: what noise depends on.
+    fn features_of<'a>(&self, observed: &'a [f32], tape: &'a ModelTape<f32>) -> &'a [f32] {
+        let inputs = self.shared.as_ref().map_or(observed, |shared| shared.outputs_of(&tape.shared));
+        self.chooses.features_of(&tape.chooses).unwrap_or(inputs)
     }
 
     /// Computes what each of these rows is worth. If layers are shared, of the rows that were last chosen for.
@@ -160,10 +211,16 @@ impl Model {
         (of_inputs, of_values): (&[T], &[T]),
         gradients: &mut [T],
     ) {
-        let ModelTape { shared: shared_tape, chooses, values, of_shared, of_means, .. } = tape;
-        let of_outputs = match &self.log_std {
-            None => of_inputs,
-            Some(log_std) => {
+        let ModelTape { shared: shared_tape, chooses, values, of_shared, of_means, inputs: rows } = tape;
+        let of_outputs = match &self.deviations {
+            Deviations::Said => of_inputs,
+            Deviations::OfState(sde) => {
+                let before = self.shared.as_ref().map_or(observed, |shared| shared.outputs_of(shared_tape));
+                let features = self.chooses.features_of(chooses).unwrap_or(before);
+                sde.gradient(parameters, (rows, of_inputs), features, (gradients, of_means), None);
+                &of_means[..]
+            }
+            Deviations::Free(log_std) => {
                 of_means.clear();
                 let of_log_std = &mut gradients[log_std.clone()];
                 for row in of_inputs.chunks_exact(self.dist.inputs()) {
@@ -192,13 +249,15 @@ impl Model {
 pub struct ActorCritic {
     model: Model,
     tape: ModelTape<f32>,
+    kept: SdeNoise,
+    noise: Vec<f32>,
 }
 
 impl ActorCritic {
     /// Acts by these networks.
     #[must_use]
     pub fn new(model: Model) -> Self {
-        Self { model, tape: ModelTape::default() }
+        Self { model, tape: ModelTape::default(), kept: SdeNoise::default(), noise: Vec::new() }
     }
 }
 
@@ -221,12 +280,23 @@ impl Policy for ActorCritic {
 
     fn act(&mut self, parameters: &[f32], observed: &[f32], choice: Choice, chance: &mut Chance, into: Chosen<'_>) {
         let dist = &self.model.dist;
-        let inputs = self.model.choose(parameters, observed, &mut self.tape);
+        self.model.choose(parameters, observed, &mut self.tape);
+        let inputs = self.model.inputs_of(&self.tape);
         into.inputs.extend_from_slice(inputs);
-        for (row, action) in inputs.chunks_exact(dist.inputs()).zip(into.actions.chunks_exact_mut(dist.actions())) {
-            into.logp.push(match choice {
-                Choice::Best => dist.best(row, action),
-                Choice::Drawn | Choice::Astray(_) => dist.sample(row, chance, action),
+        let noise = match (&self.model.deviations, choice) {
+            (Deviations::OfState(sde), Choice::Drawn | Choice::Astray(_)) => {
+                let features = self.model.features_of(observed, &self.tape);
+                self.kept.draw(sde, parameters, (inputs, features), chance, &mut self.noise);
+                Some(&self.noise)
+            }
+            _ => None,
+        };
+        let rows = inputs.chunks_exact(dist.inputs()).zip(into.actions.chunks_exact_mut(dist.actions()));
+        for (index, (row, action)) in rows.enumerate() {
+            into.logp.push(match (choice, noise) {
+                (Choice::Best, _) => dist.best(row, action),
+                (_, None) => dist.sample(row, chance, action),
+                (_, Some(noise)) => dist.moved(row, &noise[index * dist.actions()..], action),
             });
         }
         into.values.extend_from_slice(self.model.value(parameters, observed, &mut self.tape));
@@ -244,5 +314,102 @@ impl Policy for ActorCritic {
 
     fn values(&mut self, parameters: &[f32], observed: &[f32]) -> Option<&[f32]> {
         Some(self.model.value_only(parameters, observed, &mut self.tape))
+    }
+
+    fn rest(&mut self) {
+        self.kept.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ActorCritic, Model, ModelSpec, ModelTape};
+    use crate::chance::Chance;
+    use crate::dist::SdeSpec;
+    use crate::nn::{Activation, ImageSpec, Layout};
+    use crate::policy::{Choice, Chosen, Policy};
+    use crate::space::Acted;
+
+    fn spec(is_shared: bool, hiddens: Vec<usize>) -> ModelSpec {
+        ModelSpec {
+            observed: 3,
+            acted: Acted::Box { low: vec![-1.0; 2], high: vec![1.0; 2] },
+            hiddens,
+            is_shared,
+            sde: Some(SdeSpec { every: Some(4), log_std: -0.5 }),
+            ..ModelSpec::default()
+        }
+    }
+
+    /// Of the sum of all that comes out, each by its own weight. Noise that depends on the state does not move what it depends on, so means and
+    /// deviations are told apart.
+    #[test]
+    fn gradients_are_those_of_differences() {
+        let picture = ImageSpec::new([3, 2, 2], vec![[3, 2, 1]], true).unwrap();
+        let seeing = |is_shared| ModelSpec {
+            observed: 12,
+            image: Some(picture.clone()),
+            sde: None,
+            activation: Activation::Relu,
+            ..spec(is_shared, vec![4])
+        };
+        let mut specs = vec![seeing(false), seeing(true), ModelSpec { hiddens: vec![], ..seeing(true) }];
+        specs
+            .extend([(false, vec![5, 4]), (true, vec![5]), (false, vec![])].map(|(shared, sizes)| spec(shared, sizes)));
+        for spec in specs {
+            let (model, mut chance) = (Model::new(spec), Chance::seeded(3));
+            let mut normal = |count: usize| -> Vec<f64> { (0..count).map(|_| 0.7 * chance.normal()).collect() };
+            let mut parameters = normal(model.layout().len());
+            let observed = normal(4 * model.spec().observed);
+            let (by_inputs, by_values) = (normal(16), normal(4));
+            let is_apart = model.spec().sde.is_some();
+            let loss = |parameters: &[f64], tape: &mut ModelTape<f64>, (means, logs): (bool, bool)| -> f64 {
+                let parts = model.choose(parameters, &observed, tape).iter().zip(&by_inputs).enumerate();
+                let wanted = parts.filter(|(at, _)| if at % 4 < 2 { means } else { logs });
+                let sum = wanted.map(|(_, (input, by))| input * by).sum::<f64>();
+                let values = model.value(parameters, &observed, tape).iter().zip(&by_values);
+                sum + values.map(|(value, by)| value * by).sum::<f64>()
+            };
+            let (mut tape, mut gradients) = (ModelTape::default(), vec![0.0; parameters.len()]);
+            loss(&parameters, &mut tape, (true, true));
+            model.backward(&parameters, &observed, &mut tape, (&by_inputs, &by_values), &mut gradients);
+            let of_state = |layout: &Layout, at: usize| {
+                layout.tensors().iter().any(|tensor| tensor.name == "log_std" && tensor.range().contains(&at))
+            };
+            for at in 0..parameters.len() {
+                let parts = if is_apart { (true, of_state(model.layout(), at)) } else { (true, true) };
+                let before = parameters[at];
+                let mut moved = |by: f64| {
+                    parameters[at] = before + by;
+                    loss(&parameters, &mut tape, parts)
+                };
+                let difference = (moved(1e-6) - moved(-1e-6)) / 2e-6;
+                parameters[at] = before;
+                let found = gradients[at];
+                assert!((found - difference).abs() < 1e-6 * (1.0 + difference.abs()), "{at}: {found} {difference}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_state_gets_the_same_noise_until_another_is_drawn() {
+        let mut policy = ActorCritic::new(Model::new(spec(false, vec![5])));
+        let mut chance = Chance::seeded(6);
+        let parameters = policy.init(&mut chance);
+        let mut act = |policy: &mut ActorCritic, choice: Choice| {
+            let (mut actions, mut inputs, mut logp) = (vec![0.0; 2], Vec::new(), Vec::new());
+            let into = Chosen { actions: &mut actions, inputs: &mut inputs, logp: &mut logp, values: &mut Vec::new() };
+            policy.act(&parameters, &[0.3, -1.0, 0.5], choice, &mut chance, into);
+            let expected = policy.model.dist.terms(&inputs, &actions, &inputs).logp;
+            assert_eq!(logp, [expected]);
+            actions
+        };
+        let first = act(&mut policy, Choice::Drawn);
+        assert!((0..3).all(|_| act(&mut policy, Choice::Drawn) == first));
+        let second = act(&mut policy, Choice::Drawn);
+        assert_ne!(second, first, "after four steps");
+        policy.rest();
+        assert_ne!(act(&mut policy, Choice::Drawn), second, "with the next rollout");
+        assert_eq!(act(&mut policy, Choice::Best), act(&mut policy, Choice::Best));
     }
 }

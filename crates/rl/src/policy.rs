@@ -49,4 +49,7 @@ pub trait Policy: Send + Sync {
 
     /// What each of these rows is worth; nothing if it does not know.
     fn values(&mut self, parameters: &[f32], observed: &[f32]) -> Option<&[f32]>;
+
+    /// A rollout has ended: noise that was kept for it is forgotten.
+    fn rest(&mut self) {}
 }

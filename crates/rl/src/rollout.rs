@@ -232,6 +232,7 @@ impl Runner {
     /// Ends the rollout and gives it away; the next begins where this ends.
     pub fn take(&mut self) -> Rollout {
         let envs = self.rollout.envs;
+        self.policy.rest();
         let mut rollout = std::mem::replace(&mut self.rollout, Rollout { envs, ..Rollout::default() });
         rollout.open.clone_from(&self.observed);
         let rows: Vec<f32> = rollout.last.iter().chain(&rollout.open).copied().collect();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
-use crate::dist::Squashed;
+use crate::dist::{Sde, SdeNoise, SdeSpec, Squashed};
 use crate::nn::{Activation, Gain, Layout, Net, Real, Tape};
 use crate::policy::{Choice, Chosen, Policy};
 
@@ -24,6 +24,9 @@ pub struct SoftSpec {
     pub activation: Activation,
     /// Whether two value each choice and the lower word counts.
     pub is_twin: bool,
+    /// Whether noise depends on the state, and how.
+    #[serde(default)]
+    pub sde: Option<SdeSpec>,
 }
 
 /// What chooses.
@@ -31,8 +34,21 @@ pub struct SoftSpec {
 pub struct Actor {
     observed: usize,
     layout: Layout,
+    /// What comes before the means where noise depends on the state.
+    body: Option<Net>,
     net: Net,
+    sde: Option<Sde>,
     squashed: Squashed,
+}
+
+/// What came out on the way forward, and room for the way back.
+#[derive(Clone, Debug, Default)]
+pub struct ActorTape<T> {
+    body: Tape<T>,
+    net: Tape<T>,
+    rows: Vec<T>,
+    of_means: Vec<T>,
+    of_features: Vec<T>,
 }
 
 impl Actor {
@@ -40,9 +56,19 @@ impl Actor {
     #[must_use]
     pub fn new(spec: &SoftSpec) -> Self {
         let (mut layout, squashed) = (Layout::default(), Squashed::new(&spec.low, &spec.high));
-        let last = Some((squashed.inputs(), Gain::POLICY));
-        let net = Net::new(&mut layout, "pi", spec.observed, &spec.hiddens, spec.activation, last);
-        Self { observed: spec.observed, layout, net, squashed }
+        let (actions, activation) = (squashed.actions(), spec.activation);
+        let Some(sde) = spec.sde else {
+            let last = Some((squashed.inputs(), Gain::POLICY));
+            let net = Net::new(&mut layout, "pi", spec.observed, &spec.hiddens, activation, last);
+            return Self { observed: spec.observed, layout, body: None, net, sde: None, squashed };
+        };
+        let body = (!spec.hiddens.is_empty())
+            .then(|| Net::new(&mut layout, "pi", spec.observed, &spec.hiddens, activation, None));
+        let features = body.as_ref().map_or(spec.observed, Net::outputs);
+        let net = Net::new(&mut layout, "mu", features, &[], activation, Some((actions, Gain::POLICY)));
+        let range = layout.add("log_std".into(), &[features, actions]);
+        let sde = Some(Sde { spec: sde, range, features, actions });
+        Self { observed: spec.observed, layout, body, net, sde, squashed }
     }
 
     /// Where the parameters lie.
@@ -61,19 +87,35 @@ impl Actor {
     #[must_use]
     pub fn init<T: Real>(&self, chance: &mut Chance) -> Vec<T> {
         let mut parameters = vec![T::ZERO; self.layout.len()];
-        self.net.init(&mut parameters, chance);
+        self.body.iter().chain([&self.net]).for_each(|net| net.init(&mut parameters, chance));
+        if let Some(sde) = &self.sde {
+            sde.init(&mut parameters);
+        }
         parameters
     }
 
     /// What is chosen from, for these rows.
-    pub fn forward<'a, T: Real>(&self, parameters: &[T], observed: &[T], tape: &'a mut Tape<T>) -> &'a [T] {
-        self.net.forward(parameters, observed, tape)
+    pub fn forward<'a, T: Real>(&self, parameters: &[T], observed: &[T], tape: &'a mut ActorTape<T>) -> &'a [T] {
+        let features = match &self.body {
+            Some(body) => body.forward(parameters, observed, &mut tape.body),
+            None => observed,
+        };
+        let outputs = self.net.forward(parameters, features, &mut tape.net);
+        let Some(sde) = &self.sde else { return outputs };
+        tape.rows.clear();
+        sde.rows(parameters, outputs, features, &mut tape.rows);
+        &tape.rows
     }
 
     /// What the last way forward brought.
     #[must_use]
-    pub fn outputs_of<'a, T>(&self, tape: &'a Tape<T>) -> &'a [T] {
-        self.net.outputs_of(tape)
+    pub fn outputs_of<'a, T>(&self, tape: &'a ActorTape<T>) -> &'a [T] {
+        if self.sde.is_some() { &tape.rows } else { self.net.outputs_of(&tape.net) }
+    }
+
+    /// What noise depends on: what came before the means on the last way forward.
+    fn features_of<'a, T>(&self, observed: &'a [T], tape: &'a ActorTape<T>) -> &'a [T] {
+        self.body.as_ref().map_or(observed, |body| body.outputs_of(&tape.body))
     }
 
     /// Adds to `gradients` those of the parameters, given those of what is chosen from, for the rows of the last `forward`.
@@ -81,11 +123,22 @@ impl Actor {
         &self,
         parameters: &[T],
         observed: &[T],
-        tape: &mut Tape<T>,
+        tape: &mut ActorTape<T>,
         of_inputs: &[T],
         gradients: &mut [T],
     ) {
-        self.net.backward(parameters, observed, tape, of_inputs, gradients, None);
+        let ActorTape { body: body_tape, net, rows, of_means, of_features } = tape;
+        let Some(sde) = &self.sde else {
+            return self.net.backward(parameters, observed, net, of_inputs, gradients, None);
+        };
+        let features = self.body.as_ref().map_or(observed, |body| body.outputs_of(body_tape));
+        of_features.clear();
+        of_features.resize(features.len(), T::ZERO);
+        sde.gradient(parameters, (rows, of_inputs), features, (gradients, of_means), Some(of_features));
+        self.net.backward(parameters, features, net, of_means, gradients, Some(of_features));
+        if let Some(body) = &self.body {
+            body.backward(parameters, observed, body_tape, of_features, gradients, None);
+        }
     }
 }
 
@@ -163,7 +216,8 @@ impl Critics {
 /// What chooses, as a policy to act by.
 pub struct SoftPolicy {
     actor: Actor,
-    tape: Tape<f32>,
+    tape: ActorTape<f32>,
+    kept: SdeNoise,
     noise: Vec<f32>,
     units: Vec<f32>,
     logp: Vec<f32>,
@@ -173,7 +227,14 @@ impl SoftPolicy {
     /// Acts by this network.
     #[must_use]
     pub fn new(actor: Actor) -> Self {
-        Self { actor, tape: Tape::default(), noise: Vec::new(), units: Vec::new(), logp: Vec::new() }
+        Self {
+            actor,
+            tape: ActorTape::default(),
+            kept: SdeNoise::default(),
+            noise: Vec::new(),
+            units: Vec::new(),
+            logp: Vec::new(),
+        }
     }
 }
 
@@ -195,13 +256,17 @@ impl Policy for SoftPolicy {
     }
 
     fn act(&mut self, parameters: &[f32], observed: &[f32], choice: Choice, chance: &mut Chance, into: Chosen<'_>) {
-        let Self { actor, tape, noise, units, logp } = self;
-        let inputs = actor.forward(parameters, observed, tape);
+        let Self { actor, tape, kept, noise, units, logp } = self;
+        actor.forward(parameters, observed, tape);
+        let inputs = actor.outputs_of(tape);
         noise.clear();
-        noise.extend((0..into.actions.len()).map(|_| match choice {
-            Choice::Drawn => chance.normal() as f32,
-            Choice::Best | Choice::Astray(_) => 0.0,
-        }));
+        match (choice, &actor.sde) {
+            (Choice::Drawn, Some(sde)) => {
+                kept.draw(sde, parameters, (inputs, actor.features_of(observed, tape)), chance, noise);
+            }
+            (Choice::Drawn, None) => noise.extend((0..into.actions.len()).map(|_| chance.normal() as f32)),
+            (Choice::Best | Choice::Astray(_), _) => noise.resize(into.actions.len(), 0.0),
+        }
         actor.squashed.squash(inputs, noise, units, logp);
         if let Choice::Astray(share) = choice {
             for unit in units.chunks_exact_mut(actor.squashed.actions()) {
@@ -217,5 +282,9 @@ impl Policy for SoftPolicy {
 
     fn values(&mut self, _: &[f32], _: &[f32]) -> Option<&[f32]> {
         None
+    }
+
+    fn rest(&mut self) {
+        self.kept.forget();
     }
 }

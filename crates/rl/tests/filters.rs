@@ -23,6 +23,7 @@ fn runner(seed: u64) -> Runner {
         critic_hiddens: vec![4],
         activation: Activation::Relu,
         is_twin: true,
+        sde: None,
     };
     Runner::new(Box::new(SoftPolicy::new(Actor::new(&spec))), ENVS, seed)
 }

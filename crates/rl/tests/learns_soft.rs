@@ -1,5 +1,6 @@
 //! Soft actor-critic learns to swing a pendulum up, and nothing without steps of its optimisers.
 
+use rl::dist::SdeSpec;
 use rl::env::{Stepped, make};
 use rl::learn::sac::{Sac, SacSettings};
 use rl::nn::Activation;
@@ -9,7 +10,7 @@ use rl::rollout::Runner;
 use rl::soft::{Actor, SoftPolicy, SoftSpec};
 
 /// Mean reward of the last episodes' best actions after learning for so many steps.
-fn learned(rate: f32, steps: usize) -> f64 {
+fn learned(rate: f32, steps: usize, sde: Option<SdeSpec>) -> f64 {
     let spec = SoftSpec {
         observed: 3,
         low: vec![-2.0],
@@ -18,6 +19,7 @@ fn learned(rate: f32, steps: usize) -> f64 {
         critic_hiddens: vec![64, 64],
         activation: Activation::Relu,
         is_twin: true,
+        sde,
     };
     let settings = SacSettings {
         actor_rate: rate,
@@ -41,11 +43,13 @@ fn learned(rate: f32, steps: usize) -> f64 {
     runner.see(&observed);
     runner.run(&mut *vector, 400, Choice::Astray(1.0), &mut stepped);
     replay.add(&runner.take(), 1, 0.95);
-    for _ in 0..steps {
+    // Noise that depends on the state is drawn anew with each rollout.
+    let length = if sde.is_some() { 8 } else { 1 };
+    for _ in 0..steps / length {
         runner.parameters_mut().copy_from_slice(learner.parameters());
-        runner.run(&mut *vector, 1, Choice::Drawn, &mut stepped);
+        runner.run(&mut *vector, length, Choice::Drawn, &mut stepped);
         replay.add(&runner.take(), 1, 0.95);
-        learner.update(&mut replay, &settings);
+        (0..length).for_each(|_| _ = learner.update(&mut replay, &settings));
     }
 
     const EPISODES: usize = 20;
@@ -63,12 +67,18 @@ fn learned(rate: f32, steps: usize) -> f64 {
 
 #[test]
 fn a_pendulum_is_swung_up() {
-    let mean = learned(2e-3, 5_000);
+    let mean = learned(2e-3, 5_000, None);
+    assert!(mean > -250.0, "{mean}");
+}
+
+#[test]
+fn a_pendulum_is_swung_up_with_noise_that_depends_on_the_state() {
+    let mean = learned(2e-3, 5_000, Some(SdeSpec { every: None, log_std: -2.0 }));
     assert!(mean > -250.0, "{mean}");
 }
 
 #[test]
 fn nothing_is_learned_without_steps_of_the_optimisers() {
-    let mean = learned(0.0, 200);
+    let mean = learned(0.0, 200, None);
     assert!(mean < -800.0, "{mean}");
 }

@@ -2,10 +2,13 @@
 
 mod categorical;
 mod gaussian;
+mod sde;
 mod squashed;
 #[cfg(test)]
 mod tests;
 
+pub use sde::SdeSpec;
+pub(crate) use sde::{Sde, SdeNoise};
 pub use squashed::Squashed;
 
 use crate::chance::Chance;
@@ -67,6 +70,15 @@ impl Dist {
             Self::Categorical(counts) => categorical::sample(counts, inputs, chance, action),
             Self::Gaussian(_) => gaussian::sample(inputs, chance, action),
         }
+    }
+
+    /// The action that noise in units of the deviations makes of a row of numbers' means, and the logarithm of its density.
+    pub(crate) fn moved(&self, inputs: &[f32], noise: &[f32], action: &mut [f32]) -> f32 {
+        let (means, logs) = inputs.split_at(self.actions());
+        for (index, action) in action.iter_mut().enumerate() {
+            *action = means[index] + noise[index] * logs[index].exp();
+        }
+        self.terms(inputs, action, inputs).logp
     }
 
     /// The likeliest action, and the logarithm of its probability or density.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::chance::Chance;
 use crate::nn::{Adam, Layout, Real, Tape, clip_by_norm};
 use crate::replay::{Drawn, Replay};
-use crate::soft::{Actor, Critics, SoftSpec};
+use crate::soft::{Actor, ActorTape, Critics, SoftSpec};
 
 /// How it learns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ struct Rows<T> {
 
 #[derive(Clone, Debug, Default)]
 struct Room<T> {
-    actor: Tape<T>,
+    actor: ActorTape<T>,
     critics: [Tape<T>; 2],
     pairs: Vec<T>,
     units: Vec<T>,
@@ -367,6 +367,7 @@ fn actor_gradient<T: Real>(
 mod tests {
     use super::{Room, Rows, Sac, SacSettings, actor_gradient, critic_gradient};
     use crate::chance::Chance;
+    use crate::dist::SdeSpec;
     use crate::nn::Activation;
     use crate::replay::Replay;
     use crate::rollout::Rollout;
@@ -381,6 +382,7 @@ mod tests {
             critic_hiddens: vec![6],
             activation: Activation::Tanh,
             is_twin,
+            sde: None,
         }
     }
 
@@ -415,8 +417,14 @@ mod tests {
 
     #[test]
     fn gradients_are_those_of_differences() {
-        for is_twin in [false, true] {
-            let spec = spec(is_twin);
+        let of_state = Some(SdeSpec { every: None, log_std: -0.5 });
+        for (is_twin, sde, hiddens) in [
+            (false, None, vec![5, 4]),
+            (true, None, vec![5, 4]),
+            (true, of_state, vec![5, 4]),
+            (true, of_state, vec![]),
+        ] {
+            let spec = SoftSpec { sde, hiddens, ..spec(is_twin) };
             let (actor, critics) = (Actor::new(&spec), Critics::new(&spec));
             let mut chance = Chance::seeded(5);
             let (mut chooses, mut values): (Vec<f64>, Vec<f64>) = (actor.init(&mut chance), critics.init(&mut chance));

@@ -225,6 +225,16 @@ impl Net {
         tape.outputs.last().map_or(&[], |outputs| &outputs[..])
     }
 
+    /// Numbers per row that the last layer gets.
+    pub(crate) fn features(&self) -> usize {
+        self.layers.last().map_or(0, Layer::row_inputs)
+    }
+
+    /// What the last layer got on the last way forward; nothing if that were the inputs.
+    pub(crate) fn features_of<'a, T>(&self, tape: &'a Tape<T>) -> Option<&'a [T]> {
+        self.layers.len().checked_sub(2).map(|index| &tape.outputs[index][..])
+    }
+
     /// Adds to `gradients` those of the parameters, given those of what came out; and to `of_inputs`, if given, those of the inputs.
     #[expect(clippy::too_many_arguments, reason = "what went in, what came out, and where the gradients go")]
     pub(crate) fn backward<T: Real>(
