@@ -280,6 +280,11 @@ impl Policy for SoftPolicy {
         into.logp.extend_from_slice(logp);
     }
 
+    fn told(&mut self, parameters: &[f32], observed: &[f32], into: Chosen<'_>) {
+        self.actor.forward(parameters, observed, &mut self.tape);
+        into.inputs.extend_from_slice(self.actor.outputs_of(&self.tape));
+    }
+
     fn values(&mut self, _: &[f32], _: &[f32]) -> Option<&[f32]> {
         None
     }

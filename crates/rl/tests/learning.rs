@@ -69,6 +69,7 @@ fn model(hiddens: Vec<usize>) -> Model {
         activation: Activation::Tanh,
         is_shared: false,
         free_log_std: false,
+        ..ModelSpec::default()
     })
 }
 
@@ -171,6 +172,7 @@ fn dqn_learns() {
             activation: Activation::Relu,
             heads: Vec::new(),
             is_dueling: true,
+            ..QSpec::default()
         });
         let settings =
             DqnSettings { rate, batch: 64, is_double: true, gradient_max: Some(10.0), alpha: 0.6, beta: 0.4 };

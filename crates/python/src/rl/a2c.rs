@@ -7,7 +7,7 @@ use rl::learn::a2c::{A2c, A2cSettings};
 use rl::model::Model;
 
 use super::parsed;
-use super::runner::{Rollout, floats, set_floats};
+use super::runner::{Rollout, unpack};
 use crate::door::enter;
 
 /// Learns from rollouts by advantage actor-critic.
@@ -24,14 +24,14 @@ impl A2cLearner {
         Ok(Self { inner: A2c::new(Model::new(parsed(model)?), &parsed(optimiser)?, seed) })
     }
 
-    /// The parameters, as floats one behind the other.
+    /// The weights, as a safetensors file.
     fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        floats(py, self.inner.parameters())
+        PyBytes::new(py, &self.inner.layout().packed(self.inner.parameters()))
     }
 
-    /// Takes over parameters.
+    /// Takes over weights.
     fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
-        set_floats(self.inner.parameters_mut(), weights)
+        unpack(&self.inner.layout().clone(), weights, self.inner.parameters_mut())
     }
 
     /// All that its next updates depend on beside the parameters.

@@ -6,7 +6,7 @@ use pyo3::types::{PyBytes, PyDict};
 use rl::learn::es::{Es, EsSettings, Trial, perturb};
 use rl::model::Model;
 
-use super::runner::{floats, set_floats};
+use super::runner::unpack;
 use super::{columns, parsed};
 use crate::door::enter;
 
@@ -23,14 +23,14 @@ impl EsLearner {
         Ok(Self { inner: Es::new(Model::new(parsed(model)?), seed) })
     }
 
-    /// The parameters, as floats one behind the other.
+    /// The weights, as a safetensors file.
     fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        floats(py, self.inner.parameters())
+        PyBytes::new(py, &self.inner.layout().packed(self.inner.parameters()))
     }
 
-    /// Takes over parameters.
+    /// Takes over weights.
     fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
-        set_floats(self.inner.parameters_mut(), weights)
+        unpack(&self.inner.layout().clone(), weights, self.inner.parameters_mut())
     }
 
     /// All that its next updates depend on beside the parameters.
@@ -59,7 +59,8 @@ impl EsLearner {
         is_other: bool,
         settings: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(floats(py, &self.inner.candidate(seed, is_other, &parsed(settings)?)))
+        let candidate = self.inner.candidate(seed, is_other, &parsed(settings)?);
+        Ok(PyBytes::new(py, &self.inner.layout().packed(&candidate)))
     }
 
     /// Learns what became of pairs: their seeds; returns and lengths of the one and the other, pair by pair.
@@ -115,7 +116,7 @@ pub(super) fn perturbed<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let model = Model::new(parsed(model)?);
     let mut parameters = vec![0.0; model.layout().len()];
-    set_floats(&mut parameters, weights)?;
+    unpack(model.layout(), weights, &mut parameters)?;
     perturb(model.layout(), &mut parameters, seed, times);
-    Ok(floats(py, &parameters))
+    Ok(PyBytes::new(py, &model.layout().packed(&parameters)))
 }

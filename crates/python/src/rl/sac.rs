@@ -8,7 +8,7 @@ use rl::replay::Replay;
 use rl::soft::SoftSpec;
 
 use super::parsed;
-use super::runner::{Rollout, floats, set_floats};
+use super::runner::{Rollout, unpack};
 use crate::door::enter;
 
 /// Learns to choose numbers between bounds from replayed steps. Its weights are those of what chooses; what values choices is in what it saves.
@@ -40,14 +40,14 @@ impl SacLearner {
         Ok(Self { inner: Sac::new(&spec, temperature, adam_epsilon, seed), replay })
     }
 
-    /// The parameters of what chooses, as floats one behind the other.
+    /// The weights of what chooses, as a safetensors file.
     fn weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        floats(py, self.inner.parameters())
+        PyBytes::new(py, &self.inner.layout().packed(self.inner.parameters()))
     }
 
-    /// Takes over parameters of what chooses.
+    /// Takes over weights of what chooses.
     fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
-        set_floats(self.inner.parameters_mut(), weights)
+        unpack(&self.inner.layout().clone(), weights, self.inner.parameters_mut())
     }
 
     /// All that its next updates depend on beside the weights and the buffer.

@@ -163,6 +163,7 @@ mod tests {
             activation: Activation::Tanh,
             is_shared: false,
             free_log_std: false,
+            ..ModelSpec::default()
         };
         let rms_prop = OptimiserSpec::RmsProp { decay: 0.99, momentum: 0.0, epsilon: 1e-5, is_tf_like: true };
         A2c::new(Model::new(spec), &rms_prop, seed)

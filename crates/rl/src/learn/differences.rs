@@ -47,6 +47,7 @@ pub(super) fn hold(loss: &impl Loss) {
                 activation,
                 is_shared,
                 free_log_std,
+                ..ModelSpec::default()
             };
             let model = Model::new(spec);
             let mut chance = Chance::seeded(index as u64);

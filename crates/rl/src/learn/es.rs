@@ -207,6 +207,7 @@ mod tests {
             activation: Activation::Tanh,
             is_shared: false,
             free_log_std: true,
+            ..ModelSpec::default()
         };
         Es::new(Model::new(spec), seed)
     }

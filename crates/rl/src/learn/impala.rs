@@ -187,6 +187,7 @@ mod tests {
             activation: Activation::Tanh,
             is_shared,
             free_log_std: false,
+            ..ModelSpec::default()
         })
     }
 
