@@ -13,6 +13,7 @@ pub mod model;
 pub mod nn;
 pub mod policy;
 pub mod q;
+pub mod recurrent;
 pub mod replay;
 pub mod rollout;
 pub mod soft;

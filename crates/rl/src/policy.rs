@@ -27,6 +27,15 @@ pub struct Chosen<'a> {
     pub values: &'a mut Vec<f32>,
 }
 
+/// What a policy keeps of an episode between its steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Numbers per environment.
+    pub numbers: usize,
+    /// Steps after which learners need to know it again.
+    pub steps: usize,
+}
+
 /// Something that chooses actions by parameters.
 pub trait Policy: Send + Sync {
     /// Where the parameters lie.
@@ -52,4 +61,25 @@ pub trait Policy: Send + Sync {
 
     /// A rollout has ended: noise that was kept for it is forgotten.
     fn rest(&mut self) {}
+
+    /// What it keeps of episodes between steps, if anything. The following are for those that do.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+
+    /// What it has kept, by environment.
+    fn states(&self) -> &[f32] {
+        &[]
+    }
+
+    /// Goes on with this.
+    fn set_states(&mut self, _: &[f32]) {}
+
+    /// The environment's episode has ended.
+    fn forget(&mut self, _env: usize) {}
+
+    /// What each of these rows is worth after what was kept; nothing if it does not know.
+    fn values_after(&mut self, parameters: &[f32], observed: &[f32], _states: &[f32]) -> Option<&[f32]> {
+        self.values(parameters, observed)
+    }
 }

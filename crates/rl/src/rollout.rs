@@ -39,6 +39,8 @@ pub struct Rollout {
     pub last: Vec<f32>,
     /// What is seen behind the last step, by environment.
     pub open: Vec<f32>,
+    /// Of a policy that remembers: what it did before the first step and then every so many, by environment.
+    pub states: Vec<f32>,
 }
 
 impl Rollout {
@@ -77,6 +79,8 @@ pub struct Runner {
     rollout: Rollout,
     observed: Vec<f32>,
     filter: Option<Filter>,
+    /// What the policy remembered when episodes were cut off.
+    cut_states: Vec<f32>,
     /// Of each environment: what its episode has brought so far.
     running: Vec<Episode>,
     ended: Vec<Episode>,
@@ -85,12 +89,25 @@ pub struct Runner {
 impl Runner {
     /// For so many environments.
     #[must_use]
-    pub fn new(policy: Box<dyn Policy>, envs: usize, seed: u64) -> Self {
+    pub fn new(mut policy: Box<dyn Policy>, envs: usize, seed: u64) -> Self {
         let mut chance = Chance::seeded(seed);
         let parameters = policy.init(&mut chance);
+        if let Some(memory) = policy.memory() {
+            policy.set_states(&vec![0.0; envs * memory.numbers]);
+        }
         let rollout = Rollout { envs, ..Rollout::default() };
         let running = vec![Episode { reward: 0.0, length: 0 }; envs];
-        Self { policy, parameters, chance, rollout, observed: Vec::new(), filter: None, running, ended: Vec::new() }
+        Self {
+            policy,
+            parameters,
+            chance,
+            rollout,
+            observed: Vec::new(),
+            filter: None,
+            cut_states: Vec::new(),
+            running,
+            ended: Vec::new(),
+        }
     }
 
     /// Episodes that have ended since this was last asked.
@@ -133,14 +150,20 @@ impl Runner {
     /// All that its next steps depend on beside the parameters. Between rollouts only.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
-        postcard::to_stdvec(&(&self.chance, &self.observed, &self.running, &self.filter)).expect("plain data")
+        postcard::to_stdvec(&(&self.chance, &self.observed, &self.running, &self.filter, self.policy.states()))
+            .expect("plain data")
     }
 
     /// Goes on from what was saved. False if that is of another runner: then nothing has changed.
     pub fn restore(&mut self, saved: &[u8]) -> bool {
-        type Saved = (Chance, Vec<f32>, Vec<Episode>, Option<Filter>);
-        let Ok((chance, observed, running, filter)) = postcard::from_bytes::<Saved>(saved) else { return false };
+        type Saved = (Chance, Vec<f32>, Vec<Episode>, Option<Filter>, Vec<f32>);
+        let Ok((chance, observed, running, filter, states)) = postcard::from_bytes::<Saved>(saved) else {
+            return false;
+        };
         let seen = self.envs() * self.policy.observed();
+        if states.len() != self.policy.states().len() {
+            return false;
+        }
         if running.len() != self.envs() || !(observed.is_empty() || observed.len() == seen) {
             return false;
         }
@@ -148,6 +171,7 @@ impl Runner {
             return false;
         }
         (self.chance, self.observed, self.running, self.filter) = (chance, observed, running, filter);
+        self.policy.set_states(&states);
         true
     }
 
@@ -162,8 +186,8 @@ impl Runner {
 
     /// Chooses an action for each environment, by what was seen last.
     pub fn act(&mut self, choice: Choice) -> &[f32] {
+        self.note_seen();
         let Self { policy, parameters, chance, rollout, observed, .. } = self;
-        rollout.observed.extend_from_slice(observed);
         let begin = rollout.actions.len();
         rollout.actions.resize(begin + rollout.envs * policy.actions(), 0.0);
         let Rollout { actions, inputs, logp, values, .. } = rollout;
@@ -177,10 +201,19 @@ impl Runner {
         &self.rollout.actions[begin..]
     }
 
+    /// Writes down what was seen last, and now and then what the policy remembers.
+    fn note_seen(&mut self) {
+        let Self { policy, rollout, observed, .. } = self;
+        if policy.memory().is_some_and(|memory| rollout.steps.is_multiple_of(memory.steps)) {
+            rollout.states.extend_from_slice(policy.states());
+        }
+        rollout.observed.extend_from_slice(observed);
+    }
+
     /// Takes actions that somebody else chose, by what was seen last.
     pub fn told(&mut self, actions: &[f32]) {
+        self.note_seen();
         let Self { policy, parameters, rollout, observed, .. } = self;
-        rollout.observed.extend_from_slice(observed);
         let begin = rollout.actions.len();
         rollout.actions.extend_from_slice(actions);
         let Rollout { actions, inputs, logp, values, .. } = rollout;
@@ -196,6 +229,7 @@ impl Runner {
         rollout.truncated.extend_from_slice(&stepped.truncated);
         rollout.steps += 1;
         let size = self.policy.observed();
+        let memory = self.policy.memory().map(|memory| memory.numbers);
         for env in 0..rollout.envs {
             let running = &mut self.running[env];
             running.reward += f64::from(stepped.rewards[env]);
@@ -210,6 +244,12 @@ impl Runner {
                 if let Some(filter) = &self.filter {
                     filter.scale(&mut rollout.last[kept..]);
                 }
+                if let Some(size) = memory {
+                    self.cut_states.extend_from_slice(&self.policy.states()[env * size..(env + 1) * size]);
+                }
+            }
+            if memory.is_some() && (stepped.truncated[env] || stepped.terminated[env]) {
+                self.policy.forget(env);
             }
         }
         if let Some(filter) = &mut self.filter {
@@ -236,7 +276,9 @@ impl Runner {
         let mut rollout = std::mem::replace(&mut self.rollout, Rollout { envs, ..Rollout::default() });
         rollout.open.clone_from(&self.observed);
         let rows: Vec<f32> = rollout.last.iter().chain(&rollout.open).copied().collect();
-        if let Some(values) = self.policy.values(&self.parameters, &rows) {
+        let mut states = std::mem::take(&mut self.cut_states);
+        states.extend_from_slice(self.policy.states());
+        if let Some(values) = self.policy.values_after(&self.parameters, &rows, &states) {
             rollout.following = rollout.following(values);
         }
         rollout

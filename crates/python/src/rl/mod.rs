@@ -10,6 +10,7 @@ mod es;
 mod filter;
 mod impala;
 mod ppo;
+mod recurrent;
 mod runner;
 mod sac;
 
@@ -26,6 +27,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rl.add_class::<ppo::PpoLearner>()?;
     rl.add_class::<dqn::DqnLearner>()?;
     rl.add_class::<sac::SacLearner>()?;
+    rl.add_class::<recurrent::RecurrentPpoLearner>()?;
     rl.add_class::<a2c::A2cLearner>()?;
     rl.add_class::<impala::ImpalaLearner>()?;
     rl.add_class::<es::EsLearner>()?;

@@ -10,6 +10,7 @@ use rl::model::{ActorCritic, Model};
 use rl::nn::Layout;
 use rl::policy::{Choice, Chosen, Policy};
 use rl::q::{QModel, QPolicy};
+use rl::recurrent::{RecurrentNet, RecurrentPolicy};
 use rl::soft::{Actor, SoftPolicy};
 
 use super::env::VectorEnv;
@@ -161,10 +162,11 @@ impl Runner {
     }
 }
 
-/// The policy of a kind: "actor_critic", "q" or "soft".
+/// The policy of a kind: "actor_critic", "recurrent", "q" or "soft".
 fn policy(kind: &str, model: &str) -> PyResult<Box<dyn Policy>> {
     match kind {
         "actor_critic" => Ok(Box::new(ActorCritic::new(Model::new(parsed(model)?)))),
+        "recurrent" => Ok(Box::new(RecurrentPolicy::new(RecurrentNet::new(parsed(model)?)))),
         "q" => Ok(Box::new(QPolicy::new(QModel::new(parsed(model)?)))),
         "soft" => Ok(Box::new(SoftPolicy::new(Actor::new(&parsed(model)?)))),
         _ => Err(PyValueError::new_err(format!("no policy is of kind {kind}"))),
@@ -214,8 +216,27 @@ impl NativePolicy {
         unpack(self.inner.layout(), weights, &mut self.parameters)
     }
 
+    /// Numbers that it remembers per row between two calls; none if it remembers nothing.
+    #[getter]
+    fn state_size(&self) -> usize {
+        self.inner.memory().map_or(0, |memory| memory.numbers)
+    }
+
+    /// What it remembers, as floats one behind the other, row by row.
+    fn states<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        floats(py, self.inner.states())
+    }
+
+    /// The rows of the next call go on with this.
+    fn set_states(&mut self, states: &[u8]) -> PyResult<()> {
+        let size = 4 * self.state_size().max(1);
+        columns::check("states", states.len() / 4, states.len() / size * size / 4)?;
+        let read: Vec<f32> = states.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        self.inner.set_states(&read);
+        Ok(())
+    }
+
     /// What it chooses for these rows; with it, as floats: what that was chosen from, its log-probabilities and the rows' values.
-    #[expect(clippy::type_complexity, reason = "three columns")]
     fn act<'py>(
         &mut self,
         py: Python<'py>,

@@ -186,6 +186,7 @@ mod tests {
             cut: Vec::new(),
             last: Vec::new(),
             open: vec![0.9],
+            states: Vec::new(),
         }
     }
 

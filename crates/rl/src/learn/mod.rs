@@ -8,5 +8,6 @@ pub mod dqn;
 pub mod es;
 pub mod impala;
 pub mod ppo;
+pub mod recurrent;
 pub mod sac;
 mod team;

@@ -3,6 +3,7 @@
 mod image;
 mod init;
 mod layout;
+mod lstm;
 mod net;
 mod optimiser;
 mod product;
@@ -15,5 +16,6 @@ pub use optimiser::{Adam, Optimiser, OptimiserSpec, RmsProp, clip_by_norm, norm}
 pub use real::Real;
 
 pub(crate) use init::Gain;
+pub(crate) use lstm::{Lstm, LstmTape, Sequences};
 pub(crate) use net::Inputs;
 pub(crate) use product::{Matrix, multiply};
