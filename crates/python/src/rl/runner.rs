@@ -100,6 +100,7 @@ impl Runner {
     }
 
     /// What the actions brought.
+    #[expect(clippy::too_many_arguments, reason = "one per column")]
     fn observe(
         &mut self,
         py: Python<'_>,
