@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 from eagleray._native import rl
@@ -14,18 +15,58 @@ if TYPE_CHECKING:
     from eagleray.rllib._engine.protocol import Plan, Rollout
 
 
-class PpoLearner:
-    """Proximal policy optimisation."""
+class _Learner:
+    """What all have in common: a native learner, its weights and the rest of its state."""
+
+    _native: Any
 
     def __init__(self, plan: Plan) -> None:
         self._settings = dict(plan.settings)
+
+    def weights(self) -> bytes:
+        """The weights as a safetensors file."""
+        return cast("bytes", self._native.weights())
+
+    def set_weights(self, weights: bytes) -> None:
+        """Take other weights of the same shapes."""
+        self._native.set_weights(weights)
+
+    def state(self) -> bytes:
+        """All else that its next updates depend on."""
+        return cast("bytes", self._native.save())
+
+    def restore(self, state: bytes) -> None:
+        """Go on from such a state."""
+        if self._native.restore(state) is False:
+            raise ValueError("what was saved is of another learner")
+
+    def _now(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return self._settings | dict(settings)
+
+
+def _of_gradient(found: dict[str, float]) -> dict[str, float]:
+    """What algorithms that follow the policy's gradient say, under the names of both eras."""
+    said = {name: found[name] for name in ("total_loss", "policy_loss", "vf_loss", "entropy", "vf_explained_var")}
+    return said | {
+        "gradients_default_optimizer_global_norm": found["gradient_norm"],
+        "grad_gnorm": found["gradient_norm"],
+    }
+
+
+class PpoLearner(_Learner):
+    """Proximal policy optimisation, of networks with a memory too."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
         kl_weight = float(self._settings.get("kl_coeff", 0.2))
         epsilon = float(self._settings.get("adam_epsilon", 1e-8))
-        self._native = rl.PpoLearner(_models.actor_critic(plan), kl_weight, epsilon, plan.seed)
+        kind = rl.RecurrentPpoLearner if _models.remembers(plan) else rl.PpoLearner
+        self._native = kind(_models.actor_critic(plan), kl_weight, epsilon, plan.seed)
 
     def update(self, rollouts: Sequence[Rollout], settings: Mapping[str, Any]) -> dict[str, float]:
         """Learn from these."""
-        now = self._settings | dict(settings)
+        now = self._now(settings)
+        bound = now["vf_clip_param"]
         native = {
             "gamma": now["gamma"],
             "lambda": now["lambda"],
@@ -34,9 +75,7 @@ class PpoLearner:
             "minibatch": now["minibatch_size"] or 2**31,
             "clip": now["clip_param"],
             "value_weight": now["vf_loss_coeff"],
-            "value_clip": _models.UNBOUNDED
-            if now["vf_clip_param"] is None
-            else min(now["vf_clip_param"], _models.UNBOUNDED),
+            "value_clip": _models.UNBOUNDED if bound is None else min(bound, _models.UNBOUNDED),
             "entropy_weight": now["entropy_coeff"],
             "uses_kl": now["use_kl_loss"],
             "kl_target": now["kl_target"],
@@ -44,106 +83,189 @@ class PpoLearner:
             "scales_minibatches": False,
             "threads": _models.threads(),
         }
-        found = self._native.update(cast("Any", rollouts), json.dumps(native))
+        found = self._native.update(rollouts, json.dumps(native))
+        more = {"mean_kl_loss": found["kl"], "kl": found["kl"]}
+        return _of_gradient(found) | more | {"curr_kl_coeff": found["kl_coeff"], "cur_kl_coeff": found["kl_coeff"]}
+
+
+class A2cLearner(_Learner):
+    """Advantage actor-critic."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._native = rl.A2cLearner(_models.actor_critic(plan), _models.optimiser(self._settings), plan.seed)
+
+    def update(self, rollouts: Sequence[Rollout], settings: Mapping[str, Any]) -> dict[str, float]:
+        """Learn from these."""
+        now = self._now(settings)
+        native = {
+            "gamma": now["gamma"],
+            "lambda": now["lambda"],
+            "rate": now["lr"],
+            "minibatch": now.get("microbatch_size"),
+            "value_weight": now["vf_loss_coeff"],
+            "entropy_weight": now["entropy_coeff"],
+            "gradient_max": now.get("grad_clip"),
+            "threads": _models.threads(),
+        }
+        return _of_gradient(self._native.update(rollouts, json.dumps(native)))
+
+
+class ImpalaLearner(_Learner):
+    """Policy gradients of rollouts that older policies made."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._native = rl.ImpalaLearner(_models.actor_critic(plan), _models.optimiser(self._settings), plan.seed)
+
+    def update(self, rollouts: Sequence[Rollout], settings: Mapping[str, Any]) -> dict[str, float]:
+        """Learn from these."""
+        now = self._now(settings)
+        native = {
+            "gamma": now["gamma"],
+            "rho_max": now["vtrace_clip_rho_threshold"],
+            "rho_max_choice": now["vtrace_clip_pg_rho_threshold"],
+            "rate": now["lr"],
+            "value_weight": now["vf_loss_coeff"],
+            "entropy_weight": now["entropy_coeff"],
+            "gradient_max": now.get("grad_clip"),
+            "threads": _models.threads(),
+        }
+        found = self._native.update(rollouts, json.dumps(native))
+        return _of_gradient(found) | {"mean_kl_loss": found["kl"], "mean_ratio": found["mean_ratio"]}
+
+
+class _Replaying(_Learner):
+    """What remembers steps and learns from some of them."""
+
+    def _remember(self, rollouts: Sequence[Rollout], now: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep these; returns what drawing depends on."""
+        steps = now["n_step"]
+        ahead = max(steps) if isinstance(steps, tuple | list) else int(steps)
+        for rollout in rollouts:
+            self._native.add(rollout, ahead, now["gamma"])
+        buffer = now["replay_buffer_config"]
         return {
-            "total_loss": found["total_loss"],
-            "policy_loss": found["policy_loss"],
-            "vf_loss": found["vf_loss"],
-            "entropy": found["entropy"],
-            "mean_kl_loss": found["kl"],
-            "kl": found["kl"],
-            "curr_kl_coeff": found["kl_coeff"],
-            "cur_kl_coeff": found["kl_coeff"],
-            "vf_explained_var": found["vf_explained_var"],
-            "gradients_default_optimizer_global_norm": found["gradient_norm"],
+            "batch": now.get("train_batch_size_per_learner") or now["train_batch_size"],
+            "gradient_max": now.get("grad_clip"),
+            "alpha": buffer.get("alpha", 0.6),
+            "beta": buffer.get("beta", 0.4),
         }
 
-    def weights(self) -> bytes:
-        """The weights as a safetensors file."""
-        return self._native.weights()
-
-    def set_weights(self, weights: bytes) -> None:
-        """Take other weights of the same shapes."""
-        self._native.set_weights(weights)
-
-    def state(self) -> bytes:
-        """All else that its next updates depend on."""
-        return self._native.save()
-
-    def restore(self, state: bytes) -> None:
-        """Go on from such a state."""
-        self._native.restore(state)
+    def _buffer(self) -> tuple[int, bool]:
+        """How many steps are kept, and whether surprising ones are drawn more often."""
+        buffer = self._settings["replay_buffer_config"]
+        return int(buffer["capacity"]), "Prioritized" in str(buffer.get("type", ""))
 
 
-class DqnLearner:
+def _of_values(found: dict[str, float]) -> dict[str, float]:
+    """What algorithms that value actions say, under the names of both eras."""
+    said = {name: found[name] for name in ("total_loss", "qf_mean", "qf_max", "qf_min", "td_error_mean")}
+    old = {"mean_q": found["qf_mean"], "max_q": found["qf_max"], "min_q": found["qf_min"]}
+    return said | old | {"mean_td_error": found["td_error_mean"]}
+
+
+class DqnLearner(_Replaying):
     """Q-learning with replay."""
 
     def __init__(self, plan: Plan) -> None:
-        self._settings = dict(plan.settings)
-        buffer = self._settings["replay_buffer_config"]
-        self._native = rl.DqnLearner(
-            _models.q_function(plan),
-            float(self._settings.get("adam_epsilon", 1e-8)),
-            plan.seed,
-            int(buffer["capacity"]),
-            "Prioritized" in str(buffer.get("type", "")),
-        )
+        super().__init__(plan)
+        epsilon = float(self._settings.get("adam_epsilon", 1e-8))
+        self._native = rl.DqnLearner(_models.q_function(plan), epsilon, plan.seed, *self._buffer())
         #: The timestep at which the older networks were last brought up to date.
         self._followed_at = 0
 
     def update(self, rollouts: Sequence[Rollout], settings: Mapping[str, Any]) -> dict[str, float]:
         """Remember these, and learn as often as the settings say from what is remembered."""
-        now = self._settings | dict(settings)
-        steps = now["n_step"]
-        ahead = max(steps) if isinstance(steps, tuple | list) else int(steps)
-        for rollout in rollouts:
-            self._native.add(cast("Any", rollout), ahead, now["gamma"])
+        now = self._now(settings)
+        native = self._remember(rollouts, now) | {"rate": now["lr"], "is_double": now["double_q"]}
         if now["updates"] <= 0:
             return {}
-        buffer = now["replay_buffer_config"]
-        native = {
-            "rate": now["lr"],
-            "batch": now.get("train_batch_size_per_learner") or now["train_batch_size"],
-            "is_double": now["double_q"],
-            "gradient_max": now.get("grad_clip"),
-            "alpha": buffer.get("alpha", 0.6),
-            "beta": buffer.get("beta", 0.4),
-        }
         found = self._native.update(json.dumps(native), now["updates"])
         if now["timestep"] - self._followed_at >= now["target_network_update_freq"]:
             self._native.follow(now["tau"])
             self._followed_at = now["timestep"]
-        return {
-            "total_loss": found["total_loss"],
-            "qf_loss": found["total_loss"],
-            "qf_mean": found["qf_mean"],
-            "qf_max": found["qf_max"],
-            "qf_min": found["qf_min"],
-            "mean_q": found["qf_mean"],
-            "max_q": found["qf_max"],
-            "min_q": found["qf_min"],
-            "td_error_mean": found["td_error_mean"],
-            "mean_td_error": found["td_error_mean"],
-            "gradients_default_optimizer_global_norm": found["gradient_norm"],
-        }
-
-    def weights(self) -> bytes:
-        """The weights as a safetensors file."""
-        return self._native.weights()
-
-    def set_weights(self, weights: bytes) -> None:
-        """Take other weights of the same shapes."""
-        self._native.set_weights(weights)
+        more = {"qf_loss": found["total_loss"], "gradients_default_optimizer_global_norm": found["gradient_norm"]}
+        return _of_values(found) | more
 
     def state(self) -> bytes:
         """All else that its next updates depend on; with the replay where settings ask for it."""
         saved = self._native.save(bool(self._settings.get("store_buffer_in_checkpoints")))
-        return self._followed_at.to_bytes(8, "little") + saved
+        return self._followed_at.to_bytes(8, "little") + cast("bytes", saved)
 
     def restore(self, state: bytes) -> None:
         """Go on from such a state."""
-        self._native.restore(state[8:])
+        super().restore(state[8:])
         self._followed_at = int.from_bytes(state[:8], "little")
 
 
-LEARNERS = {"PPO": PpoLearner, "DQN": DqnLearner}
+class SacLearner(_Replaying):
+    """Soft actor-critic."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        temperature = float(self._settings.get("initial_alpha", 1.0))
+        epsilon = float(self._settings.get("adam_epsilon", 1e-8))
+        self._native = rl.SacLearner(_models.soft(plan), temperature, epsilon, plan.seed, *self._buffer())
+
+    def update(self, rollouts: Sequence[Rollout], settings: Mapping[str, Any]) -> dict[str, float]:
+        """Remember these, and learn as often as the settings say from what is remembered."""
+        now = self._now(settings)
+        target = now["target_entropy"]
+        native = self._remember(rollouts, now) | {
+            "actor_rate": now["actor_lr"],
+            "critic_rate": now["critic_lr"],
+            "temperature_rate": now["alpha_lr"],
+            "tau": now["tau"],
+            "temperature": None,
+            "target_entropy": None if target in (None, "auto") else float(target),
+        }
+        if now["updates"] <= 0:
+            return {}
+        found = self._native.update(json.dumps(native), now["updates"])
+        names = ("actor_loss", "critic_loss", "alpha_loss", "alpha_value", "entropy")
+        more = {"qf_loss": found["critic_loss"], "policy_loss": found["actor_loss"]}
+        return _of_values(found) | {name: found[name] for name in names} | more
+
+
+class EsLearner(_Learner):
+    """Evolution strategies."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._native = rl.EsLearner(_models.actor_critic(plan), plan.seed)
+        #: Of the pairs that were asked for since the last time.
+        self._seeds: list[int] = []
+
+    def _said(self, now: Mapping[str, Any]) -> str:
+        return json.dumps({"rate": now["stepsize"], "noise": now["noise_stdev"], "decay": now["l2_coeff"]})
+
+    def ask(self, count: int) -> list[bytes]:
+        """Weights to try, each with its mirror image beside it."""
+        seeds = self._native.ask(count // 2)
+        self._seeds += seeds
+        said = self._said(self._settings)
+        return [self._native.candidate(seed, is_other, said) for seed in seeds for is_other in (False, True)]
+
+    def tell(self, returns: Sequence[float], lengths: Sequence[int], settings: Mapping[str, Any]) -> dict[str, float]:
+        """What came of them, in their order; nan where it failed: then the pair does not count."""
+        seeds, self._seeds = self._seeds, []
+        whole = [at for at in range(len(seeds)) if not any(math.isnan(value) for value in returns[2 * at : 2 * at + 2])]
+        if not whole:
+            raise RuntimeError("no candidate of this generation could be tried: see the runners' errors above")
+        told_returns = [value for at in whole for value in returns[2 * at : 2 * at + 2]]
+        told_lengths = [value for at in whole for value in lengths[2 * at : 2 * at + 2]]
+        found = self._native.tell(
+            [seeds[at] for at in whole], told_returns, told_lengths, self._said(self._now(settings))
+        )
+        return {name: float(found[name]) for name in ("grad_norm", "weights_norm", "update_ratio")}
+
+
+LEARNERS: dict[str, type[_Learner]] = {
+    "PPO": PpoLearner,
+    "A2C": A2cLearner,
+    "IMPALA": ImpalaLearner,
+    "DQN": DqnLearner,
+    "SAC": SacLearner,
+    "ES": EsLearner,
+}

@@ -40,18 +40,55 @@ def activation_of(model: Mapping[str, Any], name: str = "fcnet_activation") -> s
     return found
 
 
+def remembers(plan: Plan) -> bool:
+    """Whether the networks have a memory."""
+    return bool(plan.model.get("use_lstm"))
+
+
 def actor_critic(plan: Plan) -> str:
     """The networks that choose and value."""
     model = plan.model
+    said: dict[str, Any] = {
+        "observed": plan.observed.size,
+        "acted": spaces_of(plan.acted),
+        "hiddens": list(model.get("fcnet_hiddens", [256, 256])) + list(model.get("head_fcnet_hiddens") or []),
+        "activation": activation_of(model),
+        "free_log_std": bool(model.get("free_log_std", False)),
+        "image": _image(plan),
+    }
+    more: dict[str, Any]
+    if remembers(plan):
+        more = {"cells": int(model.get("lstm_cell_size", 256)), "steps_max": int(model.get("max_seq_len", 20))}
+    else:
+        more = {"is_shared": bool(model.get("vf_share_layers", False)), "sde": None}
+    return json.dumps(said | more)
+
+
+def _image(plan: Plan) -> dict[str, Any] | None:
+    """How pictures are looked at: those with filters only, others are rows of numbers."""
+    filters = plan.model.get("conv_filters")
+    if not filters or len(plan.observed.shape) != 3:
+        return None
+    height, width, channels = plan.observed.shape
+    return {"height": height, "width": width, "channels": channels, "conv_filters": [_filter(one) for one in filters]}
+
+
+def _filter(given: Any) -> list[int]:
+    channels, kernel, stride = given
+    sizes = [kernel if isinstance(kernel, int) else kernel[0], stride if isinstance(stride, int) else stride[0]]
+    return [int(channels), *map(int, sizes)]
+
+
+def soft(plan: Plan) -> str:
+    """The networks of soft actor-critic."""
+    if plan.acted.kind != "box":
+        raise ValueError(f"{plan.algorithm} chooses numbers (a Box space); for others use DQN or PPO")
+    policy = plan.settings.get("policy_model_config") or plan.model
+    # Actions come between -1 and 1; whoever steps the environments spreads them.
+    bounds = {"low": [-1.0] * plan.acted.size, "high": [1.0] * plan.acted.size}
+    hiddens = list(policy.get("fcnet_hiddens", [256, 256]))
     return json.dumps(
-        {
-            "observed": plan.observed.size,
-            "acted": spaces_of(plan.acted),
-            "hiddens": list(model.get("fcnet_hiddens", [256, 256])) + list(model.get("head_fcnet_hiddens") or []),
-            "activation": activation_of(model),
-            "is_shared": bool(model.get("vf_share_layers", False)),
-            "free_log_std": bool(model.get("free_log_std", False)),
-        }
+        {"observed": plan.observed.size, "hiddens": hiddens, "activation": activation_of(policy), **bounds}
     )
 
 
@@ -70,8 +107,17 @@ def q_function(plan: Plan) -> str:
             "activation": activation_of(model),
             "heads": list(plan.settings.get("hiddens") or []),
             "is_dueling": bool(plan.settings.get("dueling", True)),
+            "image": _image(plan),
         }
     )
+
+
+def optimiser(settings: Mapping[str, Any]) -> str:
+    """What moves the parameters."""
+    if settings.get("opt_type", "adam") == "adam":
+        return json.dumps({"adam": {"epsilon": float(settings.get("adam_epsilon", 1e-8))}})
+    numbers = {"decay": settings["decay"], "momentum": settings["momentum"], "epsilon": settings["epsilon"]}
+    return json.dumps({"rmsprop": {**numbers, "is_tf_like": False}})
 
 
 def threads() -> int:

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from eagleray.rllib._engine.protocol import Flags, Floats, Learner, Plan, Policy, Rollout, Simulator
 
 #: Of each algorithm: how its policy is told to the native side.
-_KINDS = {"PPO": ("actor_critic", _models.actor_critic), "DQN": ("q", _models.q_function)}
+_KINDS = {
+    **dict.fromkeys(("PPO", "A2C", "IMPALA", "ES"), ("actor_critic", _models.actor_critic)),
+    "DQN": ("q", _models.q_function),
+    "SAC": ("soft", _models.soft),
+}
 
 
 class NativeSimulator:
@@ -57,7 +61,8 @@ class NativePolicy:
 
     def __init__(self, plan: Plan) -> None:
         kind, model = _KINDS[plan.algorithm]
-        self._kind, self._model = kind, model(plan)
+        self._kind = "recurrent" if kind == "actor_critic" and _models.remembers(plan) else kind
+        self._model = model(plan)
         self._seed = plan.seed
         self._acted = plan.acted.size
         self._observed = plan.observed.size
@@ -81,8 +86,10 @@ class NativePolicy:
     def act(self, observed: Floats, *, explore: bool, state: Any = None) -> tuple[Floats, Any]:
         """Choose actions without writing anything down."""
         actions = np.empty((len(observed), self._acted), np.float32)
+        if self.native.state_size:
+            self.native.set_states(state or bytes(4 * self.native.state_size * len(observed)))
         self.native.act(_whole(observed), *self.choice(explore=explore), actions)
-        return actions, state
+        return actions, self.native.states() if self.native.state_size else state
 
     def inputs(self, observed: Floats) -> Floats:
         """What the distribution of actions is made of, a row each."""

@@ -121,10 +121,13 @@ class BrainedScheduler(FIFOScheduler):
         if self._is_told_no_time:
             return
         self._is_told_no_time = True
-        near = difflib.get_close_matches(self._time_attr, [name for name in result if isinstance(name, str)], 1)
+        near = difflib.get_close_matches(self._time_attr, list(result), 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         logger.warning(
-            "%s has time_attr=%r, which results do not have: it cannot stop any trial.%s", type(self).__name__, self._time_attr, hint
+            "%s has time_attr=%r, which results do not have: it cannot stop any trial.%s",
+            type(self).__name__,
+            self._time_attr,
+            hint,
         )
 
     def __getstate__(self) -> dict[str, Any]:
