@@ -86,9 +86,16 @@ def soft(plan: Plan) -> str:
     policy = plan.settings.get("policy_model_config") or plan.model
     # Actions come between -1 and 1; whoever steps the environments spreads them.
     bounds = {"low": [-1.0] * plan.acted.size, "high": [1.0] * plan.acted.size}
-    hiddens = list(policy.get("fcnet_hiddens", [256, 256]))
+    critic = plan.settings.get("q_model_config") or plan.model
     return json.dumps(
-        {"observed": plan.observed.size, "hiddens": hiddens, "activation": activation_of(policy), **bounds}
+        {
+            "observed": plan.observed.size,
+            "hiddens": list(policy.get("fcnet_hiddens", [256, 256])),
+            "critic_hiddens": list(critic.get("fcnet_hiddens", [256, 256])),
+            "activation": activation_of(policy),
+            "is_twin": bool(plan.settings.get("twin_q", True)),
+            **bounds,
+        }
     )
 
 

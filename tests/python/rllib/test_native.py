@@ -1,0 +1,95 @@
+"""The engine that is built in, through the names that users call."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eagleray.rllib.algorithms.a2c import A2CConfig
+from eagleray.rllib.algorithms.algorithm import Algorithm
+from eagleray.rllib.algorithms.dqn import DQNConfig
+from eagleray.rllib.algorithms.es import ESConfig
+from eagleray.rllib.algorithms.impala import IMPALAConfig
+from eagleray.rllib.algorithms.ppo import PPOConfig
+from eagleray.rllib.algorithms.sac import SACConfig
+
+pytestmark = pytest.mark.usefixtures("shared_ray")
+
+
+def ppo(lr=1e-3, **model):
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0, num_envs_per_env_runner=8)
+    training = {
+        "lr": lr,
+        "train_batch_size_per_learner": 2048,
+        "minibatch_size": 128,
+        "num_epochs": 10,
+        "lambda_": 0.95,
+    }
+    config.training(**training, vf_clip_param=1000.0)
+    return config.rl_module(model_config={"fcnet_hiddens": [32, 32], **model}).debugging(seed=1)
+
+
+def small(config):
+    config.env_runners(num_env_runners=0).reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=64)
+    return config.debugging(seed=3)
+
+
+SMALL = {
+    "PPO": lambda: ppo().training(train_batch_size_per_learner=256),
+    "PPO with a memory": lambda: ppo(use_lstm=True, lstm_cell_size=16).training(train_batch_size_per_learner=256),
+    "A2C": lambda: small(A2CConfig().environment("Acrobot-v1")),
+    "IMPALA": lambda: small(IMPALAConfig().environment("CartPole-v1")),
+    "DQN": lambda: small(DQNConfig().environment("FrozenLake-v1")).training(num_steps_sampled_before_learning_starts=0),
+    "SAC": lambda: small(SACConfig().environment("Pendulum-v1")).training(num_steps_sampled_before_learning_starts=0),
+    "ES": lambda: small(ESConfig().environment("CartPole-v1")).training(episodes_per_batch=8, train_batch_size=64),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_each_algorithm_learns_from_a_native_environment_and_goes_on_from_its_checkpoint(name, tmp_path):
+    algo = SMALL[name]().build_algo()
+    try:
+        before = algo.get_policy().get_weights()
+        result = algo.train()
+        assert result["num_env_steps_sampled_lifetime"] > 0
+        assert all(math.isfinite(value) for value in result["learners"]["default_policy"].values())
+        after = algo.get_policy().get_weights()
+        assert any(np.any(before[tensor] != after[tensor]) for tensor in before)
+        path = algo.save_to_path(str(tmp_path))
+    finally:
+        algo.stop()
+    again = Algorithm.from_checkpoint(path)
+    try:
+        restored = again.get_policy().get_weights()
+        assert all(np.array_equal(after[tensor], restored[tensor]) for tensor in after)
+        assert again.train()["training_iteration"] == result["training_iteration"] + 1
+    finally:
+        again.stop()
+
+
+@pytest.mark.parametrize(("lr", "learns"), [(1e-3, True), (0.0, False)])
+def test_ppo_balances_the_pole_unless_its_steps_have_no_size(lr, learns):
+    algo = ppo(lr).build_algo()
+    try:
+        best = max(algo.train()["env_runners"]["episode_return_mean"] for _ in range(20))
+    finally:
+        algo.stop()
+    assert best > 200 if learns else best < 60, best
+
+
+def test_training_goes_on_bit_for_bit(tmp_path):
+    algo = ppo().build_algo()
+    try:
+        algo.train()
+        path = algo.save_to_path(str(tmp_path))
+        whole = [algo.train()["env_runners"]["episode_return_mean"] for _ in range(3)]
+        weights = algo.get_policy().get_weights()
+    finally:
+        algo.stop()
+    again = Algorithm.from_checkpoint(path)
+    try:
+        assert [again.train()["env_runners"]["episode_return_mean"] for _ in range(3)] == whole
+        other = again.get_policy().get_weights()
+        assert all(np.array_equal(weights[name], other[name]) for name in weights)
+    finally:
+        again.stop()
