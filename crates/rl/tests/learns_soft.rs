@@ -32,6 +32,7 @@ fn learned(rate: f32, steps: usize, sde: Option<SdeSpec>) -> f64 {
         gradient_max: None,
         alpha: 0.0,
         beta: 0.0,
+        threads: 1,
     };
     let mut learner = Sac::new(&spec, 1.0, 1e-8, 1);
     let policy = || Box::new(SoftPolicy::new(Actor::new(&spec)));

@@ -1,7 +1,14 @@
 //! Soft actor-critic: learns from replay to choose what is worth most while staying as undecided as it is told.
 
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::{Mutex, RwLock};
+
 use serde::{Deserialize, Serialize};
 
+use super::team::with_team;
 use crate::chance::Chance;
 use crate::nn::{Adam, Layout, Real, Tape, clip_by_norm};
 use crate::replay::{Drawn, Replay};
@@ -30,7 +37,17 @@ pub struct SacSettings {
     pub alpha: f64,
     /// How far that is made up for.
     pub beta: f64,
+    /// Threads that share the rows.
+    #[serde(default = "one")]
+    pub threads: usize,
 }
+
+fn one() -> usize {
+    1
+}
+
+/// Fewer rows than this are not worth another thread.
+const ROWS_MIN: usize = 32;
 
 /// What an update found. Means over its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -66,12 +83,27 @@ pub struct Sac {
     /// Of what chooses: all that is needed to act.
     parameters: Vec<f32>,
     actor_adam: Adam,
-    actor_gradients: Vec<f32>,
-    critic_gradients: Vec<f32>,
     kept: Kept,
     drawn: Drawn,
+    shares: Vec<Share>,
+}
+
+/// What one thread needs for its rows, and what it found.
+#[derive(Default)]
+struct Share {
     rows: Rows<f32>,
     room: Room<f32>,
+    gradients: Vec<f32>,
+    stats: SacStats,
+}
+
+/// What all threads read of one step.
+struct Current {
+    parameters: Vec<f32>,
+    critics: Vec<f32>,
+    older: Vec<f32>,
+    /// What values comes first, as what chooses goes by it.
+    is_actor_s_turn: bool,
 }
 
 /// What the next updates depend on besides what chooses.
@@ -94,6 +126,8 @@ struct Rows<T> {
     rewards: Vec<T>,
     discounts: Vec<T>,
     weights: Vec<T>,
+    /// How much each counts: one by the rows of all threads.
+    mean: T,
     /// For what is chosen where the rows begin, and where they end.
     noise: [Vec<T>; 2],
 }
@@ -123,8 +157,6 @@ impl Sac {
         let (parameters, values): (Vec<f32>, Vec<f32>) = (actor.init(&mut chance), critics.init(&mut chance));
         Self {
             actor_adam: Adam::new(parameters.len(), adam_epsilon),
-            actor_gradients: vec![0.0; parameters.len()],
-            critic_gradients: vec![0.0; values.len()],
             kept: Kept {
                 older: values.clone(),
                 critic_adam: Adam::new(values.len(), adam_epsilon),
@@ -137,8 +169,7 @@ impl Sac {
             critics,
             parameters,
             drawn: Drawn::default(),
-            rows: Rows::default(),
-            room: Room::default(),
+            shares: Vec::new(),
         }
     }
 
@@ -188,48 +219,111 @@ impl Sac {
 
     /// Learns from as many drawn rows as the settings say, and tells the buffer how surprising they were.
     pub fn update(&mut self, replay: &mut Replay, settings: &SacSettings) -> SacStats {
-        let Self { actor, critics, kept, rows, room, .. } = self;
-        replay.draw(settings.batch, settings.beta, &mut kept.chance, &mut self.drawn);
-        rows.gather(replay, &self.drawn, actor, &mut kept.chance);
+        let Self { actor, critics, kept, drawn, shares, .. } = self;
+        replay.draw(settings.batch, settings.beta, &mut kept.chance, drawn);
+        let count = drawn.rows.len();
+        let threads = settings.threads.clamp(1, count.div_ceil(ROWS_MIN).max(1));
+        shares.resize_with(threads, Share::default);
+        for (number, share) in shares.iter_mut().enumerate() {
+            let part = count * number / threads..count * (number + 1) / threads;
+            share.rows.gather(replay, drawn, part, actor, &mut kept.chance);
+        }
         let temperature = settings.temperature.unwrap_or_else(|| kept.log_temperature.exp());
+        let shares: Vec<Mutex<&mut Share>> = shares.iter_mut().map(Mutex::new).collect();
+        let current = RwLock::new(Current {
+            parameters: std::mem::take(&mut self.parameters),
+            critics: std::mem::take(&mut kept.critics),
+            older: std::mem::take(&mut kept.older),
+            is_actor_s_turn: false,
+        });
+        let networks = (&*actor, &*critics);
+        let work = |number: usize| {
+            let (mut share, current) = (shares[number].lock().expect("its own"), current.read().expect("read only"));
+            share.compute(networks, &current, temperature);
+        };
+        let stats = with_team(threads, work, |go| {
+            go();
+            let mut first = shares[0].lock().expect("its own");
+            shares[1..].iter().for_each(|share| first.add(&share.lock().expect("its own")));
+            let mut writing = current.write().expect("no thread has failed");
+            first.stats.critic_gradient = f64::from(clip_by_norm(&mut first.gradients, settings.gradient_max));
+            kept.critic_adam.step(&mut writing.critics, &first.gradients, settings.critic_rate);
+            writing.is_actor_s_turn = true;
+            let of_critics = first.stats;
+            drop((writing, first));
+            go();
+            let mut first = shares[0].lock().expect("its own");
+            shares[1..].iter().for_each(|share| first.add(&share.lock().expect("its own")));
+            let mut writing = current.write().expect("no thread has failed");
+            first.stats.actor_gradient = f64::from(clip_by_norm(&mut first.gradients, settings.gradient_max));
+            self.actor_adam.step(&mut writing.parameters, &first.gradients, settings.actor_rate);
+            let Current { critics, older, .. } = &mut *writing;
+            for (older, parameter) in older.iter_mut().zip(critics) {
+                *older += settings.tau * (*parameter - *older);
+            }
+            let SacStats { actor_loss, entropy, actor_gradient, .. } = first.stats;
+            SacStats { actor_loss, entropy, actor_gradient, ..of_critics }
+        });
+        let current = current.into_inner().expect("no thread has failed");
+        (self.parameters, kept.critics, kept.older) = (current.parameters, current.critics, current.older);
+        let surprises: Vec<f32> = self.shares.iter().flat_map(|share| share.room.surprises.iter().copied()).collect();
+        replay.set_priorities(&self.drawn.rows, &surprises, settings.alpha);
+        self.warm(stats, temperature, settings)
+    }
 
-        room.aim(actor, critics, (&self.parameters, &kept.older), rows, temperature);
-        self.critic_gradients.fill(0.0);
-        let mut stats = critic_gradient(critics, &kept.critics, rows, room, &mut self.critic_gradients);
-        stats.critic_gradient = f64::from(clip_by_norm(&mut self.critic_gradients, settings.gradient_max));
-        kept.critic_adam.step(&mut kept.critics, &self.critic_gradients, settings.critic_rate);
-
-        self.actor_gradients.fill(0.0);
-        let networks = (actor as &Actor, critics as &Critics);
-        let parameters = (&self.parameters[..], &kept.critics[..]);
-        let found = actor_gradient(networks, parameters, rows, temperature, room, &mut self.actor_gradients);
-        (stats.actor_loss, stats.entropy) = found;
-        stats.actor_gradient = f64::from(clip_by_norm(&mut self.actor_gradients, settings.gradient_max));
-        self.actor_adam.step(&mut self.parameters, &self.actor_gradients, settings.actor_rate);
-
+    /// Moves the temperature, if it is learned, to where the policy is as undecided as it should be.
+    fn warm(&mut self, mut stats: SacStats, temperature: f32, settings: &SacSettings) -> SacStats {
         stats.temperature = f64::from(temperature);
         if settings.temperature.is_none() {
-            let target = settings.target_entropy.unwrap_or_else(|| -(actor.squashed().actions() as f32));
+            let target = settings.target_entropy.unwrap_or_else(|| -(self.actor.squashed().actions() as f32));
             // More undecided than it should be: colder.
             let above = stats.entropy as f32 - target;
-            stats.temperature_loss = f64::from(kept.log_temperature * above);
-            let mut logarithm = [kept.log_temperature];
-            kept.temperature_adam.step(&mut logarithm, &[above], settings.temperature_rate);
-            [kept.log_temperature] = logarithm;
+            stats.temperature_loss = f64::from(self.kept.log_temperature * above);
+            let logarithm = std::slice::from_mut(&mut self.kept.log_temperature);
+            self.kept.temperature_adam.step(logarithm, &[above], settings.temperature_rate);
         }
-        for (older, parameter) in kept.older.iter_mut().zip(&kept.critics) {
-            *older += settings.tau * (parameter - *older);
-        }
-        replay.set_priorities(&self.drawn.rows, &room.surprises, settings.alpha);
         stats
     }
 }
 
+impl Share {
+    /// The gradient of these rows and what was found, for whose turn it is.
+    fn compute(&mut self, (actor, critics): (&Actor, &Critics), current: &Current, temperature: f32) {
+        let Self { rows, room, gradients, stats } = self;
+        gradients.clear();
+        if current.is_actor_s_turn {
+            gradients.resize(current.parameters.len(), 0.0);
+            let parameters = (&current.parameters[..], &current.critics[..]);
+            let found = actor_gradient((actor, critics), parameters, rows, temperature, room, gradients);
+            *stats = SacStats { actor_loss: found.0, entropy: found.1, ..SacStats::default() };
+        } else {
+            gradients.resize(current.critics.len(), 0.0);
+            room.aim(actor, critics, (&current.parameters, &current.older), rows, temperature);
+            *stats = critic_gradient(critics, &current.critics, rows, room, gradients);
+        }
+    }
+
+    /// Adds another thread's part.
+    fn add(&mut self, other: &Self) {
+        self.gradients.iter_mut().zip(&other.gradients).for_each(|(sum, part)| *sum += part);
+        let (stats, other) = (&mut self.stats, &other.stats);
+        stats.actor_loss += other.actor_loss;
+        stats.critic_loss += other.critic_loss;
+        stats.entropy += other.entropy;
+        stats.mean_q += other.mean_q;
+        stats.surprise += other.surprise;
+        stats.max_q = stats.max_q.max(other.max_q);
+        stats.min_q = stats.min_q.min(other.min_q);
+    }
+}
+
 impl<T: Real> Rows<T> {
-    fn gather(&mut self, replay: &Replay, drawn: &Drawn, actor: &Actor, chance: &mut Chance) {
-        let Self { observed, following, units, rewards, discounts, weights, noise } = self;
+    /// Takes a part of what was drawn.
+    fn gather(&mut self, replay: &Replay, drawn: &Drawn, part: Range<usize>, actor: &Actor, chance: &mut Chance) {
+        let Self { observed, following, units, rewards, discounts, weights, mean, noise } = self;
+        *mean = T::of(1.0 / drawn.rows.len() as f64);
         [&mut *observed, following, units, rewards, discounts, weights].into_iter().for_each(Vec::clear);
-        for (row, weight) in drawn.rows.iter().zip(&drawn.weights) {
+        for (row, weight) in drawn.rows[part.clone()].iter().zip(&drawn.weights[part]) {
             let row = replay.row(*row);
             observed.extend(row.observed.iter().map(|value| T::from_f32(*value)));
             following.extend(row.following.iter().map(|value| T::from_f32(*value)));
@@ -296,7 +390,7 @@ fn critic_gradient<T: Real>(
 ) -> SacStats {
     let Room { critics: tapes, pairs, targets, of_worth, surprises, .. } = room;
     pair(&rows.observed, &rows.units, rows.count(), pairs);
-    let mean = T::of(1.0 / rows.count() as f64);
+    let mean = rows.mean;
     let mut stats = SacStats { max_q: f64::NEG_INFINITY, min_q: f64::INFINITY, ..SacStats::default() };
     let share = 1.0 / critics.count() as f64;
     surprises.clear();
@@ -336,7 +430,7 @@ fn actor_gradient<T: Real>(
     let [first, second] = tapes;
     let worth = critics.forward(0, values, pairs, first);
     let others = if critics.count() > 1 { critics.forward(1, values, pairs, second) } else { worth };
-    let (mean, temperature) = (T::of(1.0 / count as f64), T::from_f32(temperature));
+    let (mean, temperature) = (rows.mean, T::from_f32(temperature));
     let (mut loss, mut entropy) = (T::ZERO, T::ZERO);
     // Of each row only the critic that says less has a slope.
     let mut of_each = [vec![T::ZERO; count], vec![T::ZERO; count]];
@@ -361,186 +455,4 @@ fn actor_gradient<T: Real>(
     actor.squashed().gradient(inputs, &rows.noise[0], units, (of_logp, of_units), of_inputs);
     actor.backward(parameters, &rows.observed, tape, of_inputs, gradients);
     (loss.wide(), entropy.wide())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Room, Rows, Sac, SacSettings, actor_gradient, critic_gradient};
-    use crate::chance::Chance;
-    use crate::dist::SdeSpec;
-    use crate::nn::Activation;
-    use crate::replay::Replay;
-    use crate::rollout::Rollout;
-    use crate::soft::{Actor, Critics, SoftSpec};
-
-    fn spec(is_twin: bool) -> SoftSpec {
-        SoftSpec {
-            observed: 3,
-            low: vec![-2.0, 0.0],
-            high: vec![2.0, 1.0],
-            hiddens: vec![5, 4],
-            critic_hiddens: vec![6],
-            activation: Activation::Tanh,
-            is_twin,
-            sde: None,
-        }
-    }
-
-    fn rows(chance: &mut Chance, count: usize) -> Rows<f64> {
-        let mut normal = |count: usize, by: f64| -> Vec<f64> { (0..count).map(|_| by * chance.normal()).collect() };
-        Rows {
-            observed: normal(count * 3, 1.0),
-            following: normal(count * 3, 1.0),
-            units: normal(count * 2, 1.0).into_iter().map(f64::tanh).collect(),
-            rewards: normal(count, 2.0),
-            discounts: (0..count).map(|at| if at % 4 == 0 { 0.0 } else { 0.9 }).collect(),
-            weights: normal(count, 1.0).into_iter().map(f64::abs).collect(),
-            noise: [normal(count * 2, 1.0), normal(count * 2, 1.0)],
-        }
-    }
-
-    /// Holds gradients to what the loss changes by.
-    fn compare(parameters: &mut [f64], gradients: &[f64], mut loss: impl FnMut(&[f64]) -> f64) {
-        for at in 0..parameters.len() {
-            let before = parameters[at];
-            let mut moved = |by: f64| {
-                parameters[at] = before + by;
-                loss(parameters)
-            };
-            let difference = (moved(1e-6) - moved(-1e-6)) / 2e-6;
-            parameters[at] = before;
-            let found = gradients[at];
-            assert!((found - difference).abs() < 1e-6 * (1.0 + difference.abs()), "{at}: {found} {difference}");
-        }
-        assert!(gradients.iter().any(|gradient| gradient.abs() > 1e-3));
-    }
-
-    #[test]
-    fn gradients_are_those_of_differences() {
-        let of_state = Some(SdeSpec { every: None, log_std: -0.5 });
-        for (is_twin, sde, hiddens) in [
-            (false, None, vec![5, 4]),
-            (true, None, vec![5, 4]),
-            (true, of_state, vec![5, 4]),
-            (true, of_state, vec![]),
-        ] {
-            let spec = SoftSpec { sde, hiddens, ..spec(is_twin) };
-            let (actor, critics) = (Actor::new(&spec), Critics::new(&spec));
-            let mut chance = Chance::seeded(5);
-            let (mut chooses, mut values): (Vec<f64>, Vec<f64>) = (actor.init(&mut chance), critics.init(&mut chance));
-            for value in chooses.iter_mut().chain(&mut values) {
-                *value += 0.3 * chance.normal();
-            }
-            let older: Vec<f64> = values.iter().map(|value| value + 0.1).collect();
-            let (rows, mut room) = (rows(&mut chance, 20), Room::default());
-            room.aim(&actor, &critics, (&chooses, &older), &rows, 0.3);
-
-            let mut gradients = vec![0.0; values.len()];
-            critic_gradient(&critics, &values, &rows, &mut room, &mut gradients);
-            compare(&mut values, &gradients, |values| {
-                critic_gradient(&critics, values, &rows, &mut room, &mut vec![0.0; values.len()]).critic_loss
-            });
-
-            let networks = (&actor, &critics);
-            let mut gradients = vec![0.0; chooses.len()];
-            actor_gradient(networks, (&chooses, &values), &rows, 0.3, &mut room, &mut gradients);
-            compare(&mut chooses, &gradients, |chooses| {
-                let mut ignored = vec![0.0; chooses.len()];
-                actor_gradient(networks, (chooses, &values), &rows, 0.3, &mut room, &mut ignored).0
-            });
-        }
-    }
-
-    #[test]
-    fn targets_are_the_lower_word_less_what_being_decided_costs() {
-        let spec = SoftSpec { observed: 1, low: vec![-1.0], high: vec![1.0], hiddens: vec![], ..spec(true) };
-        let spec = SoftSpec { critic_hiddens: vec![], ..spec };
-        let (actor, critics) = (Actor::new(&spec), Critics::new(&spec));
-        // Weights and biases: a mean of 0 and a deviation of 1; critics that say 7 and 5.
-        let (chooses, older) = ([0.0_f64; 4], [0.0, 0.0, 7.0, 0.0, 0.0, 5.0]);
-        let rows = Rows {
-            observed: vec![0.0; 2],
-            following: vec![0.0; 2],
-            units: vec![0.0; 2],
-            rewards: vec![1.0, 2.0],
-            discounts: vec![0.5, 0.0],
-            weights: vec![1.0; 2],
-            noise: [vec![0.0; 2], vec![0.0; 2]],
-        };
-        let mut room = Room::<f64>::default();
-        room.aim(&actor, &critics, (&chooses, &older), &rows, 0.25);
-        let logp = -0.918_938_533_204_672_7_f64;
-        assert!((room.targets[0] - (1.0 + 0.5 * (5.0 - 0.25 * logp))).abs() < 1e-12);
-        assert_eq!(room.targets[1], 2.0, "nothing follows an end");
-    }
-
-    fn settings() -> SacSettings {
-        SacSettings {
-            actor_rate: 1e-3,
-            critic_rate: 1e-3,
-            temperature_rate: 1e-2,
-            batch: 16,
-            tau: 0.005,
-            temperature: None,
-            target_entropy: None,
-            gradient_max: None,
-            alpha: 0.0,
-            beta: 0.0,
-        }
-    }
-
-    fn replay() -> Replay {
-        let mut chance = Chance::seeded(9);
-        let mut numbers = |count: usize| -> Vec<f32> { (0..count).map(|_| chance.normal() as f32).collect() };
-        let rollout = Rollout {
-            steps: 20,
-            envs: 1,
-            observed: numbers(60),
-            actions: numbers(40),
-            rewards: numbers(20),
-            terminated: vec![false; 20],
-            truncated: vec![false; 20],
-            open: numbers(3),
-            ..Rollout::default()
-        };
-        let mut replay = Replay::new(100, 3, 2, false);
-        replay.add(&rollout, 1, 0.9);
-        replay
-    }
-
-    #[test]
-    fn the_temperature_goes_to_where_the_policy_is_as_undecided_as_it_should_be() {
-        for (target, is_colder) in [(-30.0, true), (30.0, false)] {
-            let mut sac = Sac::new(&spec(true), 0.5, 1e-8, 1);
-            let settings = SacSettings { target_entropy: Some(target), ..settings() };
-            let mut replay = replay();
-            let begun = sac.update(&mut replay, &settings).temperature;
-            let ended = (0..20).map(|_| sac.update(&mut replay, &settings).temperature).last().unwrap();
-            assert!((begun - 0.5).abs() < 1e-6);
-            assert_eq!(ended < begun, is_colder, "{begun} {ended}");
-        }
-        let mut sac = Sac::new(&spec(true), 0.5, 1e-8, 1);
-        let settings = SacSettings { temperature: Some(0.2), ..settings() };
-        let mut replay = replay();
-        assert!((0..5).all(|_| sac.update(&mut replay, &settings).temperature == f64::from(0.2_f32)));
-    }
-
-    #[test]
-    fn what_was_saved_goes_on_bit_for_bit_and_only_where_it_fits() {
-        let (mut replay, mut other_replay) = (replay(), replay());
-        let mut sac = Sac::new(&spec(true), 1.0, 1e-8, 1);
-        (0..3).for_each(|_| _ = sac.update(&mut replay, &settings()));
-        let saved = sac.save();
-        let mut other = Sac::new(&spec(true), 0.1, 1e-8, 2);
-        other.parameters_mut().copy_from_slice(sac.parameters());
-        assert!(other.restore(&saved));
-        for _ in 0..3 {
-            assert_eq!(sac.update(&mut replay, &settings()), other.update(&mut other_replay, &settings()));
-        }
-        assert_eq!(sac.parameters(), other.parameters());
-        let mut unlike = Sac::new(&spec(false), 1.0, 1e-8, 1);
-        let before = unlike.save();
-        assert!(!unlike.restore(&saved) && !unlike.restore(&saved[..20]));
-        assert_eq!(unlike.save(), before);
-    }
 }
