@@ -381,7 +381,7 @@ fn part(rows: &[u32], number: usize, threads: usize) -> &[u32] {
     &rows[rows.len() * number / threads..rows.len() * (number + 1) / threads]
 }
 
-fn shuffle(order: &mut [u32], chance: &mut Chance) {
+pub(super) fn shuffle<S>(order: &mut [S], chance: &mut Chance) {
     for last in (1..order.len()).rev() {
         order.swap(last, chance.integers(last as u64 + 1) as usize);
     }

@@ -159,9 +159,9 @@ impl Ppo {
 }
 
 /// What is lost where the ratio of probabilities counts only so far.
-struct Clipped<'a> {
-    settings: &'a PpoSettings,
-    kl_weight: f32,
+pub(super) struct Clipped<'a> {
+    pub(super) settings: &'a PpoSettings,
+    pub(super) kl_weight: f32,
 }
 
 impl Loss for Clipped<'_> {

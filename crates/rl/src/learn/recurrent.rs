@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::ppo::{PpoSettings, PpoStats};
+use super::descent::{Loss, explained, shuffle};
+use super::ppo::{Clipped, PpoSettings, PpoStats};
 use crate::advantage::generalised;
 use crate::chance::Chance;
 use crate::dist::Terms;
@@ -122,9 +123,9 @@ impl RecurrentPpo {
             })
             .collect();
         let rows: usize = found.iter().map(|found| found.advantages.len()).sum();
-        let values = || rollouts.iter().flat_map(|rollout| rollout.values.iter().copied());
+        let values: Vec<f32> = rollouts.iter().flat_map(|rollout| rollout.values.iter().copied()).collect();
         let targets: Vec<f32> = found.iter().flat_map(|found| found.targets.iter().copied()).collect();
-        let mut stats = PpoStats { rows, explained: explained(values(), &targets), ..PpoStats::default() };
+        let mut stats = PpoStats { rows, explained: explained(&values, &targets), ..PpoStats::default() };
         if rows == 0 {
             return stats;
         }
@@ -138,6 +139,7 @@ impl RecurrentPpo {
             }
         }
         let kl_weight = if settings.uses_kl { self.kl_weight } else { 0.0 };
+        let loss = Clipped { settings, kl_weight };
         for epoch in 0..settings.epochs {
             let mut batches: Vec<(usize, Vec<Sequence>)> = Vec::new();
             for (steps, sequences) in &mut by_length {
@@ -150,7 +152,7 @@ impl RecurrentPpo {
                 self.batch.gather(&self.net, rollouts, &found, *steps, sequences);
                 self.gradients.fill(0.0);
                 let (net, batch, room) = (&self.net, &self.batch, &mut self.room);
-                let sums = gradient(net, &self.parameters, batch, (settings, kl_weight), room, &mut self.gradients);
+                let sums = gradient(net, &self.parameters, batch, &loss, room, &mut self.gradients);
                 let norm = clip_by_norm(&mut self.gradients, settings.gradient_max);
                 self.adam.step(&mut self.parameters, &self.gradients, settings.rate);
                 if epoch + 1 == settings.epochs {
@@ -220,15 +222,15 @@ fn gradient<T: Real>(
     net: &RecurrentNet,
     parameters: &[T],
     batch: &Batch<T>,
-    (settings, kl_weight): (&PpoSettings, f32),
+    loss: &Clipped<'_>,
     room: &mut Room<T>,
     gradients: &mut [T],
 ) -> PpoStats {
     let (dist, rows) = (net.dist(), batch.logp.len());
     let (width, acted) = (dist.inputs(), dist.actions());
-    let (mean, clip) = (T::of(1.0 / rows as f64), T::from_f32(settings.clip));
-    let (entropy_weight, kl_weight) = (T::from_f32(settings.entropy_weight), T::from_f32(kl_weight));
-    let (value_weight, value_clip) = (T::from_f32(settings.value_weight), T::from_f32(settings.value_clip));
+    let (mean, weights) = (T::of(1.0 / rows as f64), loss.weights());
+    let (entropy_weight, kl_weight) = (T::from_f32(weights.entropy), T::from_f32(weights.kl));
+    let value_weight = T::from_f32(weights.value);
     let steps = Steps { observed: &batch.observed, states: &batch.states, begins: &batch.begins };
     let Room { tape, of_inputs, of_values } = room;
     net.forward(parameters, steps, tape);
@@ -240,16 +242,13 @@ fn gradient<T: Real>(
         let (inputs, older) = (&net.inputs_of(tape)[span.clone()], &batch.inputs[span.clone()]);
         let action = &batch.actions[row * acted..(row + 1) * acted];
         let terms = dist.terms(inputs, action, older);
-        let (advantage, ratio) = (batch.advantages[row], (terms.logp - batch.logp[row]).exp());
-        let (plain, bounded) = (advantage * ratio, advantage * ratio.at_least(T::ONE - clip).at_most(T::ONE + clip));
-        let (surrogate, slope) = if plain <= bounded { (plain, plain) } else { (bounded, T::ZERO) };
-        let by = Terms { logp: -slope * mean, entropy: -entropy_weight * mean, kl: kl_weight * mean };
+        let (lost, slope) = loss.choice(terms.logp, batch.logp[row], batch.advantages[row]);
+        let by = Terms { logp: slope * mean, entropy: -entropy_weight * mean, kl: kl_weight * mean };
         dist.gradient(inputs, action, older, by, &mut of_inputs[span]);
         let error = net.values_of(tape)[row] - batch.targets[row];
-        let (square, slope) =
-            if error * error <= value_clip { (error * error, error + error) } else { (value_clip, T::ZERO) };
+        let (square, slope) = loss.value(error);
         of_values.push(value_weight * slope * mean);
-        stats.policy_loss -= (mean * surrogate).wide();
+        stats.policy_loss += (mean * lost).wide();
         stats.entropy += (mean * terms.entropy).wide();
         stats.kl += (mean * terms.kl).wide();
         stats.value_loss += (mean * square).wide();
@@ -273,26 +272,9 @@ fn scale(found: &mut [Found]) {
     }
 }
 
-/// How much of the targets' variance the values explain.
-fn explained(values: impl Iterator<Item = f32>, targets: &[f32]) -> f64 {
-    let spread = |numbers: &[f64]| {
-        let mean = numbers.iter().sum::<f64>() / numbers.len().max(1) as f64;
-        numbers.iter().map(|number| (number - mean).powi(2)).sum::<f64>()
-    };
-    let rest: Vec<f64> = values.zip(targets).map(|(value, target)| f64::from(target - value)).collect();
-    let all = spread(&targets.iter().map(|target| f64::from(*target)).collect::<Vec<_>>());
-    if all > 0.0 { (1.0 - spread(&rest) / all).max(-1.0) } else { -1.0 }
-}
-
-fn shuffle<S>(order: &mut [S], chance: &mut Chance) {
-    for last in (1..order.len()).rev() {
-        order.swap(last, chance.integers(last as u64 + 1) as usize);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Batch, Found, RecurrentPpo, Room, Sequence, gradient};
+    use super::{Batch, Clipped, Found, RecurrentPpo, Room, Sequence, gradient};
     use crate::chance::Chance;
     use crate::env::{Config, Setting, Stepped, Vector, make};
     use crate::learn::ppo::PpoSettings;
@@ -383,7 +365,14 @@ mod tests {
                 let ((batch, rows), mut room) = (batch(&rollout, length), Room::default());
                 assert_eq!(rows.len(), batch.logp.len());
                 let mut ignored = vec![0.0; parameters.len()];
-                gradient(&net(), &parameters, &batch, (&settings(), 0.0), &mut room, &mut ignored);
+                gradient(
+                    &net(),
+                    &parameters,
+                    &batch,
+                    &Clipped { settings: &settings(), kl_weight: 0.0 },
+                    &mut room,
+                    &mut ignored,
+                );
                 for (at, row) in rows.into_iter().enumerate() {
                     let (inputs, values) = (net().inputs_of(&room.tape)[2 * at], net().values_of(&room.tape)[at]);
                     assert!((inputs - f64::from(rollout.inputs[2 * row])).abs() < 1e-5);
@@ -421,7 +410,8 @@ mod tests {
             runner.parameters_mut().iter().map(|value| f64::from(*value) + 0.1 * chance.normal()).collect();
         let ((batch, _), mut room) = (batch(&rollout, LENGTH), Room::default());
         let mut loss = |parameters: &[f64], into: &mut [f64]| {
-            gradient(&net(), parameters, &batch, (&settings(), 0.3), &mut room, into).loss
+            gradient(&net(), parameters, &batch, &Clipped { settings: &settings(), kl_weight: 0.3 }, &mut room, into)
+                .loss
         };
         let mut gradients = vec![0.0; parameters.len()];
         loss(&parameters, &mut gradients);
