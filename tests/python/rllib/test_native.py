@@ -93,3 +93,29 @@ def test_training_goes_on_bit_for_bit(tmp_path):
         assert all(np.array_equal(weights[name], other[name]) for name in weights)
     finally:
         again.stop()
+
+
+def test_observations_are_brought_to_scale_by_what_all_runners_have_seen(tmp_path):
+    config = ppo().env_runners(num_env_runners=2, num_envs_per_env_runner=2, observation_filter="MeanStdFilter")
+    algo = config.training(train_batch_size_per_learner=512).build_algo()
+    try:
+        for _ in range(2):
+            algo.train()
+        learner = algo.learners["default_policy"]
+        count, means, deviations = learner._filter.observed()
+        # Of each step what is seen behind it, and what each of the four environments began with.
+        assert count >= 1024
+        assert all(0.01 < value < 2.0 for value in deviations), deviations
+        observed = np.array([0.3, -0.2, 0.1, 0.4], np.float32)
+        action = algo.compute_single_action(observed, explore=False)
+        inputs = algo.get_policy().get_weights()
+        path = algo.save_to_path(str(tmp_path))
+    finally:
+        algo.stop()
+    again = Algorithm.from_checkpoint(path)
+    try:
+        assert again.learners["default_policy"]._filter.observed() == (count, means, deviations)
+        assert again.compute_single_action(observed, explore=False) == action
+        assert all(np.array_equal(inputs[name], again.get_policy().get_weights()[name]) for name in inputs)
+    finally:
+        again.stop()

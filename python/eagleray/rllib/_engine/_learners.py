@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, cast
 
 from eagleray._native import rl
-from eagleray.rllib._engine import _models
+from eagleray.rllib._engine import _filters, _models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,14 +22,20 @@ class _Learner:
 
     def __init__(self, plan: Plan) -> None:
         self._settings = dict(plan.settings)
+        spec = _filters.spec_of(plan)
+        self._filter = None if spec is None else rl.Filter(spec, plan.observed.size)
 
     def weights(self) -> bytes:
-        """The weights as a safetensors file."""
-        return cast("bytes", self._native.weights())
+        """The weights as a safetensors file, behind what filters have seen where there are any."""
+        moments = None if self._filter is None else self._filter.moments()
+        return _filters.joined(moments, self._native.weights())
 
     def set_weights(self, weights: bytes) -> None:
         """Take other weights of the same shapes."""
+        moments, weights = _filters.parted(weights)
         self._native.set_weights(weights)
+        if self._filter is not None and moments is not None:
+            self._filter.set_moments(moments)
 
     def state(self) -> bytes:
         """All else that its next updates depend on."""
@@ -39,6 +45,18 @@ class _Learner:
         """Go on from such a state."""
         if self._native.restore(state) is False:
             raise ValueError("what was saved is of another learner")
+
+    def _taken(self, rollouts: Sequence[Rollout]) -> list[Any]:
+        """The native rollouts; what their runners saw counts from now on."""
+        native: list[Any] = []
+        for rollout in rollouts:
+            if isinstance(rollout, _filters.Filtered):
+                if self._filter is not None:
+                    self._filter.merge(rollout.delta)
+                native.append(rollout.native)
+            else:
+                native.append(rollout)
+        return native
 
     def _now(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return self._settings | dict(settings)
@@ -83,7 +101,7 @@ class PpoLearner(_Learner):
             "scales_minibatches": False,
             "threads": _models.threads(),
         }
-        found = self._native.update(rollouts, json.dumps(native))
+        found = self._native.update(self._taken(rollouts), json.dumps(native))
         more = {"mean_kl_loss": found["kl"], "kl": found["kl"]}
         return _of_gradient(found) | more | {"curr_kl_coeff": found["kl_coeff"], "cur_kl_coeff": found["kl_coeff"]}
 
@@ -108,7 +126,7 @@ class A2cLearner(_Learner):
             "gradient_max": now.get("grad_clip"),
             "threads": _models.threads(),
         }
-        return _of_gradient(self._native.update(rollouts, json.dumps(native)))
+        return _of_gradient(self._native.update(self._taken(rollouts), json.dumps(native)))
 
 
 class ImpalaLearner(_Learner):
@@ -131,7 +149,7 @@ class ImpalaLearner(_Learner):
             "gradient_max": now.get("grad_clip"),
             "threads": _models.threads(),
         }
-        found = self._native.update(rollouts, json.dumps(native))
+        found = self._native.update(self._taken(rollouts), json.dumps(native))
         return _of_gradient(found) | {"mean_kl_loss": found["kl"], "mean_ratio": found["mean_ratio"]}
 
 
@@ -142,7 +160,7 @@ class _Replaying(_Learner):
         """Keep these; returns what drawing depends on."""
         steps = now["n_step"]
         ahead = max(steps) if isinstance(steps, tuple | list) else int(steps)
-        for rollout in rollouts:
+        for rollout in self._taken(rollouts):
             self._native.add(rollout, ahead, now["gamma"])
         buffer = now["replay_buffer_config"]
         return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from eagleray._native import rl
-from eagleray.rllib._engine import _models
+from eagleray.rllib._engine import _filters, _models
 from eagleray.rllib._engine._learners import LEARNERS
 from eagleray.rllib._engine.protocol import Acted, Ended, Observed
 
@@ -67,15 +67,22 @@ class NativePolicy:
         self._acted = plan.acted.size
         self._observed = plan.observed.size
         self.native = rl.Policy(self._kind, self._model, plan.seed)
+        self.filter_spec = _filters.spec_of(plan)
+        self._filter = None if self.filter_spec is None else rl.Filter(self.filter_spec, plan.observed.size)
         self._epsilon = 0.0
         self._collectors: list[NativeCollector] = []
 
     def load(self, weights: bytes, exploration: Mapping[str, float]) -> None:
         """Take these weights, and what exploring depends on."""
+        moments, weights = _filters.parted(weights)
         self.native.set_weights(weights)
+        if self._filter is not None and moments is not None:
+            self._filter.set_moments(moments)
         self._epsilon = float(exploration.get("epsilon", 0.0))
         for collector in self._collectors:
             collector.native.set_weights(weights)
+            if moments is not None:
+                collector.native.set_filter_moments(moments)
 
     def choice(self, *, explore: bool) -> tuple[str, float]:
         """How actions are chosen."""
@@ -88,13 +95,21 @@ class NativePolicy:
         actions = np.empty((len(observed), self._acted), np.float32)
         if self.native.state_size:
             self.native.set_states(state or bytes(4 * self.native.state_size * len(observed)))
-        self.native.act(_whole(observed), *self.choice(explore=explore), actions)
+        self.native.act(self._scaled(observed), *self.choice(explore=explore), actions)
         return actions, self.native.states() if self.native.state_size else state
+
+    def _scaled(self, observed: Floats) -> Floats:
+        """The rows as the network knows them."""
+        if self._filter is None:
+            return _whole(observed)
+        rows = np.array(observed, np.float32, order="C")
+        self._filter.scale(rows)
+        return rows
 
     def inputs(self, observed: Floats) -> Floats:
         """What the distribution of actions is made of, a row each."""
         actions = np.empty((len(observed), self._acted), np.float32)
-        inputs, _, _ = self.native.act(_whole(observed), "best", 0.0, actions)
+        inputs, _, _ = self.native.act(self._scaled(observed), "best", 0.0, actions)
         return np.frombuffer(inputs, np.float32).reshape(len(observed), -1)
 
     def collector(self, count: int) -> NativeCollector:
@@ -103,6 +118,9 @@ class NativePolicy:
         seed = self._seed + 7_919 * (1 + len(self._collectors))
         collector = NativeCollector(self, rl.Runner(self._kind, self._model, count, seed), (count, self._acted))
         collector.native.set_weights(self.native.weights())
+        if self._filter is not None:
+            collector.native.set_filter(self.filter_spec)
+            collector.native.set_filter_moments(self._filter.moments())
         self._collectors.append(collector)
         return collector
 
@@ -143,7 +161,8 @@ class NativeCollector:
 
     def take(self) -> Rollout:
         """Hand over what was written since the last time."""
-        return cast("Rollout", self.native.take())
+        rollout, delta = self.native.take(), self.native.take_filter_delta()
+        return cast("Rollout", rollout if delta is None else _filters.Filtered(rollout, delta))
 
     def state(self) -> bytes:
         """What its next choices depend on, beside the weights."""
@@ -177,6 +196,7 @@ class Engine:
 
     def arrays(self, weights: bytes) -> dict[str, Floats]:
         """Weights by the names of their tensors."""
+        _, weights = _filters.parted(weights)
         size = int.from_bytes(weights[:8], "little")
         header = json.loads(weights[8 : 8 + size])
         header.pop("__metadata__", None)

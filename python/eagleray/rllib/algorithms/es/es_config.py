@@ -28,8 +28,8 @@ class ESConfig(AlgorithmConfig):
             "return_proc_mode": "centered_rank",
             "model": {"fcnet_hiddens": [256, 256]},
         },
-        # RLlib starts ten; they wait for cores that most machines do not have.
-        "env_runners": {"num_env_runners": 2, "observation_filter": "MeanStdFilter"},
+        # RLlib starts ten; they wait for cores that most machines do not have. Its filter is not there: only returns come back from runners.
+        "env_runners": {"num_env_runners": 2, "observation_filter": "NoFilter"},
     }
 
     @classmethod
