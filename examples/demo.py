@@ -82,6 +82,23 @@ def main() -> None:
     one = ray.put(1)
     show("small get", 1, lambda: ray.get(one))
     ray.shutdown()
+    learn()
+
+
+def learn() -> None:
+    """Train a policy, and leave a picture of how it learned."""
+    import importlib.util
+
+    import ppo_cartpole
+
+    print()
+    missing = [name for name in ("numpy", "gymnasium", "matplotlib") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"reinforcement learning is left out here: {', '.join(missing)} is not installed")
+        return
+    picture = Path(__file__).resolve().parent.parent / "build" / "ppo-cartpole.png"
+    picture.parent.mkdir(exist_ok=True)
+    ppo_cartpole.main(str(picture))
 
 
 def show(name: str, calls: int, work: Callable[[], Any], seconds: float = 1.0) -> None:
