@@ -50,6 +50,10 @@ bench-tune: build ## what Tune costs beside Ray Tune and Optuna; how good its se
 bench-tune-quality: build ## our searchers beside Optuna's, on four functions from twenty seeds
 	$(BIN)/python benches/tune_quality.py $(ARGS)
 
+.PHONY: bench-rl
+bench-rl: build ## how fast policies train beside RLlib and Stable-Baselines3; installs both, 10 GB
+	$(BIN)/python benches/rl.py $(ARGS)
+
 .PHONY: bench-spin
 bench-spin: build ## whether the decision who may spin holds on an idle and on a busy machine
 	$(BIN)/python benches/spinning.py $(ARGS)

@@ -32,6 +32,9 @@ PEERS: dict[str, Environment] = {
 PEERS["ray_tune"] = Environment("ray", ("ray[tune]==2.60.0", "numpy"))
 # For `tune.py` and `tune_quality.py`. Its Gaussian process needs torch, of which there is none without CUDA to be had here: 5 GB.
 PEERS["optuna"] = Environment("optuna", ("optuna==5.0.0", "cmaes", "scipy", "numpy", "torch"))
+# For `rl.py`.
+PEERS["rllib"] = Environment("ray", ("ray[rllib]==2.60.0", "torch", "gymnasium", "numpy"))
+PEERS["sb3"] = Environment("stable_baselines3", ("stable-baselines3==2.9.2", "torch", "gymnasium", "numpy"))
 EAGLERAY = Environment("eagleray", ())
 
 

@@ -166,7 +166,7 @@ impl Replay {
             into.weights.resize(count, 1.0);
             return;
         };
-        let (all, least) = (tree.sum(), tree.least(len));
+        let (all, least) = (tree.sum(), tree.least());
         let weight = |priority: f64| (len as f64 * priority / all).powf(-beta);
         let most = weight(least);
         for _ in 0..count {
@@ -187,16 +187,19 @@ impl Replay {
     }
 }
 
-/// Sums over halves, halves of halves and so on: finds the place of a share in the logarithm of the size.
+/// Sums and least values over halves, halves of halves and so on: finds the place of a share in the logarithm of the size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct SumTree {
     /// The root is at 1; the children of `i` at `2i` and `2i + 1`; the leaves are the second half.
     sums: Vec<f64>,
+    /// Arranged as the sums. Of leaves that were never set: more than any.
+    leasts: Vec<f64>,
 }
 
 impl SumTree {
     fn new(capacity: usize) -> Self {
-        Self { sums: vec![0.0; 2 * capacity.next_power_of_two()] }
+        let len = 2 * capacity.next_power_of_two();
+        Self { sums: vec![0.0; len], leasts: vec![f64::MAX; len] }
     }
 
     fn leaves(&self) -> usize {
@@ -211,16 +214,17 @@ impl SumTree {
         self.sums[self.leaves() + leaf]
     }
 
-    fn least(&self, len: usize) -> f64 {
-        self.sums[self.leaves()..self.leaves() + len].iter().copied().fold(f64::INFINITY, f64::min)
+    fn least(&self) -> f64 {
+        self.leasts[1]
     }
 
     fn set(&mut self, leaf: usize, value: f64) {
         let mut at = self.leaves() + leaf;
-        self.sums[at] = value;
+        (self.sums[at], self.leasts[at]) = (value, value);
         while at > 1 {
             at /= 2;
             self.sums[at] = self.sums[2 * at] + self.sums[2 * at + 1];
+            self.leasts[at] = self.leasts[2 * at].min(self.leasts[2 * at + 1]);
         }
     }
 
@@ -328,6 +332,7 @@ mod tests {
             let found = tree.find(share);
             let before: f64 = values[..found].iter().sum();
             prop_assert!(found < values.len());
+            prop_assert_eq!(tree.least(), values.iter().copied().fold(f64::MAX, f64::min));
             prop_assert!(before <= share + 1e-9 && share <= before + values[found] + 1e-9);
         }
     }

@@ -4,7 +4,9 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use rl::chance::Chance;
 use rl::env::{Adapted, Bounded, Stepped, Vector, make, misfit};
+use rl::space::Acted;
 
 use super::{columns, parsed};
 use crate::door::enter;
@@ -53,6 +55,20 @@ impl VectorEnv {
         self.stepped.observed.resize(size, 0.0);
         self.inner.reset(seed, &mut self.stepped.observed);
         columns::write(py, "observed", &observed, &self.stepped.observed)
+    }
+
+    /// So many steps of each by actions that are drawn at random: what they can do by themselves.
+    fn drive(&mut self, py: Python<'_>, steps: usize, seed: u64) {
+        let Self { inner, stepped, actions } = self;
+        let (mut chance, acted) = (Chance::seeded(seed), inner.spaces().acted.clone());
+        enter(py, || {
+            // A few thousand actions, again and again: drawing them is not what is asked for.
+            let drawn: Vec<Vec<f32>> = (0..61).map(|_| random_actions(&acted, inner.count(), &mut chance)).collect();
+            for step in 0..steps {
+                actions.clone_from(&drawn[step % drawn.len()]);
+                inner.step(actions, stepped);
+            }
+        });
     }
 
     /// What is seen now.
@@ -121,4 +137,22 @@ impl VectorEnv {
         }
         Err(PyIndexError::new_err(format!("there are {} environments", self.inner.count())))
     }
+}
+
+fn random_actions(acted: &Acted, count: usize, chance: &mut Chance) -> Vec<f32> {
+    let mut actions = Vec::new();
+    for _ in 0..count {
+        match acted {
+            Acted::Discrete(choices) => actions.push(chance.integers(*choices as u64) as f32),
+            Acted::MultiDiscrete(counts) => {
+                actions.extend(counts.iter().map(|choices| chance.integers(*choices as u64) as f32));
+            }
+            Acted::Box { low, high } => {
+                let finite = |bound: f32| f64::from(bound.clamp(-1e3, 1e3));
+                let bounds = low.iter().zip(high);
+                actions.extend(bounds.map(|(low, high)| chance.uniform(finite(*low), finite(*high)) as f32));
+            }
+        }
+    }
+    actions
 }
