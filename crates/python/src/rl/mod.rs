@@ -2,15 +2,12 @@
 //!
 //! Columns are anything with a buffer of the right type (numpy arrays), row by row; flags are bytes. What has many settings comes as JSON.
 
-mod a2c;
 mod columns;
 mod dqn;
 mod env;
 mod es;
 mod filter;
-mod impala;
-mod ppo;
-mod recurrent;
+mod on_policy;
 mod runner;
 mod sac;
 
@@ -24,12 +21,12 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rl.add_class::<runner::Runner>()?;
     rl.add_class::<runner::Rollout>()?;
     rl.add_class::<runner::NativePolicy>()?;
-    rl.add_class::<ppo::PpoLearner>()?;
+    rl.add_class::<on_policy::PpoLearner>()?;
     rl.add_class::<dqn::DqnLearner>()?;
     rl.add_class::<sac::SacLearner>()?;
-    rl.add_class::<recurrent::RecurrentPpoLearner>()?;
-    rl.add_class::<a2c::A2cLearner>()?;
-    rl.add_class::<impala::ImpalaLearner>()?;
+    rl.add_class::<on_policy::RecurrentPpoLearner>()?;
+    rl.add_class::<on_policy::A2cLearner>()?;
+    rl.add_class::<on_policy::ImpalaLearner>()?;
     rl.add_class::<es::EsLearner>()?;
     rl.add_function(wrap_pyfunction!(es::perturbed, &rl)?)?;
     rl.add_function(wrap_pyfunction!(environments, &rl)?)?;

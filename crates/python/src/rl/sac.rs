@@ -8,7 +8,7 @@ use rl::replay::Replay;
 use rl::soft::SoftSpec;
 
 use super::parsed;
-use super::runner::{Rollout, unpack};
+use super::runner::{Rollout, restored, unpack};
 use crate::door::enter;
 
 /// Learns to choose numbers between bounds from replayed steps. Its weights are those of what chooses; what values choices is in what it saves.
@@ -55,9 +55,9 @@ impl SacLearner {
         PyBytes::new(py, &self.inner.save())
     }
 
-    /// Goes on from what was saved. False if that is of another learner: then nothing has changed.
-    fn restore(&mut self, saved: &[u8]) -> bool {
-        self.inner.restore(saved)
+    /// Goes on from what was saved.
+    fn restore(&mut self, saved: &[u8]) -> PyResult<()> {
+        restored(self.inner.restore(saved), "learner")
     }
 
     /// Keeps the steps of a rollout, each standing for up to `n`.

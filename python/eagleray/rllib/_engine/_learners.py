@@ -43,8 +43,7 @@ class _Learner:
 
     def restore(self, state: bytes) -> None:
         """Go on from such a state."""
-        if self._native.restore(state) is False:
-            raise ValueError("what was saved is of another learner")
+        self._native.restore(state)
 
     def _taken(self, rollouts: Sequence[Rollout]) -> list[Any]:
         """The native rollouts; what their runners saw counts from now on."""
