@@ -245,10 +245,11 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
     folder = Path(wants.temp_dir) if wants.temp_dir else base_dir()
     stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
     session_dir = folder / f"session_{stamp}_{os.getpid()}_{time.monotonic_ns() % 1_000_000:06d}"
-    session_dir.mkdir(mode=0o700, parents=True)
     cores = usable_cpus()
     prestart = min(cores, max(1, amounts.get("CPU", 0) // _PARTS)) if wants.prestart is None else wants.prestart
     try:
+        # In here: Ctrl-C may come behind any line.
+        session_dir.mkdir(mode=0o700, parents=True)
         return _native.Node(
             resources=amounts,
             gpu_names=gpu_names,
