@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# Looked up when first used: environments that are built in need neither numpy nor gymnasium.
+# Looked up when first used: whoever only imports this package needs neither numpy nor gymnasium.
 _LAZY = {
     "Algorithm": "eagleray.rllib.algorithms.algorithm",
     "AlgorithmConfig": "eagleray.rllib.algorithms.algorithm_config",
