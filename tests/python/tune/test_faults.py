@@ -22,7 +22,7 @@ from eagleray.tune.error import JournalError, JournalLocked, TuneError
 from eagleray.tune.schedulers import ASHAScheduler
 from eagleray.tune.search import TPESearch
 
-#: Points at which a driver or a trial is killed.
+#: Points at which a driver, a trial or a node is killed.
 KILLS = int(os.environ.get("EAGLERAY_TUNE_KILLS", "8"))
 
 #: A program with a seeded experiment: each trial is a function of its configuration and of how far it is.
@@ -106,9 +106,8 @@ def journal_story(folder):
     return [told[number] for number in sorted(told)]
 
 
-@pytest.mark.parametrize("kind", ["saves", "plain", "class"])
-@pytest.mark.timeout(1800)
-def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_counts_nothing_twice(drivers, tmp_path, kind):
+def killed_again_and_again(drivers, tmp_path, kind, begin, codes):
+    """Runs the program and kills what `begin` says at random points, again and again; in the end it has to be as if nothing had been."""
     whole = tmp_path / "whole"
     drivers.run(PROGRAM, whole, kind)
     wanted = story(whole)
@@ -122,14 +121,13 @@ def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_counts_nothin
         journal = folder / "exp" / "journal.eagleray"
         begun = journal.stat().st_size if journal.exists() else 0
         point = begun + chance.randrange(1, max(size // 2, 2))
-        driver = drivers.start(PROGRAM, folder, kind)
+        driver, kill = begin(folder)
         while driver.process.poll() is None and (not journal.exists() or journal.stat().st_size < point):
             time.sleep(0.001)
-        if driver.process.poll() is None:
-            driver.kill()
-            kills -= 1
+        kills -= driver.process.poll() is None
+        kill()
         code, _, err = driver.end()
-        assert code in (0, -signal.SIGKILL), err
+        assert code in codes, err
         if code == 0:
             assert story(folder) == wanted
             at += 1
@@ -137,6 +135,33 @@ def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_counts_nothin
     drivers.run(PROGRAM, folder, kind)
     assert story(folder) == wanted
     assert journal_story(folder) == [rows for _, rows in wanted]
+
+
+@pytest.mark.parametrize("kind", ["saves", "plain", "class"])
+@pytest.mark.timeout(1800)
+def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_counts_nothing_twice(drivers, tmp_path, kind):
+    def begin(folder):
+        driver = drivers.start(PROGRAM, folder, kind)
+        return driver, driver.process.kill
+
+    killed_again_and_again(drivers, tmp_path, kind, begin, (0, -signal.SIGKILL))
+
+
+@pytest.mark.timeout(1800)
+def test_a_node_that_is_killed_again_and_again_loses_nothing_and_counts_nothing_twice(drivers, tmp_path):
+    program = PROGRAM.replace("ray.init(num_cpus=2)", 'ray.init(address="auto")')
+
+    def begin(folder):
+        pid = start_daemon(drivers)
+        return drivers.start(program, folder, "saves"), lambda: os.kill(pid, signal.SIGKILL)
+
+    killed_again_and_again(drivers, tmp_path, "saves", begin, (0, 1))
+
+
+def start_daemon(drivers):
+    done = drivers.command("start", "--head", "--num-cpus", "2")
+    assert done.returncode == 0, done.stderr
+    return int(re.search(r"pid (\d+)", done.stdout).group(1))
 
 
 def mortal(config):
@@ -423,17 +448,11 @@ def test_the_first_interrupt_stops_an_experiment_that_goes_on_later(shared_ray, 
 
 def test_a_node_that_is_killed_ends_the_experiment_with_a_clear_word_and_it_goes_on_on_another(drivers, tmp_path):
     """The daemon's process dies in the middle: whoever started the experiment hears of it, and loses nothing."""
-
-    def start():
-        done = drivers.command("start", "--head", "--num-cpus", "2")
-        assert done.returncode == 0, done.stderr
-        return int(re.search(r"pid (\d+)", done.stdout).group(1))
-
     program = PROGRAM.replace("ray.init(num_cpus=2)", 'ray.init(address="auto")')
     drivers.run(PROGRAM, tmp_path / "whole", "saves")
     wanted = story(tmp_path / "whole")
     folder = tmp_path / "cut"
-    pid = start()
+    pid = start_daemon(drivers)
     journal = folder / "exp" / "journal.eagleray"
     driver = drivers.start(program, folder, "saves")
     while driver.process.poll() is None and (not journal.exists() or journal.stat().st_size < 8_000):
@@ -443,7 +462,7 @@ def test_a_node_that_is_killed_ends_the_experiment_with_a_clear_word_and_it_goes
     assert code not in (0, None), "the experiment was not over"
     assert "TuneError: the node that the experiment ran on is gone" in err, err
     assert "Tuner.restore(" in err
-    start()
+    start_daemon(drivers)
     drivers.run(program, folder, "saves")
     assert story(folder) == wanted
     assert drivers.command("stop").returncode == 0
