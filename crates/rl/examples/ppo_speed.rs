@@ -1,4 +1,4 @@
-//! How fast PPO trains CartPole: `cargo run --release -p eagleray-rl --example ppo_speed`.
+//! How fast PPO trains CartPole: `cargo run --release -p eagleray-rl --example ppo_speed [THREADS] [PART_OF_A_NAME]`.
 
 use std::time::Instant;
 
@@ -16,6 +16,9 @@ fn main() {
         ("RLlib's batch, 256x256", vec![256, 256], 8, 500, 10, 128, 3e-4, 0.3, 0.99, 0.95),
         ("zoo", vec![64, 64], 8, 32, 20, 256, 1e-3, 0.2, 0.98, 0.8),
     ] {
+        if std::env::args().nth(2).is_some_and(|part| !name.contains(&part)) {
+            continue;
+        }
         let spec = ModelSpec {
             observed: 4,
             acted: Acted::Discrete(2),

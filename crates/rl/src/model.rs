@@ -58,6 +58,7 @@ pub struct Model {
     shared: Option<Net>,
     chooses: Net,
     values: Net,
+    values_begin: usize,
     deviations: Deviations,
 }
 
@@ -96,17 +97,11 @@ impl Model {
         let seen = || Inputs::of(spec.observed, spec.image.as_ref());
         let (hiddens, activation) = (&spec.hiddens[..], spec.activation);
         let (chosen, valued) = (Some((chosen, Gain::POLICY)), Some((1, Gain::VALUE)));
-        let (shared, chooses, values) = if spec.is_shared && !(hiddens.is_empty() && spec.image.is_none()) {
-            let shared = Net::new(&mut layout, "encoder", seen(), hiddens, activation, None);
-            let inputs = shared.outputs();
-            let chooses = Net::new(&mut layout, "pi", inputs, &[], activation, chosen);
-            let values = Net::new(&mut layout, "vf", inputs, &[], activation, valued);
-            (Some(shared), chooses, values)
-        } else {
-            let chooses = Net::new(&mut layout, "pi", seen(), hiddens, activation, chosen);
-            let values = Net::new(&mut layout, "vf", seen(), hiddens, activation, valued);
-            (None, chooses, values)
-        };
+        let is_shared = spec.is_shared && !(hiddens.is_empty() && spec.image.is_none());
+        let shared = is_shared.then(|| Net::new(&mut layout, "encoder", seen(), hiddens, activation, None));
+        let seen = || shared.as_ref().map_or_else(&seen, |shared| Inputs::Numbers(shared.outputs()));
+        let hiddens = if is_shared { &[][..] } else { hiddens };
+        let chooses = Net::new(&mut layout, "pi", seen(), hiddens, activation, chosen);
         let (actions, features) = (dist.actions(), chooses.features());
         let deviations = match sde {
             Some(spec) => {
@@ -116,7 +111,9 @@ impl Model {
             None if is_free => Deviations::Free(layout.add("log_std".into(), &[actions])),
             None => Deviations::Said,
         };
-        Self { spec, layout, dist, shared, chooses, values, deviations }
+        let values_begin = layout.len();
+        let values = Net::new(&mut layout, "vf", seen(), hiddens, activation, valued);
+        Self { spec, layout, dist, shared, chooses, values, values_begin, deviations }
     }
 
     /// What kind of networks these are.
@@ -201,6 +198,11 @@ impl Model {
         self.value(parameters, observed, tape)
     }
 
+    /// Where the parameters of what values states begin, if it shares no layer with what chooses; those of what chooses are all before.
+    pub(crate) fn values_begin(&self) -> Option<usize> {
+        self.shared.is_none().then_some(self.values_begin)
+    }
+
     /// Adds to `gradients` those of the parameters, given those of what is chosen from and of the values, for the rows of the last `choose`
     /// and `value`.
     pub fn backward<T: Real>(
@@ -211,14 +213,66 @@ impl Model {
         (of_inputs, of_values): (&[T], &[T]),
         gradients: &mut [T],
     ) {
-        let ModelTape { shared: shared_tape, chooses, values, of_shared, of_means, inputs: rows } = tape;
-        let of_outputs = match &self.deviations {
-            Deviations::Said => of_inputs,
+        let Some(shared) = &self.shared else {
+            self.backward_choices(parameters, observed, tape, of_inputs, gradients);
+            self.backward_values(parameters, observed, tape, of_values, gradients);
+            return;
+        };
+        let of_means = self.of_means(parameters, observed, tape, of_inputs, gradients);
+        let ModelTape { shared: shared_tape, chooses, values, of_shared, .. } = tape;
+        let inputs = shared.outputs_of(shared_tape);
+        of_shared.clear();
+        of_shared.resize(inputs.len(), T::ZERO);
+        let of_outputs = of_means.as_deref().unwrap_or(of_inputs);
+        self.chooses.backward(parameters, inputs, chooses, of_outputs, gradients, Some(of_shared));
+        self.values.backward(parameters, inputs, values, of_values, gradients, Some(of_shared));
+        shared.backward(parameters, observed, shared_tape, of_shared, gradients, None);
+        tape.of_means = of_means.unwrap_or_default();
+    }
+
+    /// The part of that for what chooses, where no layer is shared.
+    pub(crate) fn backward_choices<T: Real>(
+        &self,
+        parameters: &[T],
+        observed: &[T],
+        tape: &mut ModelTape<T>,
+        of_inputs: &[T],
+        gradients: &mut [T],
+    ) {
+        let of_means = self.of_means(parameters, observed, tape, of_inputs, gradients);
+        let of_outputs = of_means.as_deref().unwrap_or(of_inputs);
+        self.chooses.backward(parameters, observed, &mut tape.chooses, of_outputs, gradients, None);
+        tape.of_means = of_means.unwrap_or_default();
+    }
+
+    /// The part of that for values, where no layer is shared.
+    pub(crate) fn backward_values<T: Real>(
+        &self,
+        parameters: &[T],
+        observed: &[T],
+        tape: &mut ModelTape<T>,
+        of_values: &[T],
+        gradients: &mut [T],
+    ) {
+        self.values.backward(parameters, observed, &mut tape.values, of_values, gradients, None);
+    }
+
+    /// Where deviations are parameters of their own: adds their gradients and returns those of the means, in the tape's room.
+    fn of_means<T: Real>(
+        &self,
+        parameters: &[T],
+        observed: &[T],
+        tape: &mut ModelTape<T>,
+        of_inputs: &[T],
+        gradients: &mut [T],
+    ) -> Option<Vec<T>> {
+        let mut of_means = std::mem::take(&mut tape.of_means);
+        match &self.deviations {
+            Deviations::Said => return None,
             Deviations::OfState(sde) => {
-                let before = self.shared.as_ref().map_or(observed, |shared| shared.outputs_of(shared_tape));
-                let features = self.chooses.features_of(chooses).unwrap_or(before);
-                sde.gradient(parameters, (rows, of_inputs), features, (gradients, of_means), None);
-                &of_means[..]
+                let before = self.shared.as_ref().map_or(observed, |shared| shared.outputs_of(&tape.shared));
+                let features = self.chooses.features_of(&tape.chooses).unwrap_or(before);
+                sde.gradient(parameters, (&tape.inputs, of_inputs), features, (gradients, &mut of_means), None);
             }
             Deviations::Free(log_std) => {
                 of_means.clear();
@@ -228,20 +282,9 @@ impl Model {
                     of_means.extend_from_slice(means);
                     of_log_std.iter_mut().zip(logs).for_each(|(sum, log)| *sum += *log);
                 }
-                &of_means[..]
             }
-        };
-        let Some(shared) = &self.shared else {
-            self.chooses.backward(parameters, observed, chooses, of_outputs, gradients, None);
-            self.values.backward(parameters, observed, values, of_values, gradients, None);
-            return;
-        };
-        let inputs = shared.outputs_of(shared_tape);
-        of_shared.clear();
-        of_shared.resize(inputs.len(), T::ZERO);
-        self.chooses.backward(parameters, inputs, chooses, of_outputs, gradients, Some(of_shared));
-        self.values.backward(parameters, inputs, values, of_values, gradients, Some(of_shared));
-        shared.backward(parameters, observed, shared_tape, of_shared, gradients, None);
+        }
+        Some(of_means)
     }
 }
 

@@ -174,8 +174,15 @@ fn dqn_learns() {
             is_dueling: true,
             ..QSpec::default()
         });
-        let settings =
-            DqnSettings { rate, batch: 64, is_double: true, gradient_max: Some(10.0), alpha: 0.6, beta: 0.4 };
+        let settings = DqnSettings {
+            rate,
+            batch: 64,
+            is_double: true,
+            gradient_max: Some(10.0),
+            alpha: 0.6,
+            beta: 0.4,
+            threads: 1,
+        };
         let mut learner = Dqn::new(model.clone(), 1e-8, seed);
         let mut replay = Replay::new(50_000, 4, 1, true);
         let mut practice = Practice::new(Box::new(QPolicy::new(model)), 4, seed);
@@ -187,8 +194,7 @@ fn dqn_learns() {
             let rollout = practice.rollout(learner.parameters(), 4, Choice::Astray(astray));
             replay.add(&rollout, 1, 0.99);
             if replay.len() >= 500 {
-                learner.update(&mut replay, &settings);
-                learner.update(&mut replay, &settings);
+                learner.update(&mut replay, &settings, 2);
             }
             if round % 25 == 0 {
                 learner.follow(1.0);

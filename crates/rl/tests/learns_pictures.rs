@@ -21,7 +21,8 @@ fn learned(rate: f32, rounds: usize) -> f64 {
         image: Some(ImageSpec::new([10, 5, 1], vec![[8, 3, 1], [8, 3, 2]], true).expect("it fits")),
         ..QSpec::default()
     };
-    let settings = DqnSettings { rate, batch: 64, is_double: true, gradient_max: Some(10.0), alpha: 0.0, beta: 0.0 };
+    let settings =
+        DqnSettings { rate, batch: 64, is_double: true, gradient_max: Some(10.0), alpha: 0.0, beta: 0.0, threads: 1 };
     let model = QModel::new(spec);
     let mut learner = Dqn::new(model.clone(), 1e-8, 1);
     let mut runner = Runner::new(Box::new(QPolicy::new(model.clone())), ENVS, 2);
@@ -35,7 +36,7 @@ fn learned(rate: f32, rounds: usize) -> f64 {
         runner.parameters_mut().copy_from_slice(learner.parameters());
         runner.run(&mut *vector, 4, Choice::Astray(share), &mut stepped);
         replay.add(&runner.take(), 1, 0.95);
-        (0..2).for_each(|_| _ = learner.update(&mut replay, &settings));
+        learner.update(&mut replay, &settings, 2);
         learner.follow(0.02);
     }
     let mut runner = Runner::new(Box::new(QPolicy::new(model)), ENVS, 4);

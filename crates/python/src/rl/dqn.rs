@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use rl::learn::dqn::{Dqn, DqnSettings, DqnStats};
+use rl::learn::dqn::{Dqn, DqnSettings};
 use rl::q::QModel;
 use rl::replay::Replay;
 
@@ -83,7 +83,7 @@ impl DqnLearner {
             return Err(PyValueError::new_err("there is nothing to learn from"));
         }
         let (inner, replay) = (&mut self.inner, &mut self.replay);
-        let stats = enter(py, || (0..times).fold(DqnStats::default(), |_, _| inner.update(replay, &settings)));
+        let stats = enter(py, || inner.update(replay, &settings, times));
         let found = PyDict::new(py);
         for (name, value) in [
             ("total_loss", stats.loss),

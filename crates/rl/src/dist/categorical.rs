@@ -1,6 +1,6 @@
 //! Choices from a score each.
 
-use super::Terms;
+use super::{Rows, Terms};
 use crate::chance::Chance;
 use crate::nn::Real;
 
@@ -80,4 +80,52 @@ pub(super) fn gradient<T: Real>(
             *gradient = by.logp * (is_chosen - p) - by.entropy * p * (logp + entropy) + by.kl * (p - p_older);
         }
     }
+}
+
+/// Makes scores logarithms of probabilities.
+pub(super) fn normalise<T: Real>(counts: &[usize], mut row: &mut [T]) {
+    for count in counts {
+        let (scores, behind) = row.split_at_mut(*count);
+        row = behind;
+        let all = log_sum(scores);
+        scores.iter_mut().for_each(|score| *score -= all);
+    }
+}
+
+/// Many rows of one choice: each power is taken once.
+pub(super) fn gradients<T: Real>(
+    count: usize,
+    rows: Rows<'_, T>,
+    (of_entropy, of_kl): (T, T),
+    mut slope: impl FnMut(usize, T) -> T,
+    into: &mut [T],
+) -> (T, T) {
+    let (mut entropies, mut kls) = (T::ZERO, T::ZERO);
+    let inputs = rows.inputs.chunks_exact(count).zip(rows.older.chunks_exact(count));
+    let each = inputs.zip(rows.actions).zip(into.chunks_exact_mut(count)).enumerate();
+    for (row, (((scores, older), action), into)) in each {
+        let most = scores.iter().copied().fold(scores[0], Real::at_least);
+        let mut sum = T::ZERO;
+        for (power, score) in into.iter_mut().zip(scores) {
+            *power = (*score - most).exp();
+            sum += *power;
+        }
+        let (all, share) = (most + sum.ln(), T::ONE / sum);
+        let (mut entropy, mut kl) = (T::ZERO, T::ZERO);
+        for ((p, score), older) in into.iter_mut().zip(scores).zip(older) {
+            *p *= share;
+            entropy -= *p * (*score - all);
+            kl += older.exp() * (*older - (*score - all));
+        }
+        let chosen = *action as usize;
+        let of_logp = slope(row, scores[chosen] - all);
+        for ((p, score), older) in into.iter_mut().zip(scores).zip(older) {
+            let of_p = of_kl * (*p - older.exp());
+            *p = of_p - *p * (of_logp + of_entropy * (*score - all + entropy));
+        }
+        into[chosen] += of_logp;
+        entropies += entropy;
+        kls += kl;
+    }
+    (entropies, kls)
 }

@@ -35,6 +35,14 @@ pub struct Terms<T> {
     pub kl: T,
 }
 
+/// Rows side by side: what actions were chosen from, the actions, and what they were once chosen from, normalised.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows<'a, T> {
+    pub(crate) inputs: &'a [T],
+    pub(crate) actions: &'a [f32],
+    pub(crate) older: &'a [T],
+}
+
 impl Dist {
     /// The one for these actions.
     #[must_use]
@@ -96,6 +104,42 @@ impl Dist {
             Self::Categorical(counts) => categorical::terms(counts, inputs, action, older),
             Self::Gaussian(_) => gaussian::terms(inputs, action, older),
         }
+    }
+
+    /// Makes rows of scores logarithms of probabilities; numbers stay as they are.
+    pub(crate) fn normalise<T: Real>(&self, inputs: &mut [T]) {
+        if let Self::Categorical(counts) = self {
+            inputs.chunks_exact_mut(self.inputs()).for_each(|row| categorical::normalise(counts, row));
+        }
+    }
+
+    /// Of each row: asks for the slope of a loss by the logarithm of the action's probability, given the row's number and that logarithm, and
+    /// writes the gradient of that and of `of_entropy * entropy + of_kl * kl` by the inputs. Returns the sums of all entropies and of all
+    /// distances to the older rows.
+    pub(crate) fn gradients<T: Real>(
+        &self,
+        rows: Rows<'_, T>,
+        (of_entropy, of_kl): (T, T),
+        mut slope: impl FnMut(usize, T) -> T,
+        into: &mut [T],
+    ) -> (T, T) {
+        if let Self::Categorical(counts) = self
+            && let [count] = counts[..]
+        {
+            return categorical::gradients(count, rows, (of_entropy, of_kl), slope, into);
+        }
+        let (mut entropy, mut kl) = (T::ZERO, T::ZERO);
+        let (width, acted) = (self.inputs(), self.actions());
+        let inputs = rows.inputs.chunks_exact(width).zip(rows.older.chunks_exact(width));
+        let each = inputs.zip(rows.actions.chunks_exact(acted)).zip(into.chunks_exact_mut(width)).enumerate();
+        for (row, (((inputs, older), action), into)) in each {
+            let terms = self.terms(inputs, action, older);
+            let by = Terms { logp: slope(row, terms.logp), entropy: of_entropy, kl: of_kl };
+            self.gradient(inputs, action, older, by, into);
+            entropy += terms.entropy;
+            kl += terms.kl;
+        }
+        (entropy, kl)
     }
 
     /// Writes the gradient of `by.logp * logp + by.entropy * entropy + by.kl * kl` by the inputs.

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::descent::{Columns, Descent, Passes, Plain, Scaling, explained};
+use super::descent::{Columns, Descent, Passes, Scaling, explained};
+use super::loss::Plain;
 use crate::advantage::generalised;
 use crate::chance::Chance;
 use crate::model::Model;
@@ -115,7 +116,7 @@ impl A2c {
         let mut columns = Columns::default();
         let mut values = Vec::new();
         for rollout in rollouts {
-            columns.extend(rollout, generalised(rollout, settings.gamma, settings.lambda));
+            columns.extend(rollout, generalised(rollout, settings.gamma, settings.lambda), self.descent.model.dist());
             values.extend_from_slice(&rollout.values);
         }
         let passes = Passes {
@@ -143,8 +144,8 @@ impl A2c {
 #[cfg(test)]
 mod tests {
     use super::{A2c, A2cSettings};
-    use crate::learn::descent::Plain;
     use crate::learn::differences;
+    use crate::learn::loss::Plain;
     use crate::model::{Model, ModelSpec};
     use crate::nn::{Activation, OptimiserSpec};
     use crate::rollout::Rollout;

@@ -1,59 +1,17 @@
 //! What learners by policy gradients share: the batch as columns, minibatches shared out among threads, steps of the optimiser. An algorithm adds
 //! its advantages and what it loses per row.
 
+use std::ops::Range;
 use std::sync::{Mutex, RwLock};
 
-use super::team::with_team;
+use super::loss::{Loss, Room, Side, Sums, gradient};
+use super::team::{with_team, worth_it};
 use crate::advantage::Advantages;
 use crate::chance::Chance;
-use crate::dist::Terms;
+use crate::dist::Dist;
 use crate::model::{Model, ModelTape};
-use crate::nn::{Optimiser, OptimiserSpec, Real, clip_by_norm};
+use crate::nn::{Optimiser, OptimiserSpec, Real, clip_factor, sum_of_squares};
 use crate::rollout::Rollout;
-
-/// What an algorithm loses by one row.
-pub(super) trait Loss: Sync {
-    /// By the choice of its action, and the slope of that by the logarithm of the action's probability; `older` is that logarithm when it was
-    /// chosen.
-    fn choice<T: Real>(&self, logp: T, older: T, advantage: T) -> (T, T);
-
-    /// By the error of its value, and the slope of that, both unweighted.
-    fn value<T: Real>(&self, error: T) -> (T, T);
-
-    /// How much the parts count beside the choice.
-    fn weights(&self) -> Weights;
-}
-
-/// How much parts of a loss count.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Weights {
-    pub(super) value: f32,
-    pub(super) entropy: f32,
-    pub(super) kl: f32,
-}
-
-/// The plain loss of actors and critics: what is better than expected becomes likelier, by as much as it is better; half the square of a value's
-/// error.
-pub(super) struct Plain {
-    pub(super) value_weight: f32,
-    pub(super) entropy_weight: f32,
-}
-
-impl Loss for Plain {
-    #[inline]
-    fn choice<T: Real>(&self, logp: T, _: T, advantage: T) -> (T, T) {
-        (-advantage * logp, -advantage)
-    }
-
-    #[inline]
-    fn value<T: Real>(&self, error: T) -> (T, T) {
-        (T::of(0.5) * error * error, error)
-    }
-
-    fn weights(&self) -> Weights {
-        Weights { value: self.value_weight, entropy: self.entropy_weight, kl: 0.0 }
-    }
-}
 
 /// How a batch is gone through.
 #[derive(Clone, Copy, Debug)]
@@ -75,18 +33,6 @@ pub(super) enum Scaling {
     Minibatch,
 }
 
-/// Sums over rows; of a whole run, means over the last epoch's.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sums {
-    pub(super) loss: f64,
-    pub(super) policy_loss: f64,
-    pub(super) value_loss: f64,
-    pub(super) entropy: f64,
-    pub(super) kl: f64,
-    /// Length of the gradient.
-    pub(super) gradient: f64,
-}
-
 /// Rows of a batch, together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Columns<T> {
@@ -96,14 +42,6 @@ pub(super) struct Columns<T> {
     pub(super) logp: Vec<T>,
     pub(super) advantages: Vec<T>,
     pub(super) targets: Vec<T>,
-}
-
-/// Room for the way forward and back.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Room<T> {
-    tape: ModelTape<T>,
-    of_inputs: Vec<T>,
-    of_values: Vec<T>,
 }
 
 /// Networks, and what moves them.
@@ -120,21 +58,50 @@ pub(super) struct Descent {
 struct Share {
     columns: Columns<f32>,
     room: Room<f32>,
+    /// As many as there are parameters; of other groups' it knows nothing.
     gradients: Vec<f32>,
+    /// The squared length of its gradient.
+    squares: f32,
     sums: Sums,
 }
 
-/// What all threads read of one step.
-#[derive(Default)]
-struct Current {
+/// Threads that move the same parameters. Networks that share no layer are moved by a group each: nothing of one has to reach the other's
+/// core but the length of its gradient.
+struct Group {
+    side: Side,
+    range: Range<usize>,
+    moving: RwLock<Moving>,
+}
+
+/// Parameters, of which a group knows and moves its own range, and what moves them.
+struct Moving {
     parameters: Vec<f32>,
+    optimiser: Optimiser,
+}
+
+/// What all threads read of one round.
+struct Current {
     rows: Vec<u32>,
     /// What is taken off advantages, and what they are then multiplied with.
     scale: (f32, f32),
+    /// What the last gradient is multiplied with before parameters move by it.
+    factor: f32,
+    rate: f32,
+    round: Round,
 }
 
-/// Fewer rows than this are not worth another thread.
-const ROWS_MIN: usize = 32;
+/// What a round of the threads is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Round {
+    /// Gradients of rows.
+    Compute,
+    /// Each group's gradients become one.
+    Join,
+    /// Parameters move.
+    Move,
+    /// Both, where no group has more than one thread.
+    MoveAndCompute,
+}
 
 /// So many are judged at once: what comes out of each layer stays near, and fewer are not worth another thread.
 const ROWS_JUDGED: usize = 256;
@@ -202,90 +169,176 @@ impl Descent {
         }
         let whole = if passes.scaling == Scaling::Batch { scale(&columns.advantages) } else { (0.0, 1.0) };
         let size = passes.minibatch.clamp(1, rows);
-        let threads = passes.threads.clamp(1, size.div_ceil(ROWS_MIN));
+        let threads = self.threads(rows, size, passes);
         self.shares.resize_with(threads, Share::default);
+        let groups = self.part(threads > 1);
         let shares: Vec<Mutex<&mut Share>> = self.shares.iter_mut().map(Mutex::new).collect();
-        let parameters = std::mem::take(&mut self.parameters);
-        let current = RwLock::new(Current { parameters, ..Current::default() });
-        let (model, optimiser, chance) = (&self.model, &mut self.optimiser, &mut self.chance);
+        let (model, chance) = (&self.model, &mut self.chance);
+        let current = Current { rows: Vec::new(), scale: whole, factor: 1.0, rate: passes.rate, round: Round::Compute };
+        let current = RwLock::new(current);
         let work = |number: usize| {
-            let (mut share, current) = (shares[number].lock().expect("its own"), current.read().expect("read only"));
-            share.compute(model, columns, &current, part(&current.rows, number, threads), loss);
+            let current = current.read().expect("read only");
+            let group = &groups[number % groups.len()];
+            let others = || (number + groups.len()..threads).step_by(groups.len());
+            let mut share = shares[number].lock().expect("its own");
+            if matches!(current.round, Round::Move | Round::MoveAndCompute) && number < groups.len() {
+                group.step(&share.gradients, &current);
+            }
+            if matches!(current.round, Round::Compute | Round::MoveAndCompute) {
+                let (number, count) =
+                    (number / groups.len(), (number % groups.len()..threads).step_by(groups.len()).len());
+                let rows = part(&current.rows, number, count);
+                share.compute((model, loss), columns, &current, rows, group);
+            }
+            if current.round == Round::Join && number < groups.len() {
+                others().for_each(|other| share.add(&shares[other].lock().expect("it waits"), group));
+            }
         };
+        let are_alone = threads == groups.len();
         with_team(threads, work, |go| {
+            let round = |round: Round| {
+                current.write().expect("no thread has failed").round = round;
+                go();
+            };
             let mut order: Vec<u32> = (0..rows as u32).collect();
             for epoch in 0..passes.epochs {
                 // Where all rows are one minibatch their order is nothing to learn from.
                 if size < rows {
                     shuffle(&mut order, chance);
                 }
-                for chosen in order.chunks(size) {
+                for (index, chosen) in order.chunks(size).enumerate() {
                     let mut writing = current.write().expect("no thread has failed");
                     writing.rows.clear();
                     writing.rows.extend_from_slice(chosen);
-                    writing.scale = whole;
                     if passes.scaling == Scaling::Minibatch {
                         let advantages: Vec<f32> = chosen.iter().map(|row| columns.advantages[*row as usize]).collect();
                         writing.scale = scale(&advantages);
                     }
                     drop(writing);
-                    go();
-                    let mut first = shares[0].lock().expect("its own");
-                    for share in &shares[1..] {
-                        first.add(&share.lock().expect("its own"));
+                    let is_first = epoch == 0 && index == 0;
+                    round(if is_first || !are_alone { Round::Compute } else { Round::MoveAndCompute });
+                    if !are_alone {
+                        round(Round::Join);
                     }
-                    let length = clip_by_norm(&mut first.gradients, passes.gradient_max);
-                    let mut writing = current.write().expect("no thread has failed");
-                    optimiser.step(&mut writing.parameters, &first.gradients, passes.rate);
+                    let mut sums = Sums::default();
+                    let mut squares = 0.0;
+                    for share in &shares[..groups.len()] {
+                        let share = share.lock().expect("it waits");
+                        squares += share.squares;
+                        sums.add(&share.sums, 1.0);
+                    }
+                    let length = squares.sqrt();
+                    current.write().expect("no thread has failed").factor = clip_factor(length, passes.gradient_max);
+                    if !are_alone {
+                        round(Round::Move);
+                    }
                     if epoch + 1 == passes.epochs {
-                        first.sums.gradient = f64::from(length) * chosen.len() as f64;
-                        means.add(&first.sums, 1.0 / rows as f64);
+                        sums.gradient = f64::from(length) * chosen.len() as f64;
+                        means.add(&sums, 1.0 / rows as f64);
                     }
                 }
             }
+            if are_alone && passes.epochs > 0 {
+                round(Round::Move);
+            }
         });
-        self.parameters = current.into_inner().expect("no thread has failed").parameters;
+        self.join(groups);
         means
+    }
+
+    /// How many threads are worth it.
+    fn threads(&self, rows: usize, size: usize, passes: &Passes) -> usize {
+        let work = rows.saturating_mul(passes.epochs).saturating_mul(self.parameters.len());
+        let sides = if self.model.values_begin().is_some() { 2 } else { 1 };
+        worth_it(passes.threads, sides * size, work)
+    }
+
+    /// Gives parameters and optimiser to groups of threads, one for each network if they share no layer.
+    fn part(&mut self, can_be_two: bool) -> Vec<Group> {
+        let parameters = std::mem::take(&mut self.parameters);
+        let len = parameters.len();
+        let group = |side, range, parameters, optimiser| Group {
+            side,
+            range,
+            moving: RwLock::new(Moving { parameters, optimiser }),
+        };
+        match self.model.values_begin().filter(|_| can_be_two) {
+            Some(at) => {
+                let of_values = self.optimiser.split_off(at);
+                let of_choices = std::mem::replace(&mut self.optimiser, of_values.clone());
+                vec![
+                    group(Side::Choices, 0..at, parameters.clone(), of_choices),
+                    group(Side::Values, at..len, parameters, of_values),
+                ]
+            }
+            None => vec![group(Side::Both, 0..len, parameters, self.optimiser.clone())],
+        }
+    }
+
+    /// Takes back what was given to groups.
+    fn join(&mut self, groups: Vec<Group>) {
+        let parts =
+            groups.into_iter().map(|group| (group.range, group.moving.into_inner().expect("no thread has failed")));
+        for (range, Moving { parameters, optimiser }) in parts {
+            if range.start == 0 {
+                (self.parameters, self.optimiser) = (parameters, optimiser);
+            } else {
+                self.parameters[range.clone()].copy_from_slice(&parameters[range]);
+                self.optimiser.append(optimiser);
+            }
+        }
+    }
+}
+
+impl Group {
+    /// Moves its parameters by its gradient.
+    fn step(&self, gradients: &[f32], current: &Current) {
+        let Moving { parameters, optimiser } = &mut *self.moving.write().expect("no thread has failed");
+        let range = self.range.clone();
+        optimiser.step_by(&mut parameters[range.clone()], &gradients[range], current.factor, current.rate);
     }
 }
 
 impl Share {
     /// The gradient and sums of these rows.
-    fn compute(&mut self, model: &Model, columns: &Columns<f32>, current: &Current, rows: &[u32], loss: &impl Loss) {
-        self.gradients.clear();
-        self.gradients.resize(current.parameters.len(), 0.0);
-        self.columns.gather(columns, rows, model);
+    fn compute(
+        &mut self,
+        (model, loss): (&Model, &impl Loss),
+        columns: &Columns<f32>,
+        current: &Current,
+        rows: &[u32],
+        group: &Group,
+    ) {
+        let parameters = &group.moving.read().expect("no thread has failed").parameters;
+        self.gradients.resize(parameters.len(), 0.0);
+        self.gradients[group.range.clone()].fill(0.0);
+        self.columns.gather(columns, rows, model, group.side);
         let (mean, factor) = current.scale;
         self.columns.advantages.iter_mut().for_each(|advantage| *advantage = (*advantage - mean) * factor);
         let (columns, room, gradients) = (&self.columns, &mut self.room, &mut self.gradients);
         let weight = 1.0 / current.rows.len() as f64;
-        self.sums = gradient(model, &current.parameters, columns, (loss, weight), room, gradients);
+        self.sums = gradient((model, group.side), parameters, columns, (loss, weight), room, gradients);
+        self.squares = sum_of_squares(&self.gradients[group.range.clone()]);
     }
 
     /// Adds another thread's part.
-    fn add(&mut self, other: &Self) {
-        self.gradients.iter_mut().zip(&other.gradients).for_each(|(sum, part)| *sum += part);
+    fn add(&mut self, other: &Self, group: &Group) {
+        let range = group.range.clone();
+        let parts = self.gradients[range.clone()].iter_mut().zip(&other.gradients[range.clone()]);
+        parts.for_each(|(sum, part)| *sum += part);
+        self.squares = sum_of_squares(&self.gradients[range]);
         self.sums.add(&other.sums, 1.0);
-    }
-}
-
-impl Sums {
-    fn add(&mut self, other: &Self, weight: f64) {
-        self.loss += weight * other.loss;
-        self.policy_loss += weight * other.policy_loss;
-        self.value_loss += weight * other.value_loss;
-        self.entropy += weight * other.entropy;
-        self.kl += weight * other.kl;
-        self.gradient += weight * other.gradient;
     }
 }
 
 impl Columns<f32> {
     /// Adds a rollout with its advantages.
-    pub(super) fn extend(&mut self, rollout: &Rollout, found: Advantages) {
+    pub(super) fn extend(&mut self, rollout: &Rollout, found: Advantages, dist: &Dist) {
         self.observed.extend_from_slice(&rollout.observed);
         self.actions.extend_from_slice(&rollout.actions);
+        let begin = self.inputs.len();
         self.inputs.extend_from_slice(&rollout.inputs);
+        dist.normalise(&mut self.inputs[begin..]);
         self.logp.extend_from_slice(&rollout.logp);
         self.advantages.extend(found.advantages);
         self.targets.extend(found.targets);
@@ -293,67 +346,34 @@ impl Columns<f32> {
 }
 
 impl<T: Real> Columns<T> {
-    /// Takes these rows of the batch.
-    fn gather(&mut self, columns: &Columns<f32>, rows: &[u32], model: &Model) {
-        let Self { observed, actions, inputs, logp, advantages, targets } = self;
-        [observed, inputs, logp, advantages, targets].into_iter().for_each(Vec::clear);
-        actions.clear();
-        let (size, dist) = (model.spec().observed, model.dist());
-        let (width, acted) = (dist.inputs(), dist.actions());
-        for row in rows {
-            let row = *row as usize;
-            self.observed
-                .extend(columns.observed[row * size..(row + 1) * size].iter().map(|value| T::from_f32(*value)));
-            self.actions.extend_from_slice(&columns.actions[row * acted..(row + 1) * acted]);
-            self.inputs.extend(columns.inputs[row * width..(row + 1) * width].iter().map(|value| T::from_f32(*value)));
-            self.logp.push(T::from_f32(columns.logp[row]));
-            self.advantages.push(T::from_f32(columns.advantages[row]));
-            self.targets.push(T::from_f32(columns.targets[row]));
+    /// Takes these rows of the batch, as far as a side needs them.
+    fn gather(&mut self, columns: &Columns<f32>, rows: &[u32], model: &Model, side: Side) {
+        let dist = model.dist();
+        take(&mut self.observed, &columns.observed, rows, model.spec().observed, T::from_f32);
+        if side != Side::Values {
+            take(&mut self.actions, &columns.actions, rows, dist.actions(), |value| value);
+            take(&mut self.inputs, &columns.inputs, rows, dist.inputs(), T::from_f32);
+            take(&mut self.logp, &columns.logp, rows, 1, T::from_f32);
+            take(&mut self.advantages, &columns.advantages, rows, 1, T::from_f32);
+        }
+        if side != Side::Choices {
+            take(&mut self.targets, &columns.targets, rows, 1, T::from_f32);
         }
     }
 }
 
-/// Adds the gradient of the rows' loss, each row by its weight, and returns the sums over its rows.
-pub(super) fn gradient<T: Real, L: Loss>(
-    model: &Model,
-    parameters: &[T],
-    columns: &Columns<T>,
-    (loss, weight): (&L, f64),
-    room: &mut Room<T>,
-    gradients: &mut [T],
-) -> Sums {
-    let (dist, rows) = (model.dist(), columns.logp.len());
-    let (width, acted) = (dist.inputs(), dist.actions());
-    let mean = T::of(weight);
-    let weights = loss.weights();
-    let [value_weight, entropy_weight, kl_weight] = [weights.value, weights.entropy, weights.kl].map(T::from_f32);
-    let mut sums = Sums::default();
-    let Room { tape, of_inputs, of_values } = room;
-    of_inputs.resize(rows * width, T::ZERO);
-    of_values.clear();
-    let inputs = model.choose(parameters, &columns.observed, tape);
-    for row in 0..rows {
-        let span = row * width..(row + 1) * width;
-        let (inputs, older) = (&inputs[span.clone()], &columns.inputs[span.clone()]);
-        let action = &columns.actions[row * acted..(row + 1) * acted];
-        let terms = dist.terms(inputs, action, older);
-        let (lost, slope) = loss.choice(terms.logp, columns.logp[row], columns.advantages[row]);
-        let by = Terms { logp: slope * mean, entropy: -entropy_weight * mean, kl: kl_weight * mean };
-        dist.gradient(inputs, action, older, by, &mut of_inputs[span]);
-        sums.policy_loss += lost.wide();
-        sums.entropy += terms.entropy.wide();
-        sums.kl += terms.kl.wide();
+/// Takes these rows of a column.
+fn take<T: Copy>(into: &mut Vec<T>, from: &[f32], rows: &[u32], width: usize, of: impl Fn(f32) -> T) {
+    into.clear();
+    if width == 1 {
+        into.extend(rows.iter().map(|row| of(from[*row as usize])));
+        return;
     }
-    let values = model.value(parameters, &columns.observed, tape);
-    for (value, target) in values.iter().zip(&columns.targets) {
-        let (lost, slope) = loss.value(*value - *target);
-        of_values.push(value_weight * slope * mean);
-        sums.value_loss += lost.wide();
+    into.reserve(rows.len() * width);
+    for row in rows {
+        let begin = *row as usize * width;
+        into.extend(from[begin..begin + width].iter().map(|value| of(*value)));
     }
-    model.backward(parameters, &columns.observed, tape, (of_inputs, of_values), gradients);
-    sums.loss = sums.policy_loss + value_weight.wide() * sums.value_loss - entropy_weight.wide() * sums.entropy
-        + kl_weight.wide() * sums.kl;
-    sums
 }
 
 /// What to take off and then multiply with to make the mean zero and the deviation one.

@@ -1,6 +1,7 @@
 //! Gradients of losses against differences, in double precision.
 
-use super::descent::{Columns, Loss, Room, gradient};
+use super::descent::Columns;
+use super::loss::{Loss, Room, Side, gradient};
 use crate::chance::Chance;
 use crate::model::{Model, ModelSpec};
 use crate::nn::Activation;
@@ -10,13 +11,14 @@ const ROWS: usize = 24;
 
 fn columns(model: &Model, chance: &mut Chance) -> Columns<f64> {
     let mut normal = |count: usize, by: f64| -> Vec<f64> { (0..count).map(|_| by * chance.normal()).collect() };
-    let inputs: Vec<f64> = normal(ROWS * model.dist().inputs(), 0.3);
+    let mut inputs: Vec<f64> = normal(ROWS * model.dist().inputs(), 0.3);
     let (observed, targets) = (normal(ROWS * model.spec().observed, 1.0), normal(ROWS, 1.5));
     let (advantages, logp) = (normal(ROWS, 1.0), normal(ROWS, 0.2));
     let actions = match &model.spec().acted {
         Acted::Box { .. } => normal(ROWS * model.dist().actions(), 1.0).into_iter().map(|value| value as f32).collect(),
         _ => (0..ROWS * model.dist().actions()).map(|at| (at % 2) as f32).collect(),
     };
+    model.dist().normalise(&mut inputs);
     let mut columns = Columns { observed, actions, inputs, logp, advantages, targets };
     // Near the older policy, so that some ratios are bounded and some are not.
     for row in 0..ROWS {
@@ -58,10 +60,11 @@ pub(super) fn hold(loss: &impl Loss) {
             let weight = 1.0 / ROWS as f64;
             let mut lost = |parameters: &[f64]| {
                 let mut ignored = vec![0.0; parameters.len()];
-                gradient(&model, parameters, &columns, (loss, weight), &mut room, &mut ignored).loss * weight
+                gradient((&model, Side::Both), parameters, &columns, (loss, weight), &mut room, &mut ignored).loss
+                    * weight
             };
             let mut gradients = vec![0.0; parameters.len()];
-            gradient(&model, &parameters, &columns, (loss, weight), &mut Room::default(), &mut gradients);
+            gradient((&model, Side::Both), &parameters, &columns, (loss, weight), &mut Room::default(), &mut gradients);
             for at in 0..parameters.len() {
                 let before = parameters[at];
                 parameters[at] = before + 1e-6;

@@ -1,9 +1,13 @@
 //! Q-learning with replay: double, dueling, several steps, the surprising more often.
 
+use std::ops::Range;
+use std::sync::{Mutex, RwLock};
+
 use serde::{Deserialize, Serialize};
 
+use super::team::{with_team, worth_it};
 use crate::chance::Chance;
-use crate::nn::{Adam, Layout, Real, clip_by_norm};
+use crate::nn::{Adam, Layout, Real, clip_factor, norm};
 use crate::q::{QModel, QTape, best};
 use crate::replay::{Drawn, Replay};
 
@@ -22,9 +26,12 @@ pub struct DqnSettings {
     pub alpha: f64,
     /// How far that is made up for.
     pub beta: f64,
+    /// Threads that share the rows of each step.
+    #[serde(default)]
+    pub threads: usize,
 }
 
-/// What an update found. Means over its rows.
+/// What a step found. Means over its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DqnStats {
     /// The loss.
@@ -48,10 +55,25 @@ pub struct Dqn {
     older: Vec<f32>,
     adam: Adam,
     chance: Chance,
-    gradients: Vec<f32>,
     drawn: Drawn,
+    shares: Vec<Share>,
+}
+
+/// What one thread needs for its rows.
+#[derive(Default)]
+struct Share {
     rows: Rows<f32>,
     room: Room<f32>,
+    gradients: Vec<f32>,
+    stats: DqnStats,
+}
+
+/// What all threads read of one step.
+struct Current<'a> {
+    replay: &'a mut Replay,
+    drawn: &'a mut Drawn,
+    parameters: Vec<f32>,
+    older: &'a [f32],
 }
 
 /// The rows of a batch, together.
@@ -63,6 +85,8 @@ struct Rows<T> {
     rewards: Vec<T>,
     discounts: Vec<T>,
     weights: Vec<T>,
+    /// One over the rows of all threads together.
+    mean: f64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -83,13 +107,11 @@ impl Dqn {
         Self {
             older: parameters.clone(),
             adam: Adam::new(parameters.len(), adam_epsilon),
-            gradients: vec![0.0; parameters.len()],
             model,
             parameters,
             chance,
             drawn: Drawn::default(),
-            rows: Rows::default(),
-            room: Room::default(),
+            shares: Vec::new(),
         }
     }
 
@@ -133,27 +155,80 @@ impl Dqn {
         }
     }
 
-    /// Learns from as many drawn rows as the settings say, and tells the buffer how surprising they were.
-    pub fn update(&mut self, replay: &mut Replay, settings: &DqnSettings) -> DqnStats {
-        replay.draw(settings.batch, settings.beta, &mut self.chance, &mut self.drawn);
-        self.rows.gather(replay, &self.drawn);
-        let (model, rows, room) = (&self.model, &self.rows, &mut self.room);
-        room.aim(model, (&self.parameters, &self.older), rows, settings.is_double);
-        self.gradients.fill(0.0);
-        let mut stats = gradient(model, &self.parameters, rows, room, &mut self.gradients);
-        stats.gradient = f64::from(clip_by_norm(&mut self.gradients, settings.gradient_max));
-        self.adam.step(&mut self.parameters, &self.gradients, settings.rate);
-        replay.set_priorities(&self.drawn.rows, &self.room.surprises, settings.alpha);
+    /// So many steps of the optimiser, each from as many drawn rows as the settings say; tells the buffer how surprising they were, and returns what
+    /// the last step found.
+    pub fn update(&mut self, replay: &mut Replay, settings: &DqnSettings, times: usize) -> DqnStats {
+        if replay.is_empty() {
+            return DqnStats::default();
+        }
+        let work = settings.batch.saturating_mul(times).saturating_mul(self.parameters.len());
+        let threads = worth_it(settings.threads, settings.batch, work);
+        let Self { model, parameters, older, adam, chance, drawn, shares } = self;
+        shares.resize_with(threads, Share::default);
+        let shares: Vec<Mutex<&mut Share>> = shares.iter_mut().map(Mutex::new).collect();
+        let current = RwLock::new(Current { replay, drawn, parameters: std::mem::take(parameters), older });
+        let work = |number: usize| {
+            let (mut share, current) = (shares[number].lock().expect("its own"), current.read().expect("read only"));
+            let count = current.drawn.rows.len();
+            let part = count * number / threads..count * (number + 1) / threads;
+            share.compute(model, &current, part, settings.is_double);
+        };
+        let stats = with_team(threads, work, |go| {
+            let mut stats = DqnStats::default();
+            for _ in 0..times {
+                let mut writing = current.write().expect("no thread has failed");
+                let Current { replay, drawn, .. } = &mut *writing;
+                replay.draw(settings.batch, settings.beta, chance, drawn);
+                drop(writing);
+                go();
+                let mut first = shares[0].lock().expect("its own");
+                shares[1..].iter().for_each(|share| first.add(&share.lock().expect("it waits")));
+                let Current { replay, drawn, parameters, .. } = &mut *current.write().expect("no thread has failed");
+                let length = norm(&first.gradients);
+                let factor = clip_factor(length, settings.gradient_max);
+                adam.step_by(parameters, &first.gradients, factor, settings.rate);
+                replay.set_priorities(&drawn.rows, &first.room.surprises, settings.alpha);
+                stats = DqnStats { gradient: f64::from(length), ..first.stats };
+            }
+            stats
+        });
+        self.parameters = current.into_inner().expect("no thread has failed").parameters;
         stats
     }
 }
 
+impl Share {
+    /// The gradient of these of the drawn rows, and what was found.
+    fn compute(&mut self, model: &QModel, current: &Current<'_>, part: Range<usize>, is_double: bool) {
+        let Self { rows, room, gradients, stats } = self;
+        rows.gather(current.replay, current.drawn, part);
+        room.aim(model, (&current.parameters, current.older), rows, is_double);
+        gradients.clear();
+        gradients.resize(current.parameters.len(), 0.0);
+        *stats = gradient(model, &current.parameters, rows, room, gradients);
+    }
+
+    /// Adds another thread's part.
+    fn add(&mut self, other: &Self) {
+        self.gradients.iter_mut().zip(&other.gradients).for_each(|(sum, part)| *sum += part);
+        self.room.surprises.extend_from_slice(&other.room.surprises);
+        let (stats, other) = (&mut self.stats, &other.stats);
+        stats.loss += other.loss;
+        stats.mean_q += other.mean_q;
+        stats.surprise += other.surprise;
+        stats.max_q = stats.max_q.max(other.max_q);
+        stats.min_q = stats.min_q.min(other.min_q);
+    }
+}
+
 impl<T: Real> Rows<T> {
-    fn gather(&mut self, replay: &Replay, drawn: &Drawn) {
-        let Self { observed, following, actions, rewards, discounts, weights } = self;
+    /// Takes a part of what was drawn.
+    fn gather(&mut self, replay: &Replay, drawn: &Drawn, part: Range<usize>) {
+        let Self { observed, following, actions, rewards, discounts, weights, mean } = self;
+        *mean = 1.0 / drawn.rows.len() as f64;
         [&mut *observed, following, rewards, discounts, weights].into_iter().for_each(Vec::clear);
         actions.clear();
-        for (row, weight) in drawn.rows.iter().zip(&drawn.weights) {
+        for (row, weight) in drawn.rows[part.clone()].iter().zip(&drawn.weights[part]) {
             let row = replay.row(*row);
             observed.extend(row.observed.iter().map(|value| T::from_f32(*value)));
             following.extend(row.following.iter().map(|value| T::from_f32(*value)));
@@ -179,7 +254,7 @@ impl<T: Real> Room<T> {
     }
 }
 
-/// Adds the gradient of the weighted mean of Huber's loss.
+/// Adds the gradient of Huber's loss: the weighted mean, or this part of it.
 fn gradient<T: Real>(
     model: &QModel,
     parameters: &[T],
@@ -189,7 +264,7 @@ fn gradient<T: Real>(
 ) -> DqnStats {
     let count = model.spec().actions;
     let Room { tape, targets, of_worth, surprises, .. } = room;
-    let mean = T::of(1.0 / rows.actions.len() as f64);
+    let mean = T::of(rows.mean);
     let mut stats = DqnStats { max_q: f64::NEG_INFINITY, min_q: f64::INFINITY, ..DqnStats::default() };
     let worth = model.forward(parameters, &rows.observed, tape);
     of_worth.clear();
@@ -215,10 +290,12 @@ fn gradient<T: Real>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Room, Rows, gradient};
+    use super::{Dqn, DqnSettings, Room, Rows, gradient};
     use crate::chance::Chance;
     use crate::nn::{Activation, ImageSpec};
     use crate::q::{QModel, QSpec, QTape};
+    use crate::replay::Replay;
+    use crate::rollout::Rollout;
 
     fn rows(chance: &mut Chance, count: usize, observed: usize) -> Rows<f64> {
         let mut normal = |count: usize, by: f64| -> Vec<f64> { (0..count).map(|_| by * chance.normal()).collect() };
@@ -229,6 +306,7 @@ mod tests {
             rewards: normal(count, 2.0),
             discounts: (0..count).map(|at| if at % 4 == 0 { 0.0 } else { 0.9 }).collect(),
             weights: normal(count, 1.0).into_iter().map(f64::abs).collect(),
+            mean: 1.0 / count as f64,
         }
     }
 
@@ -291,11 +369,49 @@ mod tests {
             rewards: vec![1.0],
             discounts: vec![0.5],
             weights: vec![1.0],
+            mean: 1.0,
         };
         let mut room = Room { tape: QTape::default(), ..Room::default() };
         room.aim(&model, (&learning, &older), &rows, true);
         assert_eq!(room.targets, [1.0 + 0.5 * 2.0]);
         room.aim(&model, (&learning, &older), &rows, false);
         assert_eq!(room.targets, [1.0 + 0.5 * 9.0]);
+    }
+
+    #[test]
+    fn threads_find_together_what_one_finds_alone() {
+        let mut chance = Chance::seeded(2);
+        let mut normal = |count: usize| -> Vec<f32> { (0..count).map(|_| chance.normal() as f32).collect() };
+        let rollout = Rollout {
+            steps: 100,
+            envs: 1,
+            observed: normal(200),
+            actions: (0..100).map(|at| (at % 3) as f32).collect(),
+            rewards: normal(100),
+            terminated: (0..100).map(|at| at % 10 == 9).collect(),
+            truncated: vec![false; 100],
+            open: vec![0.0; 2],
+            ..Rollout::default()
+        };
+        let learned = |threads: usize| {
+            let spec = QSpec { observed: 2, actions: 3, hiddens: vec![8], is_dueling: true, ..QSpec::default() };
+            let mut learner = Dqn::new(QModel::new(spec), 1e-8, 5);
+            let mut replay = Replay::new(100, 2, 1, true);
+            replay.add(&rollout, 1, 0.9);
+            let settings = DqnSettings {
+                rate: 1e-2,
+                batch: 96,
+                is_double: true,
+                gradient_max: Some(1.0),
+                alpha: 0.6,
+                beta: 0.4,
+                threads,
+            };
+            (learner.update(&mut replay, &settings, 5), learner.parameters().to_vec())
+        };
+        let (stats, parameters) = learned(1);
+        let (shared_stats, shared) = learned(3);
+        assert!((stats.loss - shared_stats.loss).abs() < 1e-5 && (stats.gradient - shared_stats.gradient).abs() < 1e-4);
+        assert!(parameters.iter().zip(&shared).all(|(one, other)| (one - other).abs() < 1e-4));
     }
 }

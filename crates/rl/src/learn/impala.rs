@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::descent::{Columns, Descent, Passes, Plain, Scaling, explained};
+use super::descent::{Columns, Descent, Passes, Scaling, explained};
+use super::loss::Plain;
 use crate::advantage::{Anew, VTrace, v_trace};
 use crate::chance::Chance;
 use crate::model::{Model, ModelTape};
@@ -137,7 +138,7 @@ impl Impala {
             let Descent { model, parameters, .. } = &self.descent;
             let following = rollout.following(model.value_only(parameters, &last, &mut self.tape));
             let anew = Anew { ratios: &ratios, values: &valued, following: &following };
-            columns.extend(rollout, v_trace(rollout, anew, &trace));
+            columns.extend(rollout, v_trace(rollout, anew, &trace), model.dist());
             ratio += ratios.iter().map(|ratio| f64::from(*ratio)).sum::<f64>();
             values.extend(valued);
         }

@@ -7,6 +7,7 @@ mod differences;
 pub mod dqn;
 pub mod es;
 pub mod impala;
+mod loss;
 pub mod ppo;
 pub mod recurrent;
 pub mod sac;

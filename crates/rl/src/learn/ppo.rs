@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::descent::{Columns, Descent, Loss, Passes, Scaling, Weights, explained};
+use super::descent::{Columns, Descent, Passes, Scaling, explained};
+use super::loss::{Loss, Weights};
 use crate::advantage::generalised;
 use crate::chance::Chance;
 use crate::model::Model;
@@ -119,7 +120,7 @@ impl Ppo {
         let mut columns = Columns::default();
         let mut values = Vec::new();
         for rollout in rollouts {
-            columns.extend(rollout, generalised(rollout, settings.gamma, settings.lambda));
+            columns.extend(rollout, generalised(rollout, settings.gamma, settings.lambda), self.descent.model.dist());
             values.extend_from_slice(&rollout.values);
         }
         let rows = columns.logp.len();

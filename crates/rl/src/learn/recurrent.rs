@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::descent::{Loss, explained, shuffle};
+use super::descent::{explained, shuffle};
+use super::loss::Loss;
 use super::ppo::{Clipped, PpoSettings, PpoStats};
 use crate::advantage::generalised;
 use crate::chance::Chance;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, RwLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::team::with_team;
+use super::team::{with_team, worth_it};
 use crate::chance::Chance;
 use crate::nn::{Adam, Layout, Real, Tape, clip_by_norm};
 use crate::replay::{Drawn, Replay};
@@ -45,9 +45,6 @@ pub struct SacSettings {
 fn one() -> usize {
     1
 }
-
-/// Fewer rows than this are not worth another thread.
-const ROWS_MIN: usize = 32;
 
 /// What an update found. Means over its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -222,7 +219,7 @@ impl Sac {
         let Self { actor, critics, kept, drawn, shares, .. } = self;
         replay.draw(settings.batch, settings.beta, &mut kept.chance, drawn);
         let count = drawn.rows.len();
-        let threads = settings.threads.clamp(1, count.div_ceil(ROWS_MIN).max(1));
+        let threads = worth_it(settings.threads, count, count * (self.parameters.len() + 2 * kept.critics.len()));
         shares.resize_with(threads, Share::default);
         for (number, share) in shares.iter_mut().enumerate() {
             let part = count * number / threads..count * (number + 1) / threads;

@@ -15,7 +15,8 @@ impl Gain {
     /// Of what values states.
     pub(crate) const VALUE: Self = Self(1.0);
 
-    /// Fills a matrix with rows (or columns, if there are fewer) of this length that are at right angles to each other.
+    /// Fills a matrix, which lies column by column, with rows (or columns, if there are fewer) of this length that are at right angles to each
+    /// other.
     pub(crate) fn orthogonal<T: Real>(self, into: &mut [T], rows: usize, columns: usize, chance: &mut Chance) {
         let (count, length) = (rows.min(columns), rows.max(columns));
         let mut vectors: Vec<Vec<f64>> = Vec::with_capacity(count);
@@ -33,7 +34,7 @@ impl Gain {
             }
         }
         for (at, value) in into.iter_mut().enumerate() {
-            let (row, column) = (at / columns, at % columns);
+            let (row, column) = (at % rows, at / rows);
             let (vector, place) = if rows <= columns { (row, column) } else { (column, row) };
             *value = T::of(self.0 * vectors[vector][place]);
         }
@@ -51,7 +52,7 @@ mod tests {
             let mut values = vec![0.0_f64; rows * columns];
             Gain(2.0).orthogonal(&mut values, rows, columns, &mut Chance::seeded(7));
             let at = |vector: usize, place: usize| {
-                if rows <= columns { values[vector * columns + place] } else { values[place * columns + vector] }
+                if rows <= columns { values[place * rows + vector] } else { values[vector * rows + place] }
             };
             for a in 0..rows.min(columns) {
                 for b in 0..rows.min(columns) {

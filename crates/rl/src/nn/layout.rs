@@ -14,6 +14,8 @@ pub struct Tensor {
     pub shape: Vec<usize>,
     /// Where it begins in the flat vector.
     pub offset: usize,
+    /// Whether the flat vector holds it with its first size varying fastest.
+    pub is_turned: bool,
 }
 
 impl Tensor {
@@ -21,6 +23,13 @@ impl Tensor {
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.shape.iter().product::<usize>()
+    }
+
+    /// Where its numbers lie in the flat vector, in the order of its sizes.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        let rows = if self.is_turned { self.shape[0].max(1) } else { 1 };
+        let (columns, begin) = (self.range().len() / rows, self.offset);
+        (0..rows * columns).map(move |at| begin + at % columns * rows + at / columns)
     }
 }
 
@@ -60,7 +69,16 @@ pub struct Layout {
 impl Layout {
     /// Adds a tensor behind the others, and says where it lies.
     pub(crate) fn add(&mut self, name: String, shape: &[usize]) -> Range<usize> {
-        let tensor = Tensor { name, shape: shape.to_vec(), offset: self.len };
+        self.push(name, shape, false)
+    }
+
+    /// The same for one whose first size varies fastest in the flat vector.
+    pub(crate) fn add_turned(&mut self, name: String, shape: &[usize]) -> Range<usize> {
+        self.push(name, shape, true)
+    }
+
+    fn push(&mut self, name: String, shape: &[usize], is_turned: bool) -> Range<usize> {
+        let tensor = Tensor { name, shape: shape.to_vec(), offset: self.len, is_turned };
         let range = tensor.range();
         self.len = range.end;
         self.tensors.push(tensor);
@@ -83,7 +101,8 @@ impl Layout {
     #[must_use]
     pub fn packed(&self, values: &[f32]) -> Vec<u8> {
         assert_eq!(values.len(), self.len, "the numbers of this layout");
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let places = self.tensors.iter().flat_map(Tensor::places);
+        let bytes: Vec<u8> = places.flat_map(|at| values[at].to_le_bytes()).collect();
         let views = self.tensors.iter().map(|tensor| {
             let Range { start, end } = tensor.range();
             let view = TensorView::new(Dtype::F32, tensor.shape.clone(), &bytes[4 * start..4 * end]);
@@ -106,8 +125,8 @@ impl Layout {
                     kind: format!("{:?}", view.dtype()),
                 });
             }
-            for (value, bytes) in found[tensor.range()].iter_mut().zip(view.data().as_chunks::<4>().0) {
-                *value = f32::from_le_bytes(*bytes);
+            for (at, bytes) in tensor.places().zip(view.data().as_chunks::<4>().0) {
+                found[at] = f32::from_le_bytes(*bytes);
             }
         }
         if let Some(name) = file.names().into_iter().find(|name| !self.tensors.iter().any(|it| it.name == *name)) {
@@ -133,6 +152,19 @@ mod tests {
         layout.add("pi.0.weight".into(), &[rows, 2]);
         layout.add("a".into(), &[3]);
         layout
+    }
+
+    #[test]
+    fn a_turned_tensor_is_packed_in_the_order_of_its_sizes() {
+        let (mut turned, mut plain) = (Layout::default(), Layout::default());
+        turned.add_turned("a".into(), &[2, 3]);
+        plain.add("a".into(), &[2, 3]);
+        let file = turned.packed(&[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        let (mut read, mut as_it_was) = ([0.0; 6], [0.0; 6]);
+        plain.unpack(&file, &mut read).unwrap();
+        assert_eq!(read, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        turned.unpack(&file, &mut as_it_was).unwrap();
+        assert_eq!(as_it_was, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
     }
 
     #[test]

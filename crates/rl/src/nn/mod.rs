@@ -18,4 +18,5 @@ pub use real::Real;
 pub(crate) use init::Gain;
 pub(crate) use lstm::{Lstm, LstmTape, Sequences};
 pub(crate) use net::Inputs;
-pub(crate) use product::{Matrix, multiply};
+pub(crate) use optimiser::{clip_factor, sum_of_squares};
+pub(crate) use product::{Matrix, multiply, turn};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::image::{ImageSpec, Patches};
-use super::{Gain, Layout, Matrix, Real, multiply};
+use super::{Gain, Layout, Matrix, Real, multiply, turn};
 use crate::chance::Chance;
 
 /// What a layer does with its sums.
@@ -29,21 +29,58 @@ impl Activation {
         }
     }
 
-    /// Turns gradients of what came out into those of the sums, given what came out.
-    fn pull_back<T: Real>(self, outputs: &[T], gradients: &mut [T]) {
+    /// The gradient of a sum, given that of what came out and what came out.
+    #[inline(always)]
+    fn pull_back<T: Real>(self, output: T, gradient: T) -> T {
         match self {
-            Self::Linear => {}
-            Self::Tanh => {
-                for (gradient, output) in gradients.iter_mut().zip(outputs) {
-                    *gradient *= T::ONE - *output * *output;
-                }
-            }
-            Self::Relu => {
-                for (gradient, output) in gradients.iter_mut().zip(outputs) {
-                    if *output <= T::ZERO {
-                        *gradient = T::ZERO;
+            Self::Linear => gradient,
+            Self::Tanh => gradient * (T::ONE - output * output),
+            Self::Relu if output <= T::ZERO => T::ZERO,
+            Self::Relu => gradient,
+        }
+    }
+}
+
+/// The way back through a layer's activation and biases, row by row.
+struct PullBack<'a, T> {
+    activation: Activation,
+    outputs: &'a [T],
+    gradients: &'a mut [T],
+    bias: Option<&'a mut [T]>,
+    width: usize,
+}
+
+impl<T: Real> pulp::NullaryFnOnce for PullBack<'_, T> {
+    type Output = ();
+
+    // Loops that are written out: what iterators call would not be compiled for this machine's vectors.
+    #[inline(always)]
+    fn call(self) {
+        let Self { activation, outputs, gradients, bias, width } = self;
+        if activation != Activation::Linear {
+            // Told apart here, so that the loops inside have no branches.
+            for kind in [Activation::Tanh, Activation::Relu] {
+                if kind == activation {
+                    for (gradient, output) in gradients.iter_mut().zip(outputs) {
+                        *gradient = kind.pull_back(*output, *gradient);
                     }
                 }
+            }
+        }
+        let Some(bias) = bias else { return };
+        let bias = &mut bias[..width];
+        let fours = gradients.chunks_exact(4 * width);
+        for row in fours.remainder().chunks_exact(width) {
+            for (bias, gradient) in bias.iter_mut().zip(row) {
+                *bias += *gradient;
+            }
+        }
+        // Four rows at once: each sum is read and written a fourth as often.
+        for four in fours {
+            let (front, back) = four.split_at(2 * width);
+            let ((a, b), (c, d)) = (front.split_at(width), back.split_at(width));
+            for ((((bias, a), b), c), d) in bias.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                *bias += (*a + *b) + (*c + *d);
             }
         }
     }
@@ -56,6 +93,7 @@ struct Layer {
     inputs: usize,
     /// Numbers that come of that.
     outputs: usize,
+    /// A row per input: so the way forward, taken the more often and with few rows too, needs no transpose.
     weight: Range<usize>,
     bias: Range<usize>,
     activation: Activation,
@@ -81,8 +119,9 @@ impl Layer {
     }
 
     /// Writes the gradients of what went in, given those of the sums; `rows` of the matrix, not of the batch.
-    fn pull_back<T: Real>(&self, parameters: &[T], rows: usize, of_sums: &[T], into: &mut Vec<T>) {
-        let weight = Matrix::new(&parameters[self.weight.clone()], self.outputs, self.inputs);
+    fn pull_back<T: Real>(&self, parameters: &[T], rows: usize, of_sums: &[T], turned: &mut Vec<T>, into: &mut Vec<T>) {
+        turn(&parameters[self.weight.clone()], self.inputs, self.outputs, turned);
+        let weight = Matrix::new(turned, self.outputs, self.inputs);
         let of_sums = Matrix::new(of_sums, rows, self.outputs);
         let Some(patches) = &self.patches else {
             into.resize(rows * self.inputs, T::ZERO);
@@ -95,6 +134,9 @@ impl Layer {
         patches.join(&of_patches, into);
     }
 }
+
+/// Products with fewer columns than this leave most of a vector of the processor empty: their transpose is computed.
+const NARROW: usize = 8;
 
 /// What goes into a network.
 pub(crate) enum Inputs<'a> {
@@ -132,6 +174,8 @@ pub struct Tape<T> {
     /// Of layers over pictures: what lay under the filter, place by place.
     patches: Vec<Vec<T>>,
     gradients: [Vec<T>; 2],
+    /// A layer's weights with a row per output.
+    turned: Vec<T>,
 }
 
 impl Net {
@@ -178,7 +222,7 @@ impl Net {
         let of_image = self.layers.iter().any(|layer| layer.patches.is_some());
         // As torch numbers them where each activation is a layer of its own, and so is what makes rows of pictures.
         let number = 2 * self.layers.len() + usize::from(of_image && patches.is_none());
-        let weight = layout.add(format!("{name}.{number}.weight"), shape);
+        let weight = layout.add_turned(format!("{name}.{number}.weight"), shape);
         let bias = layout.add(format!("{name}.{number}.bias"), &shape[..1]);
         let (outputs, inputs) = (shape[0], shape[1..].iter().product());
         self.layers.push(Layer { inputs, outputs, weight, bias, activation, gain, patches });
@@ -213,8 +257,8 @@ impl Net {
             outputs.resize(rows * layer.row_outputs(), T::ZERO);
             let bias = &parameters[layer.bias.clone()];
             outputs.chunks_exact_mut(layer.outputs).for_each(|row| row.copy_from_slice(bias));
-            let weight = Matrix::new(&parameters[layer.weight.clone()], layer.outputs, layer.inputs);
-            multiply(outputs, true, Matrix::new(inputs, rows * layer.places(), layer.inputs), weight.transposed());
+            let weight = Matrix::new(&parameters[layer.weight.clone()], layer.inputs, layer.outputs);
+            multiply(outputs, true, Matrix::new(inputs, rows * layer.places(), layer.inputs), weight);
             layer.activation.apply(outputs);
         }
         tape.outputs.last().map_or(&[], |outputs| &outputs[..])
@@ -270,12 +314,18 @@ impl Net {
         (mut gradients, of_inputs): (Option<&mut [T]>, Option<&mut [T]>),
     ) {
         let rows = inputs.len() / self.layers[0].row_inputs();
-        let Tape { outputs: kept, patches: cut, gradients: [current, before] } = tape;
+        let Tape { outputs: kept, patches: cut, gradients: [current, before], turned } = tape;
         current.clear();
         current.extend_from_slice(of_outputs);
         for (index, layer) in self.layers.iter().enumerate().rev() {
-            layer.activation.pull_back(&kept[index], current);
             let rows = rows * layer.places();
+            pulp::Arch::new().dispatch(PullBack {
+                activation: layer.activation,
+                outputs: &kept[index],
+                gradients: current,
+                bias: gradients.as_deref_mut().map(|gradients| &mut gradients[layer.bias.clone()]),
+                width: layer.outputs,
+            });
             if let Some(gradients) = gradients.as_deref_mut() {
                 let inputs = match (&layer.patches, index) {
                     (Some(_), _) => &cut[index],
@@ -284,21 +334,25 @@ impl Net {
                 };
                 let sums = Matrix::new(current, rows, layer.outputs);
                 let weight = &mut gradients[layer.weight.clone()];
-                multiply(weight, true, sums.transposed(), Matrix::new(inputs, rows, layer.inputs));
-                let bias = &mut gradients[layer.bias.clone()];
-                for row in current.chunks_exact(layer.outputs) {
-                    bias.iter_mut().zip(row).for_each(|(bias, gradient)| *bias += *gradient);
+                let inputs = Matrix::new(inputs, rows, layer.inputs);
+                if layer.outputs >= NARROW {
+                    multiply(weight, true, inputs.transposed(), sums);
+                } else {
+                    before.resize(layer.outputs * layer.inputs, T::ZERO);
+                    multiply(before, false, sums.transposed(), inputs);
+                    turn(before, layer.outputs, layer.inputs, turned);
+                    weight.iter_mut().zip(&*turned).for_each(|(weight, part)| *weight += *part);
                 }
             }
             if index == 0 {
                 break;
             }
-            layer.pull_back(parameters, rows, current, before);
+            layer.pull_back(parameters, rows, current, turned, before);
             std::mem::swap(current, before);
         }
         if let Some(of_inputs) = of_inputs {
             let layer = &self.layers[0];
-            layer.pull_back(parameters, rows * layer.places(), current, before);
+            layer.pull_back(parameters, rows * layer.places(), current, turned, before);
             of_inputs.iter_mut().zip(&*before).for_each(|(sum, part)| *sum += *part);
         }
     }

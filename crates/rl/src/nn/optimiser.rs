@@ -34,6 +34,11 @@ impl Adam {
 
     /// Moves the parameters against the gradients.
     pub fn step(&mut self, parameters: &mut [f32], gradients: &[f32], rate: f32) {
+        self.step_by(parameters, gradients, 1.0, rate);
+    }
+
+    /// The same by so many times the gradients.
+    pub fn step_by(&mut self, parameters: &mut [f32], gradients: &[f32], factor: f32, rate: f32) {
         self.steps += 1;
         let steps = self.steps.min(i32::MAX as u64) as i32;
         let (unbias1, unbias2) = (1.0 - self.beta1.powi(steps), 1.0 - self.beta2.powi(steps));
@@ -43,6 +48,7 @@ impl Adam {
             beta1: self.beta1,
             beta2: self.beta2,
             epsilon: self.epsilon,
+            factor,
             parameters,
             gradients,
             first: &mut self.first,
@@ -57,6 +63,7 @@ struct AdamStep<'a> {
     beta1: f32,
     beta2: f32,
     epsilon: f32,
+    factor: f32,
     parameters: &'a mut [f32],
     gradients: &'a [f32],
     first: &'a mut [f32],
@@ -70,6 +77,7 @@ impl pulp::NullaryFnOnce for AdamStep<'_> {
     fn call(self) {
         let moments = self.first.iter_mut().zip(self.second);
         for ((parameter, gradient), (first, second)) in self.parameters.iter_mut().zip(self.gradients).zip(moments) {
+            let gradient = self.factor * gradient;
             *first = self.beta1 * *first + (1.0 - self.beta1) * gradient;
             *second = self.beta2 * *second + (1.0 - self.beta2) * gradient * gradient;
             *parameter -= self.rate * *first / (second.sqrt() * self.unbias + self.epsilon);
@@ -105,12 +113,18 @@ impl RmsProp {
 
     /// Moves the parameters against the gradients.
     pub fn step(&mut self, parameters: &mut [f32], gradients: &[f32], rate: f32) {
-        pulp::Arch::new().dispatch(RmsPropStep { rate, of: self, parameters, gradients });
+        self.step_by(parameters, gradients, 1.0, rate);
+    }
+
+    /// The same by so many times the gradients.
+    pub fn step_by(&mut self, parameters: &mut [f32], gradients: &[f32], factor: f32, rate: f32) {
+        pulp::Arch::new().dispatch(RmsPropStep { rate, factor, of: self, parameters, gradients });
     }
 }
 
 struct RmsPropStep<'a> {
     rate: f32,
+    factor: f32,
     of: &'a mut RmsProp,
     parameters: &'a mut [f32],
     gradients: &'a [f32],
@@ -122,11 +136,12 @@ impl pulp::NullaryFnOnce for RmsPropStep<'_> {
     #[inline(always)]
     fn call(self) {
         let RmsProp { decay, momentum, epsilon, is_tf_like, squares, moving } = self.of;
-        let (decay, momentum, rate) = (*decay, *momentum, self.rate);
+        let (decay, momentum, rate, factor) = (*decay, *momentum, self.rate, self.factor);
         // One of the two is zero.
         let (below, behind) = if *is_tf_like { (*epsilon, 0.0) } else { (0.0, *epsilon) };
         let rows = self.parameters.iter_mut().zip(self.gradients).zip(squares);
         let step = |gradient: f32, square: &mut f32| {
+            let gradient = factor * gradient;
             *square = decay * *square + (1.0 - decay) * gradient * gradient;
             gradient / ((*square + below).sqrt() + behind)
         };
@@ -198,11 +213,42 @@ impl Optimiser {
         }
     }
 
-    /// Moves the parameters against the gradients.
-    pub fn step(&mut self, parameters: &mut [f32], gradients: &[f32], rate: f32) {
+    /// Moves the parameters against so many times the gradients.
+    pub fn step_by(&mut self, parameters: &mut [f32], gradients: &[f32], factor: f32, rate: f32) {
         match self {
-            Self::Adam(adam) => adam.step(parameters, gradients, rate),
-            Self::RmsProp(rms_prop) => rms_prop.step(parameters, gradients, rate),
+            Self::Adam(adam) => adam.step_by(parameters, gradients, factor, rate),
+            Self::RmsProp(rms_prop) => rms_prop.step_by(parameters, gradients, factor, rate),
+        }
+    }
+
+    /// Gives away what it knows of the parameters from this one on.
+    #[must_use]
+    pub(crate) fn split_off(&mut self, at: usize) -> Self {
+        match self {
+            Self::Adam(adam) => {
+                let (first, second) = (adam.first.split_off(at), adam.second.split_off(at));
+                Self::Adam(Adam { first, second, ..*adam })
+            }
+            Self::RmsProp(rms_prop) => {
+                let squares = rms_prop.squares.split_off(at);
+                let moving = rms_prop.moving.split_off(at.min(rms_prop.moving.len()));
+                Self::RmsProp(RmsProp { squares, moving, ..*rms_prop })
+            }
+        }
+    }
+
+    /// Takes that back.
+    pub(crate) fn append(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Adam(adam), Self::Adam(mut other)) => {
+                adam.first.append(&mut other.first);
+                adam.second.append(&mut other.second);
+            }
+            (Self::RmsProp(rms_prop), Self::RmsProp(mut other)) => {
+                rms_prop.squares.append(&mut other.squares);
+                rms_prop.moving.append(&mut other.moving);
+            }
+            _ => unreachable!("it was split off from this one"),
         }
     }
 }
@@ -210,7 +256,12 @@ impl Optimiser {
 /// The length of a flat vector.
 #[must_use]
 pub fn norm(values: &[f32]) -> f32 {
-    pulp::Arch::new().dispatch(SumOfSquares(values)).sqrt()
+    sum_of_squares(values).sqrt()
+}
+
+/// The squared length of a flat vector.
+pub(crate) fn sum_of_squares(values: &[f32]) -> f32 {
+    pulp::Arch::new().dispatch(SumOfSquares(values))
 }
 
 struct SumOfSquares<'a>(&'a [f32]);
@@ -230,11 +281,16 @@ impl pulp::NullaryFnOnce for SumOfSquares<'_> {
     }
 }
 
+/// What to multiply a vector of this length with to make it no longer than the most.
+pub(crate) fn clip_factor(length: f32, max: Option<f32>) -> f32 {
+    max.filter(|max| length > *max).map_or(1.0, |max| max / (length + 1e-6))
+}
+
 /// Shortens the vector to this length if it is longer, and returns how long it was.
 pub fn clip_by_norm(values: &mut [f32], max: Option<f32>) -> f32 {
     let length = norm(values);
-    if let Some(max) = max.filter(|max| length > *max) {
-        let factor = max / (length + 1e-6);
+    let factor = clip_factor(length, max);
+    if factor < 1.0 {
         values.iter_mut().for_each(|value| *value *= factor);
     }
     length
@@ -287,6 +343,24 @@ mod tests {
                     *value -= f64::from(rate) * *moving;
                     assert!((f64::from(parameters[at]) - *value).abs() < 1e-5, "{at}: {} {value}", parameters[at]);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_an_optimiser_move_as_the_whole() {
+        let rms = |momentum| OptimiserSpec::RmsProp { decay: 0.9, momentum, epsilon: 0.1, is_tf_like: true };
+        for spec in [OptimiserSpec::Adam { epsilon: 1e-8 }, rms(0.0), rms(0.9)] {
+            let (mut whole, mut parted) = (Optimiser::new(&spec, 5), Optimiser::new(&spec, 5));
+            let (mut one, mut other) = ([1.0; 5], [1.0; 5]);
+            for round in 0..3 {
+                let gradients = [0, 1, 2, 3, 4].map(|at| at as f32 - 1.5 * round as f32);
+                whole.step_by(&mut one, &gradients, 0.5, 0.1);
+                let mut behind = parted.split_off(2);
+                parted.step_by(&mut other[..2], &gradients[..2], 0.5, 0.1);
+                behind.step_by(&mut other[2..], &gradients[2..], 0.5, 0.1);
+                parted.append(behind);
+                assert_eq!((&one, &whole), (&other, &parted));
             }
         }
     }

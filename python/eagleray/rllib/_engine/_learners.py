@@ -167,6 +167,7 @@ class _Replaying(_Learner):
             "gradient_max": now.get("grad_clip"),
             "alpha": buffer.get("alpha", 0.6),
             "beta": buffer.get("beta", 0.4),
+            "threads": _models.threads(),
         }
 
     def _buffer(self) -> tuple[int, bool]:
