@@ -5,6 +5,8 @@ use std::ops::Range;
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensors, serialize};
 
+use super::turn;
+
 /// One tensor of a network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
@@ -25,11 +27,10 @@ impl Tensor {
         self.offset..self.offset + self.shape.iter().product::<usize>()
     }
 
-    /// Where its numbers lie in the flat vector, in the order of its sizes.
-    fn places(&self) -> impl Iterator<Item = usize> {
-        let rows = if self.is_turned { self.shape[0].max(1) } else { 1 };
-        let (columns, begin) = (self.range().len() / rows, self.offset);
-        (0..rows * columns).map(move |at| begin + at % columns * rows + at / columns)
+    /// As a matrix: its first size, and all others together.
+    fn sides(&self) -> (usize, usize) {
+        let rows = self.shape[0].max(1);
+        (rows, self.range().len() / rows)
     }
 }
 
@@ -101,8 +102,18 @@ impl Layout {
     #[must_use]
     pub fn packed(&self, values: &[f32]) -> Vec<u8> {
         assert_eq!(values.len(), self.len, "the numbers of this layout");
-        let places = self.tensors.iter().flat_map(Tensor::places);
-        let bytes: Vec<u8> = places.flat_map(|at| values[at].to_le_bytes()).collect();
+        let mut ordered = Vec::with_capacity(values.len());
+        let mut turned = Vec::new();
+        for tensor in &self.tensors {
+            let ((rows, columns), values) = (tensor.sides(), &values[tensor.range()]);
+            if tensor.is_turned {
+                turn(values, columns, rows, &mut turned);
+            }
+            ordered.extend_from_slice(if tensor.is_turned { &turned } else { values });
+        }
+        let mut bytes = vec![0; 4 * ordered.len()];
+        let places = bytes.as_chunks_mut::<4>().0.iter_mut();
+        places.zip(ordered).for_each(|(bytes, value)| *bytes = value.to_le_bytes());
         let views = self.tensors.iter().map(|tensor| {
             let Range { start, end } = tensor.range();
             let view = TensorView::new(Dtype::F32, tensor.shape.clone(), &bytes[4 * start..4 * end]);
@@ -114,7 +125,8 @@ impl Layout {
     /// Reads such a file. Every tensor of this layout must be there in its shape.
     pub fn unpack(&self, file: &[u8], into: &mut [f32]) -> Result<(), WeightsError> {
         let file = SafeTensors::deserialize(file).map_err(|error| WeightsError::Unreadable(error.to_string()))?;
-        let mut found = vec![0.0; self.len];
+        let mut found = Vec::with_capacity(self.len);
+        let (mut read, mut turned) = (Vec::new(), Vec::new());
         for tensor in &self.tensors {
             let view = file.tensor(&tensor.name).map_err(|_| WeightsError::Missing(tensor.name.clone()))?;
             if view.dtype() != Dtype::F32 || view.shape() != tensor.shape {
@@ -125,9 +137,13 @@ impl Layout {
                     kind: format!("{:?}", view.dtype()),
                 });
             }
-            for (at, bytes) in tensor.places().zip(view.data().as_chunks::<4>().0) {
-                found[at] = f32::from_le_bytes(*bytes);
+            read.clear();
+            read.extend(view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+            let (rows, columns) = tensor.sides();
+            if tensor.is_turned {
+                turn(&read, rows, columns, &mut turned);
             }
+            found.extend_from_slice(if tensor.is_turned { &turned } else { &read });
         }
         if let Some(name) = file.names().into_iter().find(|name| !self.tensors.iter().any(|it| it.name == *name)) {
             return Err(WeightsError::Unknown((*name).to_string()));

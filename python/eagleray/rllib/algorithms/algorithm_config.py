@@ -213,7 +213,12 @@ class AlgorithmConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """All settings, with today's names and a few of the old ones that programs read."""
-        settings = {name: copy.copy(value) for name, value in vars(self).items() if name not in _PRIVATE}
+        settings = {
+            # Every result holds them all: only what can change is copied.
+            name: copy.copy(value) if isinstance(value, dict | list | set) else value
+            for name, value in vars(self).items()
+            if name not in _PRIVATE
+        }
         settings["framework"] = settings.pop("framework_str")
         settings["callbacks"] = settings.pop("callbacks_class")
         settings["input"] = settings.pop("input_")
