@@ -1,5 +1,7 @@
 //! What was seen, kept to learn from again: plain, or the surprising more often.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
@@ -24,6 +26,25 @@ pub struct Replay {
     tree: Option<SumTree>,
     /// The largest priority so far: a new one is drawn at least once.
     most: f64,
+    /// By runner and environment: steps that stand for several and still wait for some of them.
+    tails: BTreeMap<(u64, u32), Tail>,
+}
+
+/// The newest steps of one environment, which its next rollout goes on from.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Tail {
+    /// What is seen behind the last of them.
+    open: Vec<f32>,
+    /// How many steps its runner had made by then.
+    ends_at: u64,
+    steps: VecDeque<Step>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Step {
+    observed: Vec<f32>,
+    action: Vec<f32>,
+    reward: f32,
 }
 
 /// Which rows were drawn, and how much each counts.
@@ -67,6 +88,7 @@ impl Replay {
             at: 0,
             tree: is_prioritised.then(|| SumTree::new(capacity)),
             most: 1.0,
+            tails: BTreeMap::new(),
         }
     }
 
@@ -89,34 +111,62 @@ impl Replay {
     }
 
     /// Adds the steps of a rollout. Each stands for up to `n` steps: their rewards together, and what is seen behind the last of them. The last
-    /// steps of an episode stand for fewer; so do those before the rollout's end.
+    /// steps of an episode stand for fewer. Those at the rollout's end wait for the next one of the same runner; if that begins elsewhere,
+    /// they stand for what there is.
     pub fn add(&mut self, rollout: &Rollout, n: usize, gamma: f32) {
-        let (envs, size) = (rollout.envs, self.observed_size);
-        let cut: std::collections::BTreeMap<u32, usize> =
-            rollout.cut.iter().enumerate().map(|(index, row)| (*row, index)).collect();
+        let (envs, size, n) = (rollout.envs, self.observed_size, n.max(1));
+        let cut: BTreeMap<u32, usize> = rollout.cut.iter().enumerate().map(|(index, row)| (*row, index)).collect();
         let observed = |row: usize| &rollout.observed[row * size..(row + 1) * size];
-        for step in 0..rollout.steps {
-            for env in 0..envs {
-                let begin = step * envs + env;
-                let (mut reward, mut factor, mut row) = (0.0, 1.0, begin);
-                for ahead in 0..n.max(1) {
-                    row = begin + ahead * envs;
-                    reward += factor * rollout.rewards[row];
-                    factor *= gamma;
-                    let is_last = row / envs + 1 == rollout.steps;
-                    if rollout.terminated[row] || rollout.truncated[row] || is_last {
-                        break;
-                    }
-                }
-                let (following, discount) = match cut.get(&(row as u32)) {
-                    _ if rollout.terminated[row] => (observed(row), 0.0),
-                    Some(index) => (&rollout.last[index * size..(index + 1) * size], factor),
-                    None if row / envs + 1 == rollout.steps => (&rollout.open[env * size..(env + 1) * size], factor),
-                    None => (observed(row + envs), factor),
-                };
-                let action = &rollout.actions[begin * self.action_size..(begin + 1) * self.action_size];
-                self.push(Row { observed: observed(begin), action, reward, following, discount });
+        let open = |env: usize| &rollout.open[env * size..(env + 1) * size];
+        let mut tails: Vec<Tail> = (0..envs).map(|env| self.resumed(rollout, env, n, gamma)).collect();
+        for row in 0..rollout.steps * envs {
+            let (tail, env) = (&mut tails[row % envs], row % envs);
+            let action = rollout.actions[row * self.action_size..(row + 1) * self.action_size].to_vec();
+            tail.steps.push_back(Step { observed: observed(row).to_vec(), action, reward: rollout.rewards[row] });
+            let has_ended = rollout.terminated[row] || rollout.truncated[row];
+            let following = match cut.get(&(row as u32)) {
+                _ if rollout.terminated[row] => observed(row),
+                Some(index) => &rollout.last[index * size..(index + 1) * size],
+                None if row / envs + 1 == rollout.steps => open(env),
+                None => observed(row + envs),
+            };
+            let worth = if rollout.terminated[row] { 0.0 } else { gamma };
+            let kept = if has_ended { 0 } else { n - 1 };
+            self.settle(&mut tail.steps, kept, following, (gamma, worth));
+        }
+        for (env, mut tail) in tails.into_iter().enumerate().filter(|(_, tail)| !tail.steps.is_empty()) {
+            tail.open.clear();
+            tail.open.extend_from_slice(open(env));
+            tail.ends_at = rollout.begins_at + rollout.steps as u64;
+            self.tails.insert((rollout.source, env as u32), tail);
+        }
+    }
+
+    /// What waits for this rollout. What waited for another that has not come is added as it is.
+    fn resumed(&mut self, rollout: &Rollout, env: usize, n: usize, gamma: f32) -> Tail {
+        let Some(mut tail) = self.tails.remove(&(rollout.source, env as u32)) else { return Tail::default() };
+        let begin = env * self.observed_size;
+        let goes_on = rollout.steps > 0
+            && rollout.begins_at == tail.ends_at
+            && rollout.observed[begin..begin + self.observed_size] == tail.open;
+        let open = std::mem::take(&mut tail.open);
+        // Where targets have begun to look less far ahead, some have waited for enough already.
+        let kept = if goes_on { n - 1 } else { 0 };
+        self.settle(&mut tail.steps, kept, &open, (gamma, gamma));
+        tail
+    }
+
+    /// Adds the oldest of these steps, each standing for all behind it as well, until so many are left. `worth`: of what follows the last of
+    /// them, in place of the discount.
+    fn settle(&mut self, steps: &mut VecDeque<Step>, kept: usize, following: &[f32], (gamma, worth): (f32, f32)) {
+        while steps.len() > kept {
+            let (mut reward, mut factor) = (0.0, 1.0);
+            for (at, step) in steps.iter().enumerate() {
+                reward += factor * step.reward;
+                factor *= if at + 1 == steps.len() { worth } else { gamma };
             }
+            let Some(Step { observed, action, .. }) = steps.pop_front() else { return };
+            self.push(Row { observed: &observed, action: &action, reward, following, discount: factor });
         }
     }
 
@@ -271,8 +321,13 @@ mod tests {
     fn rows(n: usize) -> Vec<(f32, f32, f32, f32)> {
         let mut replay = Replay::new(10, 1, 1, false);
         replay.add(&rollout(), n, 0.5);
+        all(&replay)
+    }
+
+    fn all(replay: &Replay) -> Vec<(f32, f32, f32, f32)> {
         let row = |row: u32| replay.row(row);
-        (0..6).map(|at| (row(at).observed[0], row(at).reward, row(at).following[0], row(at).discount)).collect()
+        let count = u32::try_from(replay.len()).unwrap();
+        (0..count).map(|at| (row(at).observed[0], row(at).reward, row(at).following[0], row(at).discount)).collect()
     }
 
     #[test]
@@ -289,16 +344,67 @@ mod tests {
     }
 
     #[test]
-    fn several_steps_add_up_until_the_episode_or_the_rollout_ends() {
-        let expected = [
-            (0.0, 1.0 + 2.0, 1.5, 0.25),
-            (10.0, 2.0, 10.0, 0.0),
-            (1.0, 4.0, 1.5, 0.5),
-            (20.0, 8.0 + 16.0, 22.0, 0.25),
-            (2.0, 16.0, 3.0, 0.5),
-            (21.0, 32.0, 22.0, 0.5),
-        ];
+    fn several_steps_add_up_until_the_episode_ends_and_wait_at_the_rollout_s_end() {
+        let expected = [(10.0, 2.0, 10.0, 0.0), (0.0, 1.0 + 2.0, 1.5, 0.25), (1.0, 4.0, 1.5, 0.5)];
         assert_eq!(rows(3), expected);
+    }
+
+    /// A step of the second environment was once worth less than it brought whenever a rollout ended behind it, which with rollouts of one
+    /// step was always.
+    #[test]
+    fn rollouts_of_one_step_bring_what_one_long_rollout_brings() {
+        let (mut whole, mut cut) = (Replay::new(20, 1, 1, false), Replay::new(20, 1, 1, false));
+        let long = rollout();
+        whole.add(&long, 2, 0.5);
+        for step in 0..3 {
+            let at = 2 * step..2 * step + 2;
+            let open = if step == 2 { long.open.clone() } else { long.observed[2 * step + 2..2 * step + 4].to_vec() };
+            let is_cut = step == 1;
+            cut.add(
+                &Rollout {
+                    steps: 1,
+                    observed: long.observed[at.clone()].to_vec(),
+                    actions: long.actions[at.clone()].to_vec(),
+                    rewards: long.rewards[at.clone()].to_vec(),
+                    terminated: long.terminated[at.clone()].to_vec(),
+                    truncated: long.truncated[at].to_vec(),
+                    cut: if is_cut { vec![0] } else { vec![] },
+                    last: if is_cut { vec![1.5] } else { vec![] },
+                    open,
+                    begins_at: step as u64,
+                    ..long.clone()
+                },
+                2,
+                0.5,
+            );
+        }
+        assert_eq!(all(&whole), all(&cut));
+        assert_eq!(whole.len(), 4, "the last step of each waits");
+    }
+
+    #[test]
+    fn what_waits_for_a_rollout_that_does_not_come_stands_for_what_there_is() {
+        let elsewhere = Rollout { observed: vec![7.0, 8.0, 1.0, 20.0, 2.0, 21.0], begins_at: 3, ..rollout() };
+        let later = Rollout { begins_at: 4, ..rollout() };
+        for next in [elsewhere, later] {
+            let mut replay = Replay::new(20, 1, 1, false);
+            replay.add(&rollout(), 3, 0.5);
+            replay.add(&next, 3, 0.5);
+            let waited = [(2.0, 16.0, 3.0, 0.5), (20.0, 8.0 + 16.0, 22.0, 0.25), (21.0, 32.0, 22.0, 0.5)];
+            assert_eq!(all(&replay)[3..6], waited);
+        }
+    }
+
+    #[test]
+    fn another_runner_s_rollout_ends_nobody_s_wait() {
+        let mut replay = Replay::new(20, 1, 1, false);
+        replay.add(&rollout(), 3, 0.5);
+        replay.add(&Rollout { source: 9, ..rollout() }, 3, 0.5);
+        assert_eq!(replay.len(), 6);
+        let on = Rollout { observed: vec![3.0, 22.0, 1.0, 20.0, 2.0, 21.0], begins_at: 3, ..rollout() };
+        replay.add(&on, 3, 0.5);
+        let first = (2.0, 16.0 + 0.5 + 0.25 * 4.0, 1.5, 0.125);
+        assert!(all(&replay).contains(&first), "{:?}", all(&replay));
     }
 
     #[test]

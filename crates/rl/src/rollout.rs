@@ -41,6 +41,10 @@ pub struct Rollout {
     pub open: Vec<f32>,
     /// Of a policy that remembers: what it did before the first step and then every so many, by environment.
     pub states: Vec<f32>,
+    /// Which runner made it: rollouts of one follow each other.
+    pub source: u64,
+    /// Steps of each environment that this runner had made before.
+    pub begins_at: u64,
 }
 
 impl Rollout {
@@ -91,11 +95,13 @@ impl Runner {
     #[must_use]
     pub fn new(mut policy: Box<dyn Policy>, envs: usize, seed: u64) -> Self {
         let mut chance = Chance::seeded(seed);
+        // Runners that share a seed would do the same anyway.
+        let source = seed;
         let parameters = policy.init(&mut chance);
         if let Some(memory) = policy.memory() {
             policy.set_states(&vec![0.0; envs * memory.numbers]);
         }
-        let rollout = Rollout { envs, ..Rollout::default() };
+        let rollout = Rollout { envs, source, ..Rollout::default() };
         let running = vec![Episode { reward: 0.0, length: 0 }; envs];
         Self {
             policy,
@@ -150,14 +156,15 @@ impl Runner {
     /// All that its next steps depend on beside the parameters. Between rollouts only.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
-        postcard::to_stdvec(&(&self.chance, &self.observed, &self.running, &self.filter, self.policy.states()))
-            .expect("plain data")
+        let Self { chance, observed, running, filter, policy, rollout, .. } = self;
+        let made = rollout.begins_at;
+        postcard::to_stdvec(&(chance, observed, running, filter, policy.states(), made)).expect("plain data")
     }
 
     /// Goes on from what was saved. False if that is of another runner: then nothing has changed.
     pub fn restore(&mut self, saved: &[u8]) -> bool {
-        type Saved = (Chance, Vec<f32>, Vec<Episode>, Option<Filter>, Vec<f32>);
-        let Ok((chance, observed, running, filter, states)) = postcard::from_bytes::<Saved>(saved) else {
+        type Saved = (Chance, Vec<f32>, Vec<Episode>, Option<Filter>, Vec<f32>, u64);
+        let Ok((chance, observed, running, filter, states, made)) = postcard::from_bytes::<Saved>(saved) else {
             return false;
         };
         let seen = self.envs() * self.policy.observed();
@@ -171,6 +178,7 @@ impl Runner {
             return false;
         }
         (self.chance, self.observed, self.running, self.filter) = (chance, observed, running, filter);
+        self.rollout.begins_at = made;
         self.policy.set_states(&states);
         true
     }
@@ -271,9 +279,11 @@ impl Runner {
 
     /// Ends the rollout and gives it away; the next begins where this ends.
     pub fn take(&mut self) -> Rollout {
-        let envs = self.rollout.envs;
+        let Rollout { envs, source, begins_at, steps, .. } = self.rollout;
         self.policy.rest();
-        let mut rollout = std::mem::replace(&mut self.rollout, Rollout { envs, ..Rollout::default() });
+        let begins_at = begins_at + steps as u64;
+        let next = Rollout { envs, source, begins_at, ..Rollout::default() };
+        let mut rollout = std::mem::replace(&mut self.rollout, next);
         rollout.open.clone_from(&self.observed);
         let rows: Vec<f32> = rollout.last.iter().chain(&rollout.open).copied().collect();
         let mut states = std::mem::take(&mut self.cut_states);

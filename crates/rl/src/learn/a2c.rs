@@ -188,6 +188,7 @@ mod tests {
             last: Vec::new(),
             open: vec![0.9],
             states: Vec::new(),
+            ..Rollout::default()
         }
     }
 

@@ -197,7 +197,8 @@ class DqnLearner(_Replaying):
         """Remember these, and learn as often as the settings say from what is remembered."""
         now = self._now(settings)
         native = self._remember(rollouts, now) | {"rate": now["lr"], "is_double": now["double_q"]}
-        if now["updates"] <= 0:
+        # Steps that stand for several may all still wait for the last of theirs.
+        if now["updates"] <= 0 or not len(self._native):
             return {}
         found = self._native.update(json.dumps(native), now["updates"])
         if now["timestep"] - self._followed_at >= now["target_network_update_freq"]:
@@ -238,7 +239,7 @@ class SacLearner(_Replaying):
             "temperature": None,
             "target_entropy": None if target in (None, "auto") else float(target),
         }
-        if now["updates"] <= 0:
+        if now["updates"] <= 0 or not len(self._native):
             return {}
         found = self._native.update(json.dumps(native), now["updates"])
         names = ("actor_loss", "critic_loss", "alpha_loss", "alpha_value", "entropy")
