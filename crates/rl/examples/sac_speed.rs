@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rl::env::{Stepped, make};
 use rl::learn::sac::{Sac, SacSettings};
-use rl::nn::Activation;
+use rl::nn::{Activation, Start};
 use rl::policy::Choice;
 use rl::replay::Replay;
 use rl::rollout::Runner;
@@ -22,6 +22,7 @@ fn main() {
         activation: Activation::Relu,
         is_twin: true,
         sde: None,
+        start: Start::Uniform,
     };
     let settings = SacSettings {
         actor_rate: 1e-3,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
 use crate::dist::{Dist, Sde, SdeNoise, SdeSpec};
-use crate::nn::{Activation, Gain, ImageSpec, Inputs, Layout, Net, Real, Tape};
+use crate::nn::{Activation, Gain, ImageSpec, Inputs, Layout, Net, Real, Start, Tape};
 use crate::policy::{Choice, Chosen, Policy};
 use crate::space::Acted;
 
@@ -31,6 +31,9 @@ pub struct ModelSpec {
     /// Whether the noise of actions that are numbers depends on the state, and how. Deviations are then parameters of their own.
     #[serde(default)]
     pub sde: Option<SdeSpec>,
+    /// What the parameters are before training.
+    #[serde(default)]
+    pub start: Start,
 }
 
 impl Default for ModelSpec {
@@ -45,6 +48,7 @@ impl Default for ModelSpec {
             free_log_std: false,
             image: None,
             sde: None,
+            start: Start::default(),
         }
     }
 }
@@ -138,7 +142,8 @@ impl Model {
     #[must_use]
     pub fn init<T: Real>(&self, chance: &mut Chance) -> Vec<T> {
         let mut parameters = vec![T::ZERO; self.layout.len()];
-        self.shared.iter().chain([&self.chooses, &self.values]).for_each(|net| net.init(&mut parameters, chance));
+        let nets = self.shared.iter().chain([&self.chooses, &self.values]);
+        nets.for_each(|net| net.init(&mut parameters, self.spec.start, chance));
         if let Deviations::OfState(sde) = &self.deviations {
             sde.init(&mut parameters);
         }

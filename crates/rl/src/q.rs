@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
-use crate::nn::{Activation, Gain, ImageSpec, Inputs, Layout, Net, Real, Tape};
+use crate::nn::{Activation, Gain, ImageSpec, Inputs, Layout, Net, Real, Start, Tape};
 use crate::policy::{Choice, Chosen, Policy};
 
 /// What kind of networks these are.
@@ -24,6 +24,9 @@ pub struct QSpec {
     /// If an observation is a picture: how it is looked at before the hidden layers.
     #[serde(default)]
     pub image: Option<ImageSpec>,
+    /// What the parameters are before training.
+    #[serde(default)]
+    pub start: Start,
 }
 
 impl Default for QSpec {
@@ -37,6 +40,7 @@ impl Default for QSpec {
             heads: Vec::new(),
             is_dueling: false,
             image: None,
+            start: Start::default(),
         }
     }
 }
@@ -97,7 +101,7 @@ impl QModel {
     pub fn init<T: Real>(&self, chance: &mut Chance) -> Vec<T> {
         let mut parameters = vec![T::ZERO; self.layout.len()];
         let nets = self.shared.iter().chain([&self.actions]).chain(&self.state);
-        nets.for_each(|net| net.init(&mut parameters, chance));
+        nets.for_each(|net| net.init(&mut parameters, self.spec.start, chance));
         parameters
     }
 

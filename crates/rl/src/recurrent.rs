@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
 use crate::dist::Dist;
-use crate::nn::{Activation, Gain, ImageSpec, Inputs, Layout, Lstm, LstmTape, Net, Real, Sequences, Tape};
+use crate::nn::{Activation, Gain, ImageSpec, Inputs, Layout, Lstm, LstmTape, Net, Real, Sequences, Start, Tape};
 use crate::policy::{Choice, Chosen, Memory, Policy};
 use crate::space::Acted;
 
@@ -125,9 +125,9 @@ impl RecurrentNet {
     #[must_use]
     pub fn init<T: Real>(&self, chance: &mut Chance) -> Vec<T> {
         let mut parameters = vec![T::ZERO; self.layout.len()];
-        self.encoder.iter().for_each(|net| net.init(&mut parameters, chance));
+        self.encoder.iter().for_each(|net| net.init(&mut parameters, Start::Orthogonal, chance));
         self.lstm.init(&mut parameters, chance);
-        [&self.chooses, &self.values].into_iter().for_each(|net| net.init(&mut parameters, chance));
+        [&self.chooses, &self.values].into_iter().for_each(|net| net.init(&mut parameters, Start::Orthogonal, chance));
         parameters
     }
 

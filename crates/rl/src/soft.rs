@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
 use crate::dist::{Sde, SdeNoise, SdeSpec, Squashed};
-use crate::nn::{Activation, Gain, Layout, Net, Real, Tape};
+use crate::nn::{Activation, Gain, Layout, Net, Real, Start, Tape};
 use crate::policy::{Choice, Chosen, Policy};
 
 /// What kind of networks these are.
@@ -27,6 +27,9 @@ pub struct SoftSpec {
     /// Whether noise depends on the state, and how.
     #[serde(default)]
     pub sde: Option<SdeSpec>,
+    /// What the parameters are before training.
+    #[serde(default)]
+    pub start: Start,
 }
 
 /// What chooses.
@@ -39,6 +42,7 @@ pub struct Actor {
     net: Net,
     sde: Option<Sde>,
     squashed: Squashed,
+    start: Start,
 }
 
 /// What came out on the way forward, and room for the way back.
@@ -60,7 +64,7 @@ impl Actor {
         let Some(sde) = spec.sde else {
             let last = Some((squashed.inputs(), Gain::POLICY));
             let net = Net::new(&mut layout, "pi", spec.observed, &spec.hiddens, activation, last);
-            return Self { observed: spec.observed, layout, body: None, net, sde: None, squashed };
+            return Self { observed: spec.observed, layout, body: None, net, sde: None, squashed, start: spec.start };
         };
         let body = (!spec.hiddens.is_empty())
             .then(|| Net::new(&mut layout, "pi", spec.observed, &spec.hiddens, activation, None));
@@ -68,7 +72,7 @@ impl Actor {
         let net = Net::new(&mut layout, "mu", features, &[], activation, Some((actions, Gain::POLICY)));
         let range = layout.add("log_std".into(), &[features, actions]);
         let sde = Some(Sde { spec: sde, range, features, actions });
-        Self { observed: spec.observed, layout, body, net, sde, squashed }
+        Self { observed: spec.observed, layout, body, net, sde, squashed, start: spec.start }
     }
 
     /// Where the parameters lie.
@@ -87,7 +91,7 @@ impl Actor {
     #[must_use]
     pub fn init<T: Real>(&self, chance: &mut Chance) -> Vec<T> {
         let mut parameters = vec![T::ZERO; self.layout.len()];
-        self.body.iter().chain([&self.net]).for_each(|net| net.init(&mut parameters, chance));
+        self.body.iter().chain([&self.net]).for_each(|net| net.init(&mut parameters, self.start, chance));
         if let Some(sde) = &self.sde {
             sde.init(&mut parameters);
         }
@@ -147,6 +151,7 @@ impl Actor {
 pub struct Critics {
     layout: Layout,
     nets: Vec<Net>,
+    start: Start,
 }
 
 impl Critics {
@@ -160,7 +165,7 @@ impl Critics {
             Net::new(&mut layout, name, inputs, &spec.critic_hiddens, spec.activation, Some((1, Gain::VALUE)))
         };
         let nets = names.iter().map(&mut net).collect();
-        Self { layout, nets }
+        Self { layout, nets, start: spec.start }
     }
 
     /// Where the parameters lie.
@@ -179,7 +184,7 @@ impl Critics {
     #[must_use]
     pub fn init<T: Real>(&self, chance: &mut Chance) -> Vec<T> {
         let mut parameters = vec![T::ZERO; self.layout.len()];
-        self.nets.iter().for_each(|net| net.init(&mut parameters, chance));
+        self.nets.iter().for_each(|net| net.init(&mut parameters, self.start, chance));
         parameters
     }
 

@@ -2,7 +2,7 @@
 
 use rl::env::{Stepped, make};
 use rl::filter::{Filter, FilterSpec};
-use rl::nn::Activation;
+use rl::nn::{Activation, Start};
 use rl::policy::Choice;
 use rl::rollout::{Rollout, Runner};
 use rl::soft::{Actor, SoftPolicy, SoftSpec};
@@ -24,6 +24,7 @@ fn runner(seed: u64) -> Runner {
         activation: Activation::Relu,
         is_twin: true,
         sde: None,
+        start: Start::Uniform,
     };
     Runner::new(Box::new(SoftPolicy::new(Actor::new(&spec))), ENVS, seed)
 }

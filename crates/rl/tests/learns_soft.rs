@@ -3,7 +3,7 @@
 use rl::dist::SdeSpec;
 use rl::env::{Stepped, make};
 use rl::learn::sac::{Sac, SacSettings};
-use rl::nn::Activation;
+use rl::nn::{Activation, Start};
 use rl::policy::Choice;
 use rl::replay::Replay;
 use rl::rollout::Runner;
@@ -20,6 +20,7 @@ fn learned(rate: f32, steps: usize, sde: Option<SdeSpec>) -> f64 {
         activation: Activation::Relu,
         is_twin: true,
         sde,
+        start: Start::Uniform,
     };
     let settings = SacSettings {
         actor_rate: rate,

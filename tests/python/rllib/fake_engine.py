@@ -200,7 +200,7 @@ class FakeEngine:
     def policy(self, plan):
         return FakePolicy(plan)
 
-    def simulator(self, name, env_config, count, seed):
+    def simulator(self, name, env_config, count, seed, bounded="spread"):
         return FakeSimulator(count, seed) if name == "Signs-v0" else None
 
     def arrays(self, weights):

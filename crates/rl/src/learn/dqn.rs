@@ -323,7 +323,16 @@ mod tests {
             (Some(picture(&[[3, 3, 2], [2, 2, 1]], true)), vec![], vec![3], false),
         ] {
             let observed = image.as_ref().map_or(3, ImageSpec::size);
-            let spec = QSpec { observed, actions: 3, hiddens, activation: Activation::Tanh, heads, is_dueling, image };
+            let spec = QSpec {
+                observed,
+                actions: 3,
+                hiddens,
+                activation: Activation::Tanh,
+                heads,
+                is_dueling,
+                image,
+                ..QSpec::default()
+            };
             let model = QModel::new(spec);
             let mut chance = Chance::seeded(5);
             let mut parameters: Vec<f64> = model.init(&mut chance);
@@ -357,7 +366,7 @@ mod tests {
             activation: Activation::Linear,
             heads: vec![],
             is_dueling: false,
-            image: None,
+            ..QSpec::default()
         };
         let model = QModel::new(spec);
         // Worth: weight * observed + bias, two weights and then two biases.

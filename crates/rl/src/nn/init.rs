@@ -1,7 +1,43 @@
 //! What parameters are before training.
 
+use serde::{Deserialize, Serialize};
+
 use crate::chance::Chance;
 use crate::nn::Real;
+
+/// How parameters are drawn before training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// Weights of a layer are at right angles to each other, as long as its gain says; biases are zero.
+    #[default]
+    Orthogonal,
+    /// Weights and biases lie evenly between plus and minus one by the root of how many numbers go in: torch's default. Q-learning that
+    /// follows its targets closely needs these smaller beginnings.
+    Uniform,
+}
+
+impl Start {
+    /// Sets the weights, a row per output, and the biases of one layer.
+    pub(crate) fn layer<T: Real>(self, gain: Gain, weight: &mut [T], bias: &mut [T], chance: &mut Chance) {
+        let (rows, columns) = (bias.len(), weight.len() / bias.len().max(1));
+        match self {
+            Self::Orthogonal => {
+                gain.orthogonal(weight, rows, columns, chance);
+                bias.fill(T::ZERO);
+            }
+            Self::Uniform => {
+                uniform(weight, columns, chance);
+                uniform(bias, columns, chance);
+            }
+        }
+    }
+}
+
+fn uniform<T: Real>(into: &mut [T], inputs: usize, chance: &mut Chance) {
+    let most = 1.0 / (inputs.max(1) as f64).sqrt();
+    into.iter_mut().for_each(|value| *value = T::of(chance.uniform(-most, most)));
+}
 
 /// How large the weights of a layer are to begin with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,8 +79,19 @@ impl Gain {
 
 #[cfg(test)]
 mod tests {
-    use super::Gain;
+    use super::{Gain, Start};
     use crate::chance::Chance;
+
+    #[test]
+    fn even_ones_reach_one_by_the_root_of_the_inputs_and_no_further() {
+        let (mut weight, mut bias) = (vec![9.0_f64; 400 * 16], vec![9.0_f64; 400]);
+        Start::Uniform.layer(Gain::HIDDEN, &mut weight, &mut bias, &mut Chance::seeded(2));
+        for values in [weight, bias] {
+            let most = values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            assert!(most <= 0.25 && most > 0.24 && mean.abs() < 0.03, "{most} {mean}");
+        }
+    }
 
     #[test]
     fn rows_or_columns_are_at_right_angles_and_of_the_gain_s_length() {

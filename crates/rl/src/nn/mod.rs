@@ -10,6 +10,7 @@ mod product;
 mod real;
 
 pub use image::{ImageError, ImageSpec};
+pub use init::Start;
 pub use layout::{Layout, Tensor, WeightsError};
 pub use net::{Activation, Net, Tape};
 pub use optimiser::{Adam, Optimiser, OptimiserSpec, RmsProp, clip_by_norm, norm};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::image::{ImageSpec, Patches};
-use super::{Gain, Layout, Matrix, Real, multiply, turn};
+use super::{Gain, Layout, Matrix, Real, Start, multiply, turn};
 use crate::chance::Chance;
 
 /// What a layer does with its sums.
@@ -234,10 +234,11 @@ impl Net {
     }
 
     /// Sets the parameters to what they are before training.
-    pub(crate) fn init<T: Real>(&self, parameters: &mut [T], chance: &mut Chance) {
+    pub(crate) fn init<T: Real>(&self, parameters: &mut [T], start: Start, chance: &mut Chance) {
         for layer in &self.layers {
-            layer.gain.orthogonal(&mut parameters[layer.weight.clone()], layer.outputs, layer.inputs, chance);
-            parameters[layer.bias.clone()].fill(T::ZERO);
+            // A layer's biases lie behind its weights.
+            let (weight, rest) = parameters[layer.weight.start..].split_at_mut(layer.weight.len());
+            start.layer(layer.gain, weight, &mut rest[..layer.bias.len()], chance);
         }
     }
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 #: What stands for no bound: JSON has no infinity.
 UNBOUNDED = 3.0e38
 
+#: What parameters are before training, by the names of `fcnet_kernel_initializer`.
+_STARTS = {"orthogonal_": "orthogonal", "torch_default": "uniform"}
+
 _ACTIVATIONS = {"tanh": "tanh", "relu": "relu", "linear": "linear", None: "linear"}
 
 
@@ -40,6 +43,31 @@ def activation_of(model: Mapping[str, Any], name: str = "fcnet_activation") -> s
     return found
 
 
+def _start(model: Mapping[str, Any], otherwise: str) -> str:
+    """What parameters are before training."""
+    given = model.get("fcnet_kernel_initializer") or model.get("fcnet_weights_initializer")
+    if given is None:
+        return otherwise
+    if given not in _STARTS:
+        known = " or ".join(repr(name) for name in _STARTS)
+        raise ValueError(f"fcnet_kernel_initializer={given!r} is not built in: choose {known}")
+    return _STARTS[given]
+
+
+def _sde(plan: Plan, model: Mapping[str, Any], log_std: float) -> dict[str, Any] | None:
+    """How noise depends on the state, if it does."""
+    if not model.get("use_sde"):
+        return None
+    if plan.acted.kind != "box":
+        raise ValueError(
+            "use_sde=True is noise of numbers (a Box space): leave it out where one of several actions is chosen"
+        )
+    every, given = int(model.get("sde_sample_freq", -1)), model.get("log_std_init")
+    if every == 0 or every < -1:
+        raise ValueError(f"`sde_sample_freq` must be > 0, or -1 for once a rollout, not {every}")
+    return {"every": None if every == -1 else every, "log_std": log_std if given is None else float(given)}
+
+
 def remembers(plan: Plan) -> bool:
     """Whether the networks have a memory."""
     return bool(plan.model.get("use_lstm"))
@@ -57,10 +85,13 @@ def actor_critic(plan: Plan) -> str:
         "image": _image(plan),
     }
     more: dict[str, Any]
+    start, sde = _start(model, "orthogonal"), _sde(plan, model, 0.0)
     if remembers(plan):
+        if sde or start != "orthogonal":
+            raise ValueError("use_lstm=True goes neither with use_sde=True nor with another start than 'orthogonal_'")
         more = {"cells": int(model.get("lstm_cell_size", 256)), "steps_max": int(model.get("max_seq_len", 20))}
     else:
-        more = {"is_shared": bool(model.get("vf_share_layers", False)), "sde": None}
+        more = {"is_shared": bool(model.get("vf_share_layers", False)), "sde": sde, "start": start}
     return json.dumps(said | more)
 
 
@@ -94,6 +125,9 @@ def soft(plan: Plan) -> str:
             "critic_hiddens": list(critic.get("fcnet_hiddens", [256, 256])),
             "activation": activation_of(policy),
             "is_twin": bool(plan.settings.get("twin_q", True)),
+            # Smaller than those that policy gradients begin with, as everywhere for this algorithm.
+            "start": _start({**plan.model, **policy}, "uniform"),
+            "sde": _sde(plan, {**plan.model, **policy}, -3.0),
             **bounds,
         }
     )
@@ -106,9 +140,11 @@ def q_function(plan: Plan) -> str:
             f"{plan.algorithm} chooses one of several actions (a Discrete space); for others use PPO or SAC"
         )
     model = plan.model
+    _sde(plan, model, 0.0)  # refused
     return json.dumps(
         {
             "observed": plan.observed.size,
+            "start": _start(model, "uniform"),
             "actions": plan.acted.sizes[0],
             "hiddens": list(model.get("fcnet_hiddens", [256, 256])),
             "activation": activation_of(model),

@@ -15,7 +15,7 @@ from eagleray.rllib._engine.protocol import Acted, Ended, Observed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from eagleray.rllib._engine.protocol import Flags, Floats, Learner, Plan, Policy, Rollout, Simulator
+    from eagleray.rllib._engine.protocol import Bounded, Flags, Floats, Learner, Plan, Policy, Rollout, Simulator
 
 #: Of each algorithm: how its policy is told to the native side.
 _KINDS = {
@@ -28,8 +28,8 @@ _KINDS = {
 class NativeSimulator:
     """Built-in environments of one kind, stepped where they are."""
 
-    def __init__(self, name: str, env_config: Mapping[str, Any], count: int, seed: int) -> None:
-        self.native = rl.VectorEnv(name, count, json.dumps(dict(env_config)), "spread")
+    def __init__(self, name: str, env_config: Mapping[str, Any], count: int, seed: int, bounded: str) -> None:
+        self.native = rl.VectorEnv(name, count, json.dumps(dict(env_config)), bounded)
         spaces = json.loads(self.native.spaces)
         self.count = count
         self.observed = Observed(tuple(spaces["observed"]["Box"]["shape"]))
@@ -188,11 +188,13 @@ class Engine:
         """One that acts."""
         return cast("Policy", NativePolicy(plan))
 
-    def simulator(self, name: str, env_config: Mapping[str, Any], count: int, seed: int) -> Simulator | None:
+    def simulator(
+        self, name: str, env_config: Mapping[str, Any], count: int, seed: int, bounded: Bounded = "spread"
+    ) -> Simulator | None:
         """The built-in environments of this name, or None."""
         if name not in rl.environments():
             return None
-        return cast("Simulator", NativeSimulator(name, env_config, count, seed))
+        return cast("Simulator", NativeSimulator(name, env_config, count, seed, bounded))
 
     def arrays(self, weights: bytes) -> dict[str, Floats]:
         """Weights by the names of their tensors."""

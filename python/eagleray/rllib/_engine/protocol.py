@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     Flags = npt.NDArray[np.bool_]
 
 
+#: How numbers become actions between bounds: -1 to 1 is from bound to bound, or what is beyond a bound becomes the bound, or as they are.
+Bounded = Literal["spread", "clipped", "free"]
+
+
 @dataclass(frozen=True)
 class Observed:
     """What a network sees: `(n,)` numbers, or an image of `(height, width, channels)`, flattened to a row."""
@@ -177,7 +181,9 @@ class Engine(Protocol):
     def policy(self, plan: Plan) -> Policy:
         """One that acts."""
 
-    def simulator(self, name: str, env_config: Mapping[str, Any], count: int, seed: int) -> Simulator | None:
+    def simulator(
+        self, name: str, env_config: Mapping[str, Any], count: int, seed: int, bounded: Bounded = "spread"
+    ) -> Simulator | None:
         """The built-in environments of this name, or None."""
 
     def arrays(self, weights: bytes) -> dict[str, Floats]:

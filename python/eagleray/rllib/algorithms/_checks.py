@@ -77,7 +77,7 @@ def check(config: AlgorithmConfig) -> None:
             raise ValueError(f"`{name}` must be one of {[c for c in choices if c]}, not {getattr(config, name)!r}")
     if not 0.0 <= config.gamma <= 1.0:
         raise ValueError(f"`gamma` must lie in [0, 1], not be {config.gamma!r}")
-    for name in ("lr", "entropy_coeff", "epsilon"):
+    for name in ("lr", "entropy_coeff", "epsilon", "clip_param"):
         value = getattr(config, name, None)
         if value is not None:
             schedules.check(value, name)

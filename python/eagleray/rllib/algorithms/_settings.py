@@ -40,7 +40,10 @@ MODEL_DEFAULTS: dict[str, Any] = {
     "custom_model_config": {},
     "custom_action_dist": None,
     "custom_preprocessor": None,
-    "use_gsde": False,
+    # Noise that depends on the state, of actions that are numbers; Stable-Baselines3 has it under these names, RLlib does not.
+    "use_sde": False,
+    "sde_sample_freq": -1,
+    "log_std_init": None,
 }
 
 

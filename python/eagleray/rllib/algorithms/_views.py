@@ -87,6 +87,8 @@ class PolicyView(Policy):
             low, high = np.asarray(acted.low), np.asarray(acted.high)
             if config.normalize_actions and np.isfinite(low).all() and np.isfinite(high).all():
                 rows = low + (np.clip(rows, -1.0, 1.0) + 1.0) * 0.5 * (high - low)
+            elif config.clip_actions:
+                rows = np.clip(rows, low, high)
             return list(np.asarray(rows, np.float32))
         return self._forms()[1].actions(rows)
 

@@ -23,7 +23,7 @@ from eagleray.tune import registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from eagleray.rllib._engine.protocol import Policy
+    from eagleray.rllib._engine.protocol import Bounded, Policy
     from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from eagleray.rllib.env._bridge import Bridge
     from eagleray.rllib.env._samplers import Sampler
@@ -220,8 +220,10 @@ class EnvRunner:
         if self._hooks.wants(*EPISODE_HOOKS) or config.is_multi_agent:
             return None
 
+        bounded: Bounded = "spread" if config.normalize_actions else "clipped" if config.clip_actions else "free"
+
         def make() -> Any:
-            return self._engine.simulator(config.env, config.env_config, count, self._chance)
+            return self._engine.simulator(config.env, config.env_config, count, self._chance, bounded)
 
         simulator = make()
         if simulator is None:

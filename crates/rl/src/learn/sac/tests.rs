@@ -3,7 +3,7 @@
 use super::{Room, Rows, Sac, SacSettings, actor_gradient, critic_gradient};
 use crate::chance::Chance;
 use crate::dist::SdeSpec;
-use crate::nn::Activation;
+use crate::nn::{Activation, Start};
 use crate::replay::Replay;
 use crate::rollout::Rollout;
 use crate::soft::{Actor, Critics, SoftSpec};
@@ -18,6 +18,7 @@ fn spec(is_twin: bool) -> SoftSpec {
         activation: Activation::Tanh,
         is_twin,
         sde: None,
+        start: Start::Uniform,
     }
 }
 

@@ -44,6 +44,7 @@ class PPOConfig(AlgorithmConfig):
             "kl_target": 0.01,
             "vf_loss_coeff": 1.0,
             "entropy_coeff": 0.0,
+            # A number, or points of a schedule as `lr` may be.
             "clip_param": 0.3,
             "vf_clip_param": 10.0,
             # Of Adam; RLlib leaves it to torch.

@@ -40,3 +40,7 @@ class DefaultModelConfig:
     lstm_kernel_initializer_kwargs: dict[str, float] | None = None
     lstm_bias_initializer: str | None = None
     lstm_bias_initializer_kwargs: dict[str, float] | None = None
+    #: Noise that depends on the state, of actions that are numbers: new every so many steps, or with -1 once a rollout.
+    use_sde: bool = False
+    sde_sample_freq: int = -1
+    log_std_init: float | None = None
