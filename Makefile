@@ -54,6 +54,11 @@ bench-tune-quality: build ## our searchers beside Optuna's, on four functions fr
 bench-rl: build ## how fast policies train beside RLlib and Stable-Baselines3; installs both, 10 GB
 	$(BIN)/python benches/rl.py $(ARGS)
 
+.PHONY: bench-rl-rewards
+bench-rl-rewards: build ## what policies reach beside Stable-Baselines3 with its zoo's settings, from five seeds; an hour on two cores
+	$(BIN)/python benches/rl_rewards.py benches/results/rl_rewards.json $(ARGS)
+	$(BIN)/python benches/rl_compare.py benches/results/rl_rewards.json
+
 .PHONY: bench-spin
 bench-spin: build ## whether the decision who may spin holds on an idle and on a busy machine
 	$(BIN)/python benches/spinning.py $(ARGS)

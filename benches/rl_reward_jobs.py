@@ -146,6 +146,7 @@ class ResultFile:
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
         self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
         self.content: dict[str, Any] = about | {"jobs": []}
         if path.exists():
             before = json.loads(path.read_text())

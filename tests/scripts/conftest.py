@@ -1,6 +1,7 @@
-"""Makes the scripts importable."""
+"""Makes the scripts and the benchmarks importable."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "benches")]
