@@ -18,7 +18,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// Sets the weights, a row per output, and the biases of one layer.
+    /// Sets the weights, which lie with a row per input, and the biases of one layer.
     pub(crate) fn layer<T: Real>(self, gain: Gain, weight: &mut [T], bias: &mut [T], chance: &mut Chance) {
         let (rows, columns) = (bias.len(), weight.len() / bias.len().max(1));
         match self {
