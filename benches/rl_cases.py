@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from eagleray._native import rl
 from eagleray.rllib.algorithms.dqn import DQNConfig
 from eagleray.rllib.algorithms.ppo import PPOConfig
+from eagleray.rllib.env.native_env import NativeVectorEnv
 from eagleray.tune.registry import register_env
 
 
@@ -68,11 +68,11 @@ def until_475(_: float) -> float:
 
 def env_alone(seconds: float) -> float:
     """Steps per second of CartPole alone on one core, driven by chance where it is."""
-    vector = rl.VectorEnv("CartPole-v1", 64, "{}")
-    vector.reset(1, np.zeros((64, 4), np.float32))
+    vector = NativeVectorEnv("CartPole-v1", 64)
+    vector.reset(seed=1)
     begun, steps = time.perf_counter(), 0
     while time.perf_counter() - begun < seconds:
-        vector.drive(10_000, 1)
+        vector.drive(10_000, seed=1)
         steps += 10_000 * 64
     return steps / (time.perf_counter() - begun)
 
@@ -80,19 +80,28 @@ def env_alone(seconds: float) -> float:
 def bridge(seconds: float) -> float:
     """The same with a call from Python for each step of all."""
     count = 4096
-    columns = [np.zeros((count, 4), np.float32), np.zeros(count, np.float32), np.zeros(count, np.uint8)]
-    columns += [np.zeros(count, np.uint8), np.zeros((count, 4), np.float32)]
-    vector = rl.VectorEnv("CartPole-v1", count, "{}")
-    vector.reset(1, columns[0])
+    vector = NativeVectorEnv("CartPole-v1", count, copy=False)
+    vector.reset(seed=1)
     chance = np.random.default_rng(1)
     # As where it is driven: whoever always does the same falls sooner, and begins anew more often.
     actions = [chance.integers(0, 2, count).astype(np.float32) for _ in range(61)]
     begun, steps = time.perf_counter(), 0
     while time.perf_counter() - begun < seconds:
         for chosen in actions:
-            vector.step(chosen, *columns)
+            vector.step(chosen)
         steps += count * len(actions)
     return steps / (time.perf_counter() - begun)
+
+
+def sgemm(seconds: float) -> float:
+    """Multiplications and additions per second of numpy's product of two large matrices, on all cores."""
+    size = 1_024
+    left, right = np.ones((size, size), np.float32), np.ones((size, size), np.float32)
+    begun, done = time.perf_counter(), 0
+    while time.perf_counter() - begun < seconds:
+        left @ right
+        done += 2 * size**3
+    return done / (time.perf_counter() - begun)
 
 
 def python_cartpole(_: Any) -> Any:
@@ -110,6 +119,7 @@ CASES = {
     "dqn_zoo": dqn_zoo,
     "env": env_alone,
     "bridge": bridge,
+    "sgemm": sgemm,
 }
 
 if __name__ == "__main__":
