@@ -32,7 +32,8 @@ def test_an_ended_episode_shows_its_last_observation_and_the_next_one_s_first():
         observed, _, terminated, _, infos = vector.step([1, 0])
         if terminated[0]:
             break
-    assert terminated.dtype == np.bool_ and terminated[0]
+    assert terminated.dtype == np.bool_
+    assert terminated[0]
     assert abs(infos["final_obs"][0][2]) > 0.2 > abs(observed[0][2])
 
 

@@ -22,6 +22,7 @@ class _Learner:
 
     def __init__(self, plan: Plan) -> None:
         self._settings = dict(plan.settings)
+        self._threads = _models.threads()
         spec = _filters.spec_of(plan)
         self._filter = None if spec is None else rl.Filter(spec, plan.observed.size)
 
@@ -98,7 +99,7 @@ class PpoLearner(_Learner):
             "kl_target": now["kl_target"],
             "gradient_max": now.get("grad_clip"),
             "scales_minibatches": False,
-            "threads": _models.threads(),
+            "threads": self._threads,
         }
         found = self._native.update(self._taken(rollouts), json.dumps(native))
         more = {"mean_kl_loss": found["kl"], "kl": found["kl"]}
@@ -123,7 +124,7 @@ class A2cLearner(_Learner):
             "value_weight": now["vf_loss_coeff"],
             "entropy_weight": now["entropy_coeff"],
             "gradient_max": now.get("grad_clip"),
-            "threads": _models.threads(),
+            "threads": self._threads,
         }
         return _of_gradient(self._native.update(self._taken(rollouts), json.dumps(native)))
 
@@ -146,7 +147,7 @@ class ImpalaLearner(_Learner):
             "value_weight": now["vf_loss_coeff"],
             "entropy_weight": now["entropy_coeff"],
             "gradient_max": now.get("grad_clip"),
-            "threads": _models.threads(),
+            "threads": self._threads,
         }
         found = self._native.update(self._taken(rollouts), json.dumps(native))
         return _of_gradient(found) | {"mean_kl_loss": found["kl"], "mean_ratio": found["mean_ratio"]}
@@ -167,7 +168,7 @@ class _Replaying(_Learner):
             "gradient_max": now.get("grad_clip"),
             "alpha": buffer.get("alpha", 0.6),
             "beta": buffer.get("beta", 0.4),
-            "threads": _models.threads(),
+            "threads": self._threads,
         }
 
     def _buffer(self) -> tuple[int, bool]:

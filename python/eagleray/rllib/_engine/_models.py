@@ -164,5 +164,18 @@ def optimiser(settings: Mapping[str, Any]) -> str:
 
 
 def threads() -> int:
-    """Threads that a learner may use: the cores this process may run on, but not many, as minibatches are small."""
-    return min(4, len(os.sched_getaffinity(0)))
+    """Threads that a learner may use, but not many, as minibatches are small: in a driver the cores it may run on, in tasks and actors (such as
+    trials) the CPUs they hold. Threads without a core of their own would wait for each other's turn.
+    """
+    return max(1, min(4, len(os.sched_getaffinity(0)), _cpus_held()))
+
+
+def _cpus_held() -> int:
+    import eagleray
+
+    if not eagleray.is_initialized():
+        return 4
+    context = eagleray.get_runtime_context()
+    if context.get_actor_id() is None and context.get_task_id() is None:
+        return 4
+    return int(context.get_assigned_resources().get("CPU", 0))
