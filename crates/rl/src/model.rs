@@ -208,7 +208,7 @@ impl Model {
         self.shared.is_none().then_some(self.values_begin)
     }
 
-    /// Adds to `gradients` those of the parameters, given those of what is chosen from and of the values, for the rows of the last `choose`
+    /// Writes to `gradients` those of the parameters, given those of what is chosen from and of the values, for the rows of the last `choose`
     /// and `value`.
     pub fn backward<T: Real>(
         &self,
@@ -262,7 +262,7 @@ impl Model {
         self.values.backward(parameters, observed, &mut tape.values, of_values, gradients, None);
     }
 
-    /// Where deviations are parameters of their own: adds their gradients and returns those of the means, in the tape's room.
+    /// Where deviations are parameters of their own: writes their gradients and returns those of the means, in the tape's room.
     fn of_means<T: Real>(
         &self,
         parameters: &[T],
@@ -277,11 +277,13 @@ impl Model {
             Deviations::OfState(sde) => {
                 let before = self.shared.as_ref().map_or(observed, |shared| shared.outputs_of(&tape.shared));
                 let features = self.chooses.features_of(&tape.chooses).unwrap_or(before);
+                gradients[sde.range.clone()].fill(T::ZERO);
                 sde.gradient(parameters, (&tape.inputs, of_inputs), features, (gradients, &mut of_means), None);
             }
             Deviations::Free(log_std) => {
                 of_means.clear();
                 let of_log_std = &mut gradients[log_std.clone()];
+                of_log_std.fill(T::ZERO);
                 for row in of_inputs.chunks_exact(self.dist.inputs()) {
                     let (means, logs) = row.split_at(self.dist.actions());
                     of_means.extend_from_slice(means);

@@ -122,7 +122,12 @@ impl QModel {
         &tape.worth
     }
 
-    /// Adds to `gradients` those of the parameters, given those of what each action is worth, for the rows of the last `forward`.
+    /// What the last `forward` found.
+    pub(crate) fn worth<'a, T>(&self, tape: &'a QTape<T>) -> &'a [T] {
+        if self.state.is_some() { &tape.worth } else { self.actions.outputs_of(&tape.actions) }
+    }
+
+    /// Writes to `gradients` those of the parameters, given those of what each action is worth, for the rows of the last `forward`.
     pub fn backward<T: Real>(
         &self,
         parameters: &[T],

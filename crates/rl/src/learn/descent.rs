@@ -311,7 +311,6 @@ impl Share {
     ) {
         let parameters = &group.moving.read().expect("no thread has failed").parameters;
         self.gradients.resize(parameters.len(), 0.0);
-        self.gradients[group.range.clone()].fill(0.0);
         self.columns.gather(columns, rows, model, group.side);
         let (mean, factor) = current.scale;
         self.columns.advantages.iter_mut().for_each(|advantage| *advantage = (*advantage - mean) * factor);

@@ -1,6 +1,5 @@
 //! Q-learning with replay: double, dueling, several steps, the surprising more often.
 
-use std::ops::Range;
 use std::sync::{Mutex, RwLock};
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +8,7 @@ use super::team::{with_team, worth_it};
 use crate::chance::Chance;
 use crate::nn::{Adam, Layout, Real, clip_factor, norm};
 use crate::q::{QModel, QTape, best};
-use crate::replay::{Drawn, Replay};
+use crate::replay::{Drawn, Replay, Row};
 
 /// How it learns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +25,8 @@ pub struct DqnSettings {
     pub alpha: f64,
     /// How far that is made up for.
     pub beta: f64,
-    /// Threads that share the rows of each step.
+    /// Threads: a second one values what follows while the first is on its way forward. More would not help: parameters that one core has moved
+    /// reach the others too slowly.
     #[serde(default)]
     pub threads: usize,
 }
@@ -56,44 +56,34 @@ pub struct Dqn {
     adam: Adam,
     chance: Chance,
     drawn: Drawn,
-    shares: Vec<Share>,
-}
-
-/// What one thread needs for its rows.
-#[derive(Default)]
-struct Share {
     rows: Rows<f32>,
+    behind: Behind<f32>,
     room: Room<f32>,
     gradients: Vec<f32>,
-    stats: DqnStats,
-}
-
-/// What all threads read of one step.
-struct Current<'a> {
-    replay: &'a mut Replay,
-    drawn: &'a mut Drawn,
-    parameters: Vec<f32>,
-    older: &'a [f32],
 }
 
 /// The rows of a batch, together.
 #[derive(Clone, Debug, Default)]
 struct Rows<T> {
     observed: Vec<T>,
-    following: Vec<T>,
     actions: Vec<usize>,
     rewards: Vec<T>,
     discounts: Vec<T>,
     weights: Vec<T>,
-    /// One over the rows of all threads together.
-    mean: f64,
+}
+
+/// What follows those rows, and what its actions are worth to the older networks.
+#[derive(Clone, Debug, Default)]
+struct Behind<T> {
+    observed: Vec<T>,
+    tape: QTape<T>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Room<T> {
     tape: QTape<T>,
-    other: QTape<T>,
-    targets: Vec<T>,
+    /// Which action the learning networks would choose behind each row.
+    chosen: Vec<usize>,
     of_worth: Vec<T>,
     surprises: Vec<f32>,
 }
@@ -111,7 +101,10 @@ impl Dqn {
             parameters,
             chance,
             drawn: Drawn::default(),
-            shares: Vec::new(),
+            rows: Rows::default(),
+            behind: Behind::default(),
+            room: Room::default(),
+            gradients: Vec::new(),
         }
     }
 
@@ -162,76 +155,69 @@ impl Dqn {
             return DqnStats::default();
         }
         let work = settings.batch.saturating_mul(times).saturating_mul(self.parameters.len());
-        let threads = worth_it(settings.threads, settings.batch, work);
-        let Self { model, parameters, older, adam, chance, drawn, shares } = self;
-        shares.resize_with(threads, Share::default);
-        let shares: Vec<Mutex<&mut Share>> = shares.iter_mut().map(Mutex::new).collect();
-        let current = RwLock::new(Current { replay, drawn, parameters: std::mem::take(parameters), older });
+        let threads = worth_it(settings.threads.min(2), settings.batch, work);
+        let Self { model, older, adam, chance, drawn, rows, behind, room, gradients, .. } = self;
+        gradients.resize(self.parameters.len(), 0.0);
+        let drawn = RwLock::new((replay, drawn));
+        let parameters = RwLock::new(std::mem::take(&mut self.parameters));
+        let (learning, behind) = (Mutex::new((rows, room)), Mutex::new(behind));
+        let value = || {
+            let (replay, drawn) = &*drawn.read().expect("nobody writes");
+            behind.lock().expect("its own").value(model, older, replay, drawn);
+        };
         let work = |number: usize| {
-            let (mut share, current) = (shares[number].lock().expect("its own"), current.read().expect("read only"));
-            let count = current.drawn.rows.len();
-            let part = count * number / threads..count * (number + 1) / threads;
-            share.compute(model, &current, part, settings.is_double);
+            if number > 0 {
+                return value();
+            }
+            let (rows, room) = &mut *learning.lock().expect("its own");
+            let (replay, drawn) = &*drawn.read().expect("nobody writes");
+            room.forward(model, &parameters.read().expect("nobody writes"), rows, (replay, drawn), settings.is_double);
+            if threads == 1 {
+                value();
+            }
         };
         let stats = with_team(threads, work, |go| {
             let mut stats = DqnStats::default();
             for _ in 0..times {
-                let mut writing = current.write().expect("no thread has failed");
-                let Current { replay, drawn, .. } = &mut *writing;
-                replay.draw(settings.batch, settings.beta, chance, drawn);
-                drop(writing);
+                let mut drawing = drawn.write().expect("nobody reads");
+                let (replay, into) = &mut *drawing;
+                replay.draw(settings.batch, settings.beta, chance, into);
+                drop(drawing);
                 go();
-                let mut first = shares[0].lock().expect("its own");
-                shares[1..].iter().for_each(|share| first.add(&share.lock().expect("it waits")));
-                let Current { replay, drawn, parameters, .. } = &mut *current.write().expect("no thread has failed");
-                let length = norm(&first.gradients);
-                let factor = clip_factor(length, settings.gradient_max);
-                adam.step_by(parameters, &first.gradients, factor, settings.rate);
-                replay.set_priorities(&drawn.rows, &first.room.surprises, settings.alpha);
-                stats = DqnStats { gradient: f64::from(length), ..first.stats };
+                let (rows, room) = &mut *learning.lock().expect("it waits");
+                let parameters = &mut *parameters.write().expect("nobody reads");
+                let behind = behind.lock().expect("it waits");
+                stats = room.gradient(model, parameters, rows, model.worth(&behind.tape), gradients);
+                let length = norm(gradients);
+                adam.step_by(parameters, gradients, clip_factor(length, settings.gradient_max), settings.rate);
+                stats.gradient = f64::from(length);
+                let (replay, drawn) = &mut *drawn.write().expect("nobody reads");
+                replay.set_priorities(&drawn.rows, &room.surprises, settings.alpha);
             }
             stats
         });
-        self.parameters = current.into_inner().expect("no thread has failed").parameters;
+        self.parameters = parameters.into_inner().expect("no thread has failed");
         stats
     }
 }
 
-impl Share {
-    /// The gradient of these of the drawn rows, and what was found.
-    fn compute(&mut self, model: &QModel, current: &Current<'_>, part: Range<usize>, is_double: bool) {
-        let Self { rows, room, gradients, stats } = self;
-        rows.gather(current.replay, current.drawn, part);
-        room.aim(model, (&current.parameters, current.older), rows, is_double);
-        gradients.clear();
-        gradients.resize(current.parameters.len(), 0.0);
-        *stats = gradient(model, &current.parameters, rows, room, gradients);
-    }
-
-    /// Adds another thread's part.
-    fn add(&mut self, other: &Self) {
-        self.gradients.iter_mut().zip(&other.gradients).for_each(|(sum, part)| *sum += part);
-        self.room.surprises.extend_from_slice(&other.room.surprises);
-        let (stats, other) = (&mut self.stats, &other.stats);
-        stats.loss += other.loss;
-        stats.mean_q += other.mean_q;
-        stats.surprise += other.surprise;
-        stats.max_q = stats.max_q.max(other.max_q);
-        stats.min_q = stats.min_q.min(other.min_q);
+/// Takes one column of what was drawn.
+fn gather<T: Real>(into: &mut Vec<T>, replay: &Replay, drawn: &Drawn, column: impl Fn(Row<'_>) -> &[f32]) {
+    into.clear();
+    for row in &drawn.rows {
+        into.extend(column(replay.row(*row)).iter().map(|value| T::from_f32(*value)));
     }
 }
 
 impl<T: Real> Rows<T> {
-    /// Takes a part of what was drawn.
-    fn gather(&mut self, replay: &Replay, drawn: &Drawn, part: Range<usize>) {
-        let Self { observed, following, actions, rewards, discounts, weights, mean } = self;
-        *mean = 1.0 / drawn.rows.len() as f64;
-        [&mut *observed, following, rewards, discounts, weights].into_iter().for_each(Vec::clear);
+    /// Takes what was drawn.
+    fn gather(&mut self, replay: &Replay, drawn: &Drawn) {
+        gather(&mut self.observed, replay, drawn, |row| row.observed);
+        let Self { actions, rewards, discounts, weights, .. } = self;
+        [&mut *rewards, discounts, weights].into_iter().for_each(Vec::clear);
         actions.clear();
-        for (row, weight) in drawn.rows[part.clone()].iter().zip(&drawn.weights[part]) {
+        for (row, weight) in drawn.rows.iter().zip(&drawn.weights) {
             let row = replay.row(*row);
-            observed.extend(row.observed.iter().map(|value| T::from_f32(*value)));
-            following.extend(row.following.iter().map(|value| T::from_f32(*value)));
             actions.push(row.action[0] as usize);
             rewards.push(T::from_f32(row.reward));
             discounts.push(T::from_f32(row.discount));
@@ -240,74 +226,92 @@ impl<T: Real> Rows<T> {
     }
 }
 
-impl<T: Real> Room<T> {
-    /// What the actions should have been worth.
-    fn aim(&mut self, model: &QModel, (parameters, older): (&[T], &[T]), rows: &Rows<T>, is_double: bool) {
-        let count = model.spec().actions;
-        let valued = model.forward(older, &rows.following, &mut self.other);
-        let chosen = if is_double { model.forward(parameters, &rows.following, &mut self.tape) } else { valued };
-        self.targets.clear();
-        let pairs = chosen.chunks_exact(count).zip(valued.chunks_exact(count));
-        for ((chosen, valued), (reward, discount)) in pairs.zip(rows.rewards.iter().zip(&rows.discounts)) {
-            self.targets.push(*reward + *discount * valued[best(chosen)]);
-        }
+impl<T: Real> Behind<T> {
+    /// What the older networks think of what follows the drawn rows.
+    fn value(&mut self, model: &QModel, older: &[T], replay: &Replay, drawn: &Drawn) {
+        gather(&mut self.observed, replay, drawn, |row| row.following);
+        model.forward(older, &self.observed, &mut self.tape);
     }
 }
 
-/// Adds the gradient of Huber's loss: the weighted mean, or this part of it.
-fn gradient<T: Real>(
-    model: &QModel,
-    parameters: &[T],
-    rows: &Rows<T>,
-    room: &mut Room<T>,
-    gradients: &mut [T],
-) -> DqnStats {
-    let count = model.spec().actions;
-    let Room { tape, targets, of_worth, surprises, .. } = room;
-    let mean = T::of(rows.mean);
-    let mut stats = DqnStats { max_q: f64::NEG_INFINITY, min_q: f64::INFINITY, ..DqnStats::default() };
-    let worth = model.forward(parameters, &rows.observed, tape);
-    of_worth.clear();
-    of_worth.resize(worth.len(), T::ZERO);
-    surprises.clear();
-    for (row, action) in rows.actions.iter().enumerate() {
-        let at = row * count + action;
-        let error = worth[at] - targets[row];
-        let bounded = error.at_least(-T::ONE).at_most(T::ONE);
-        // Half the square up to one, and straight on from there.
-        let loss = bounded * (error - T::of(0.5) * bounded);
-        of_worth[at] = rows.weights[row] * bounded * mean;
-        surprises.push(error.wide() as f32);
-        stats.loss += (rows.weights[row] * loss * mean).wide();
-        stats.mean_q += (worth[at] * mean).wide();
-        stats.surprise += error.wide().abs() * mean.wide();
-        stats.max_q = stats.max_q.max(worth[at].wide());
-        stats.min_q = stats.min_q.min(worth[at].wide());
+impl<T: Real> Room<T> {
+    /// The way forward of the drawn rows and, where the learning networks choose what the older ones value, what they choose behind them.
+    fn forward(
+        &mut self,
+        model: &QModel,
+        parameters: &[T],
+        rows: &mut Rows<T>,
+        (replay, drawn): (&Replay, &Drawn),
+        is_double: bool,
+    ) {
+        self.chosen.clear();
+        if is_double {
+            gather(&mut self.of_worth, replay, drawn, |row| row.following);
+            let worth = model.forward(parameters, &self.of_worth, &mut self.tape);
+            self.chosen.extend(worth.chunks_exact(model.spec().actions).map(best));
+        }
+        rows.gather(replay, drawn);
+        model.forward(parameters, &rows.observed, &mut self.tape);
     }
-    model.backward(parameters, &rows.observed, tape, of_worth, gradients);
-    stats
+
+    /// Writes the gradient of the weighted mean of Huber's loss, given what the older networks think of what follows, for the rows of the last way
+    /// forward.
+    fn gradient(
+        &mut self,
+        model: &QModel,
+        parameters: &[T],
+        rows: &Rows<T>,
+        valued: &[T],
+        gradients: &mut [T],
+    ) -> DqnStats {
+        let count = model.spec().actions;
+        let Self { tape, chosen, of_worth, surprises } = self;
+        let mean = T::of(1.0 / rows.actions.len() as f64);
+        let mut stats = DqnStats { max_q: f64::NEG_INFINITY, min_q: f64::INFINITY, ..DqnStats::default() };
+        let worth = model.worth(tape);
+        of_worth.clear();
+        of_worth.resize(worth.len(), T::ZERO);
+        surprises.clear();
+        for (row, action) in rows.actions.iter().enumerate() {
+            let valued = &valued[row * count..(row + 1) * count];
+            let next = valued[chosen.get(row).copied().unwrap_or_else(|| best(valued))];
+            let at = row * count + action;
+            let error = worth[at] - (rows.rewards[row] + rows.discounts[row] * next);
+            let bounded = error.at_least(-T::ONE).at_most(T::ONE);
+            // Half the square up to one, and straight on from there.
+            let loss = bounded * (error - T::of(0.5) * bounded);
+            of_worth[at] = rows.weights[row] * bounded * mean;
+            surprises.push(error.wide() as f32);
+            stats.loss += (rows.weights[row] * loss * mean).wide();
+            stats.mean_q += (worth[at] * mean).wide();
+            stats.surprise += error.wide().abs() * mean.wide();
+            stats.max_q = stats.max_q.max(worth[at].wide());
+            stats.min_q = stats.min_q.min(worth[at].wide());
+        }
+        model.backward(parameters, &rows.observed, tape, of_worth, gradients);
+        stats
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Dqn, DqnSettings, Room, Rows, gradient};
+    use super::{Behind, Dqn, DqnSettings, Room, Rows};
     use crate::chance::Chance;
     use crate::nn::{Activation, ImageSpec};
-    use crate::q::{QModel, QSpec, QTape};
+    use crate::q::{QModel, QSpec, QTape, best};
     use crate::replay::Replay;
     use crate::rollout::Rollout;
 
-    fn rows(chance: &mut Chance, count: usize, observed: usize) -> Rows<f64> {
+    fn rows(chance: &mut Chance, count: usize, observed: usize) -> (Rows<f64>, Behind<f64>) {
         let mut normal = |count: usize, by: f64| -> Vec<f64> { (0..count).map(|_| by * chance.normal()).collect() };
-        Rows {
+        let rows = Rows {
             observed: normal(count * observed, 1.0),
-            following: normal(count * observed, 1.0),
             actions: (0..count).map(|at| at % 3).collect(),
             rewards: normal(count, 2.0),
             discounts: (0..count).map(|at| if at % 4 == 0 { 0.0 } else { 0.9 }).collect(),
             weights: normal(count, 1.0).into_iter().map(f64::abs).collect(),
-            mean: 1.0 / count as f64,
-        }
+        };
+        (rows, Behind { observed: normal(count * observed, 1.0), tape: QTape::default() })
     }
 
     #[test]
@@ -338,16 +342,21 @@ mod tests {
             let mut parameters: Vec<f64> = model.init(&mut chance);
             parameters.iter_mut().for_each(|value| *value += 0.1 * chance.normal());
             let older: Vec<f64> = parameters.iter().map(|value| value + 0.1).collect();
-            let rows = rows(&mut chance, 20, observed);
+            let (rows, mut behind) = rows(&mut chance, 20, observed);
             let mut room = Room::default();
-            room.aim(&model, (&parameters, &older), &rows, true);
+            let worth = model.forward(&parameters, &behind.observed, &mut room.tape);
+            room.chosen = worth.chunks_exact(3).map(best).collect();
+            model.forward(&older, &behind.observed, &mut behind.tape);
+            let valued = model.worth(&behind.tape);
             let mut gradients = vec![0.0; parameters.len()];
-            gradient(&model, &parameters, &rows, &mut room, &mut gradients);
+            model.forward(&parameters, &rows.observed, &mut room.tape);
+            room.gradient(&model, &parameters, &rows, valued, &mut gradients);
             for at in 0..parameters.len() {
                 let before = parameters[at];
                 let mut loss = |moved: f64| {
                     parameters[at] = moved;
-                    gradient(&model, &parameters, &rows, &mut room, &mut vec![0.0; gradients.len()]).loss
+                    model.forward(&parameters, &rows.observed, &mut room.tape);
+                    room.gradient(&model, &parameters, &rows, valued, &mut vec![0.0; gradients.len()]).loss
                 };
                 let difference = (loss(before + 1e-6) - loss(before - 1e-6)) / 2e-6;
                 parameters[at] = before;
@@ -358,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_learning_networks_choose_and_the_older_ones_value() {
+    fn targets_are_what_the_older_networks_value() {
         let spec = QSpec {
             observed: 1,
             actions: 2,
@@ -370,21 +379,25 @@ mod tests {
         };
         let model = QModel::new(spec);
         // Worth: weight * observed + bias, two weights and then two biases.
-        let (learning, older) = (vec![0.0, 0.0, 5.0, 1.0], vec![0.0, 0.0, 2.0, 9.0]);
+        let (learning, older) = (vec![0.0_f32, 0.0, 5.0, 1.0], vec![0.0, 0.0, 2.0, 9.0]);
         let rows = Rows {
             observed: vec![0.0],
-            following: vec![0.0],
             actions: vec![0],
             rewards: vec![1.0],
             discounts: vec![0.5],
             weights: vec![1.0],
-            mean: 1.0,
         };
-        let mut room = Room { tape: QTape::default(), ..Room::default() };
-        room.aim(&model, (&learning, &older), &rows, true);
-        assert_eq!(room.targets, [1.0 + 0.5 * 2.0]);
-        room.aim(&model, (&learning, &older), &rows, false);
-        assert_eq!(room.targets, [1.0 + 0.5 * 9.0]);
+        let mut room = Room::default();
+        let mut aimed = |chosen: Vec<usize>| {
+            room.chosen = chosen;
+            model.forward(&learning, &rows.observed, &mut room.tape);
+            let mut behind = QTape::default();
+            let valued = model.forward(&older, &rows.observed, &mut behind);
+            room.gradient(&model, &learning, &rows, valued, &mut [0.0; 4]);
+            5.0 - room.surprises[0]
+        };
+        assert_eq!(aimed(vec![0]), 1.0 + 0.5 * 2.0, "the first, which is worth 5 to the learning networks");
+        assert_eq!(aimed(vec![]), 1.0 + 0.5 * 9.0, "the second, which is worth 9 to the older ones");
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(super) enum Side {
     Both,
 }
 
-/// Adds the gradient of the rows' loss, each row by its weight, and returns the sums over its rows.
+/// Writes the gradient of the rows' loss, each row by its weight, and returns the sums over its rows.
 pub(super) fn gradient<T: Real, L: Loss>(
     (model, side): (&Model, Side),
     parameters: &[T],

@@ -69,6 +69,7 @@ impl<T: Real> pulp::NullaryFnOnce for PullBack<'_, T> {
         }
         let Some(bias) = bias else { return };
         let bias = &mut bias[..width];
+        bias.fill(T::ZERO);
         let fours = gradients.chunks_exact(4 * width);
         for row in fours.remainder().chunks_exact(width) {
             for (bias, gradient) in bias.iter_mut().zip(row) {
@@ -118,17 +119,36 @@ impl Layer {
         self.places() * self.outputs
     }
 
+    /// The product of the sums' gradients with the weights' transpose. Whatever is smaller is turned: the weights, or what goes in and comes out.
+    fn through_weights<T: Real>(
+        &self,
+        parameters: &[T],
+        rows: usize,
+        of_sums: &[T],
+        turned: &mut Vec<T>,
+        into: &mut Vec<T>,
+    ) {
+        let weight = &parameters[self.weight.clone()];
+        if rows * (self.inputs + self.outputs) >= weight.len() {
+            turn(weight, self.inputs, self.outputs, turned);
+            let weight = Matrix::new(turned, self.outputs, self.inputs);
+            return multiply(into, false, Matrix::new(of_sums, rows, self.outputs), weight);
+        }
+        turn(of_sums, rows, self.outputs, turned);
+        let weight = Matrix::new(weight, self.inputs, self.outputs);
+        multiply(into, false, weight, Matrix::new(turned, self.outputs, rows));
+        turn(into, self.inputs, rows, turned);
+        std::mem::swap(into, turned);
+    }
+
     /// Writes the gradients of what went in, given those of the sums; `rows` of the matrix, not of the batch.
     fn pull_back<T: Real>(&self, parameters: &[T], rows: usize, of_sums: &[T], turned: &mut Vec<T>, into: &mut Vec<T>) {
-        turn(&parameters[self.weight.clone()], self.inputs, self.outputs, turned);
-        let weight = Matrix::new(turned, self.outputs, self.inputs);
-        let of_sums = Matrix::new(of_sums, rows, self.outputs);
         let Some(patches) = &self.patches else {
             into.resize(rows * self.inputs, T::ZERO);
-            return multiply(into, false, of_sums, weight);
+            return self.through_weights(parameters, rows, of_sums, turned, into);
         };
         let mut of_patches = vec![T::ZERO; rows * self.inputs];
-        multiply(&mut of_patches, false, of_sums, weight);
+        self.through_weights(parameters, rows, of_sums, turned, &mut of_patches);
         into.clear();
         into.resize(rows / patches.places() * patches.inputs(), T::ZERO);
         patches.join(&of_patches, into);
@@ -280,7 +300,7 @@ impl Net {
         self.layers.len().checked_sub(2).map(|index| &tape.outputs[index][..])
     }
 
-    /// Adds to `gradients` those of the parameters, given those of what came out; and to `of_inputs`, if given, those of the inputs.
+    /// Writes to `gradients` those of its parameters, given those of what came out; adds to `of_inputs`, if given, those of the inputs.
     #[expect(clippy::too_many_arguments, reason = "what went in, what came out, and where the gradients go")]
     pub(crate) fn backward<T: Real>(
         &self,
@@ -337,12 +357,12 @@ impl Net {
                 let weight = &mut gradients[layer.weight.clone()];
                 let inputs = Matrix::new(inputs, rows, layer.inputs);
                 if layer.outputs >= NARROW {
-                    multiply(weight, true, inputs.transposed(), sums);
+                    multiply(weight, false, inputs.transposed(), sums);
                 } else {
                     before.resize(layer.outputs * layer.inputs, T::ZERO);
                     multiply(before, false, sums.transposed(), inputs);
                     turn(before, layer.outputs, layer.inputs, turned);
-                    weight.iter_mut().zip(&*turned).for_each(|(weight, part)| *weight += *part);
+                    weight.copy_from_slice(turned);
                 }
             }
             if index == 0 {
