@@ -62,9 +62,18 @@ DQN = Case("DQN", "", 0, 1e-4, hiddens=(256, 256), activation="relu", norm=10.0,
 SAC = Case("SAC", "", 0, 3e-4, hiddens=(256, 256), activation="relu")
 A2C = Case("A2C", "", 0, 7e-4, environments=8, horizon=5, gae=1.0)
 LIKE_LANDER = replace(
-    DQN, steps=100_000, rate=6.3e-4, batch=128, buffer=50_000, starts=0, every=4, updates=4, target_every=250
+    DQN,
+    steps=100_000,
+    rate=6.3e-4,
+    batch=128,
+    buffer=50_000,
+    starts=0,
+    every=4,
+    updates=4,
+    target_every=250,
+    explore_share=0.12,
+    explore_end=0.1,
 )
-LIKE_LANDER = replace(LIKE_LANDER, explore_share=0.12, explore_end=0.1)
 
 CASES: dict[str, Case] = {
     "ppo_cartpole": replace(
@@ -80,13 +89,13 @@ CASES: dict[str, Case] = {
         rate=1e-3,
         rate_falls=True,
         clip_falls=True,
-        cost_s=40,
+        cost_s=50,
     ),
     "ppo_acrobot": replace(
-        PPO, environment="Acrobot-v1", steps=1_000_000, horizon=256, gae=0.94, normalise=True, cost_s=400
+        PPO, environment="Acrobot-v1", steps=1_000_000, horizon=256, gae=0.94, normalise=True, cost_s=310
     ),
     "ppo_mountaincar": replace(
-        PPO, environment="MountainCar-v0", steps=1_000_000, horizon=16, gae=0.98, normalise=True, cost_s=300
+        PPO, environment="MountainCar-v0", steps=1_000_000, horizon=16, gae=0.98, normalise=True, cost_s=265
     ),
     "ppo_pendulum": replace(
         PPO,
@@ -99,7 +108,7 @@ CASES: dict[str, Case] = {
         rate=1e-3,
         sde=True,
         sde_every=4,
-        cost_s=60,
+        cost_s=80,
     ),
     "ppo_lunarlander": replace(
         PPO,
@@ -110,7 +119,7 @@ CASES: dict[str, Case] = {
         gae=0.98,
         entropy=0.01,
         episodes=20,
-        cost_s=420,
+        cost_s=1000,
     ),
     "dqn_cartpole": replace(
         DQN,
@@ -125,7 +134,7 @@ CASES: dict[str, Case] = {
         target_every=10,
         explore_share=0.16,
         explore_end=0.04,
-        cost_s=60,
+        cost_s=70,
     ),
     "dqn_mountaincar": replace(
         DQN,
@@ -141,12 +150,12 @@ CASES: dict[str, Case] = {
         target_every=600,
         explore_share=0.2,
         explore_end=0.07,
-        cost_s=150,
+        cost_s=250,
     ),
-    "dqn_acrobot": replace(LIKE_LANDER, environment="Acrobot-v1", cost_s=240),
-    "dqn_lunarlander": replace(LIKE_LANDER, environment="LunarLander-v3", episodes=20, cost_s=260),
-    "sac_pendulum": replace(SAC, environment="Pendulum-v1", steps=20_000, rate=1e-3, cost_s=250),
-    "a2c_cartpole": replace(A2C, environment="CartPole-v1", steps=500_000, cost_s=120),
+    "dqn_acrobot": replace(LIKE_LANDER, environment="Acrobot-v1", cost_s=530),
+    "dqn_lunarlander": replace(LIKE_LANDER, environment="LunarLander-v3", episodes=20, cost_s=540),
+    "sac_pendulum": replace(SAC, environment="Pendulum-v1", steps=20_000, rate=1e-3, cost_s=360),
+    "a2c_cartpole": replace(A2C, environment="CartPole-v1", steps=500_000, cost_s=150),
     "a2c_pendulum": replace(
         A2C,
         environment="Pendulum-v1",
@@ -160,7 +169,7 @@ CASES: dict[str, Case] = {
         sde=True,
         log_std=-2.0,
         orthogonal=False,
-        cost_s=250,
+        cost_s=300,
     ),
     "sac_mountaincar": replace(
         SAC,
@@ -177,6 +186,6 @@ CASES: dict[str, Case] = {
         temperature=0.1,
         sde=True,
         log_std=-3.67,
-        cost_s=350,
+        cost_s=390,
     ),
 }

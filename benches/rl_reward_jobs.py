@@ -3,12 +3,14 @@
 `PROGRAM OUT.json --cases a,b --seeds 0-4 --processes 16 --limit-s 560` is the same for both sides; each brings a
 function that trains one case from one seed. A job that is done in OUT.json already is not run again, so what one
 limit did not allow the next run goes on with. A job that the limit ends is kept with the steps that it reached and
-without a score: it says how far it came and is compared with nothing.
+without a score: it says how far it came and is compared with nothing. Where its side can say what to go on from, the
+next run does; where not, it begins anew, and is not begun at all where the time left is too short for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import dataclasses
 import json
 import math
@@ -17,10 +19,11 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rl_reward_cases import CASES, Case
 
@@ -42,6 +45,8 @@ class Job:
     ends_at: float
     curve: list[tuple[int, float]] = dataclasses.field(default_factory=list)
     steps: int = 0
+    # What an earlier run left to go on from, and what this one leaves.
+    state: bytes | None = None
 
     def note(self, steps: int, mean: float | None) -> None:
         """After `steps` the last hundred episodes of training had this mean return. Raises `LimitReached` when time is up."""
@@ -61,8 +66,8 @@ class Job:
 Train = Callable[[Job], Sequence[float]]
 
 
-def main(system: str, train: Train, versions: Callable[[], dict[str, str]]) -> None:
-    """The command line of one side."""
+def main(system: str, train: Train, versions: Callable[[], dict[str, str]], pace: float = 1.0) -> None:
+    """The command line of one side, which takes `pace` times as long as the cases say."""
     parser = argparse.ArgumentParser(description=f"Rewards of {system} with the zoo's settings.")
     parser.add_argument("out", type=Path, help="the file of results; what is done in it is not run again")
     parser.add_argument("--cases", default=",".join(CASES), help="names, separated by commas")
@@ -73,7 +78,7 @@ def main(system: str, train: Train, versions: Callable[[], dict[str, str]]) -> N
     parser.add_argument("--job", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
-        print(json.dumps(one(train, json.loads(options.job))), flush=True)
+        print(json.dumps(one(train, options.out, json.loads(options.job))), flush=True)
         return
     unknown = set(options.cases.split(",")) - set(CASES)
     if unknown:
@@ -84,52 +89,72 @@ def main(system: str, train: Train, versions: Callable[[], dict[str, str]]) -> N
     jobs = [(case, seed) for case in options.cases.split(",") for seed in seeds(options.seeds)]
     left = [job for job in jobs if job not in file.done()]
     left.sort(key=lambda job: -CASES[job[0]].cost_s)
-    run(left, file, options)
+    run(left, file, options, pace)
 
 
-def run(left: list[tuple[str, int]], file: ResultFile, options: argparse.Namespace) -> None:
+def fitting(left: list[tuple[str, int]], left_s: float, pace: float) -> int | None:
+    """Which job begins next: the longest that ends in the time left, or that can be gone on with another time."""
+    if left_s <= 0:
+        return None
+    for index, (name, _) in enumerate(left):
+        if CASES[name].cost_s * pace <= left_s or CASES[name].algorithm in ("PPO", "A2C"):
+            return index
+    return None
+
+
+def run(left: list[tuple[str, int]], file: ResultFile, options: argparse.Namespace, pace: float) -> None:
     """All jobs that fit into the limit, as many at a time as there are processes."""
     ends_at = min(time.time() + options.limit_s, 1e12)
+    pace *= options.share
     cores = sorted(os.sched_getaffinity(0))
     free = list(range(options.processes))
-    running: dict[int, tuple[subprocess.Popen[str], tuple[str, int]]] = {}
-    while (left and time.time() < ends_at) or running:
-        while left and free and time.time() < ends_at:
-            case, seed = left.pop(0)
+    running: dict[int, tuple[subprocess.Popen[str], IO[str], tuple[str, int]]] = {}
+    while running or fitting(left, ends_at - time.time(), pace) is not None:
+        while free and (index := fitting(left, ends_at - time.time(), pace)) is not None:
+            case, seed = left.pop(index)
             slot = free.pop(0)
             asked = {"case": case, "seed": seed, "ends_at": ends_at, "share": options.share}
             asked["core"] = cores[slot % len(cores)]
             command = [sys.executable, sys.argv[0], str(options.out), "--job", json.dumps(asked)]
             alone = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-            child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | alone)
-            running[slot] = child, (case, seed)
-        for slot, (child, (case, seed)) in list(running.items()):
+            # A file, not a pipe: what is left to go on from is more than a pipe holds, and nobody reads before the end.
+            said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - open as long as the job runs
+            child = subprocess.Popen(command, stdout=said, text=True, env=os.environ | alone)
+            running[slot] = child, said, (case, seed)
+        for slot, (child, said, (case, seed)) in list(running.items()):
             if child.poll() is None:
                 if time.time() > ends_at + GRACE_S:
                     child.kill()
                 continue
             del running[slot]
             free.append(slot)
-            lines = child.stdout.read().splitlines() if child.stdout else []
+            said.seek(0)
+            lines = said.read().splitlines()
+            said.close()
             if child.returncode or not lines:
                 print(f"{case} seed {seed} ended with {child.returncode}", file=sys.stderr, flush=True)
                 continue
             record = json.loads(lines[-1])
             file.add(record)
-            said = f"score {record['score']}" if record["complete"] else f"unfinished at {record['steps']} steps"
-            print(f"{case} seed {seed}: {said} after {record['seconds']} s", flush=True)
+            came = f"score {record['score']}" if record["complete"] else f"unfinished at {record['steps']} steps"
+            print(f"{case} seed {seed}: {came} after {record['seconds']} s", flush=True)
         time.sleep(0.05)
     if left:
         print(f"not begun: {len(left)} jobs, the first {left[0][0]} seed {left[0][1]}", flush=True)
 
 
-def one(train: Train, asked: dict[str, Any]) -> dict[str, Any]:
+def one(train: Train, out: Path, asked: dict[str, Any]) -> dict[str, Any]:
     """One job in this process."""
     os.sched_setaffinity(0, {asked["core"]})
     case = CASES[asked["case"]]
     case = dataclasses.replace(case, steps=max(1, int(case.steps * asked["share"])))
     job = Job(case, asked["seed"], asked["ends_at"])
     begun = time.time()
+    for earlier in json.loads(out.read_text())["jobs"] if out.exists() else []:
+        if (earlier["case"], earlier["seed"]) == (asked["case"], job.seed) and "state" in earlier:
+            job.steps, job.curve = earlier["steps"], [(step, mean) for step, mean in earlier["curve"]]
+            job.state = base64.b64decode(earlier["state"])
+            begun -= earlier["seconds"]
     try:
         returns: Sequence[float] = train(job)
     except LimitReached:
@@ -137,7 +162,10 @@ def one(train: Train, asked: dict[str, Any]) -> dict[str, Any]:
     record: dict[str, Any] = {"case": asked["case"], "seed": job.seed, "steps": job.steps, "complete": bool(returns)}
     record["score"] = round(statistics.fmean(returns), 3) if returns else None
     record["deviation"] = round(statistics.pstdev(returns), 3) if returns else None
-    record |= {"episodes": len(returns), "seconds": round(time.time() - begun, 1), "curve": job.curve}
+    curve = [point for point in job.curve if point[0] <= job.steps]
+    record |= {"episodes": len(returns), "seconds": round(time.time() - begun, 1), "curve": curve}
+    if job.state is not None and not returns:
+        record["state"] = base64.b64encode(job.state).decode()
     return record
 
 

@@ -121,4 +121,4 @@ def versions() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main("eagleray", train, versions)
+    main("eagleray", train, versions, pace=0.4)

@@ -6,6 +6,8 @@ ours. `rl_reward_jobs.py` says what the options mean, `rl_reward_cases.py` what 
 
 from __future__ import annotations
 
+import io
+import pickle
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rl_reward_cases import Case
-from rl_reward_jobs import Job, main
+from rl_reward_jobs import Job, LimitReached, main
 
 
 def train(job: Job) -> Sequence[float]:
@@ -31,10 +33,42 @@ def train(job: Job) -> Sequence[float]:
     algorithm: Any = {"PPO": PPO, "A2C": A2C, "DQN": DQN, "SAC": SAC}[case.algorithm]
     settings = OF[case.algorithm](case) | {"learning_rate": falling(case.rate, case.rate_falls), "gamma": case.gamma}
     settings["policy_kwargs"] = {"net_arch": list(case.hiddens), "activation_fn": activation(case)} | model(case)
-    learner = algorithm("MlpPolicy", environments, seed=job.seed, device="cpu", **settings)
-    learner.learn(case.steps, callback=watching(job))
+    if job.state is None:
+        learner = algorithm("MlpPolicy", environments, seed=job.seed, device="cpu", **settings)
+    else:
+        learner = resumed(job.state, algorithm, environments)
+    try:
+        if learner.num_timesteps < case.steps:
+            left = case.steps - learner.num_timesteps
+            learner.learn(left, callback=watching(job), reset_num_timesteps=job.state is None)
+        job.steps = learner.num_timesteps
+        return greedy(job, learner, environments)
+    except LimitReached:
+        keep(job, learner, environments)
+        raise
+
+
+def keep(job: Job, learner: Any, environments: Any) -> None:
+    """Leaves what another run can go on from, if that is possible. Episodes begin anew there."""
+    if learner.num_timesteps < job.case.steps:
+        if job.case.algorithm not in ("PPO", "A2C"):
+            job.state = None  # what is replayed would have to be kept too
+            return
+        # The batch that was being sampled is sampled again.
+        learner.num_timesteps -= learner.num_timesteps % (job.case.environments * job.case.horizon)
     job.steps = learner.num_timesteps
-    return greedy(job, learner, environments)
+    kept = io.BytesIO()
+    learner.save(kept)
+    seen = (environments.obs_rms, environments.ret_rms) if job.case.normalise else None
+    job.state = pickle.dumps((kept.getvalue(), seen))
+
+
+def resumed(state: bytes, algorithm: Any, environments: Any) -> Any:
+    """The learner that an earlier run left."""
+    kept, seen = pickle.loads(state)
+    if seen is not None:
+        environments.obs_rms, environments.ret_rms = seen
+    return algorithm.load(io.BytesIO(kept), env=environments, device="cpu")
 
 
 def of_ppo(case: Case) -> dict[str, Any]:

@@ -11,11 +11,11 @@ import pytest
 from rl_compare import compare, iqm, missing, table
 from rl_curves import draw
 from rl_reward_cases import CASES
-from rl_reward_jobs import seeds
+from rl_reward_jobs import fitting, seeds
 
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
 
-# Trains in no time, but for seed 1, which never ends by itself.
+# Trains in no time, but for seed 1, which ends only where it goes on from what an earlier run left.
 PROGRAM = """
 import sys, time
 sys.path.insert(0, {benches!r})
@@ -23,6 +23,11 @@ from rl_reward_jobs import main
 
 def train(job):
     job.note(job.case.steps // 2, 3.0)
+    if job.state is None:
+        # More than a pipe holds: a job that left this much once hung until it was killed.
+        job.state = bytes(200_000)
+    else:
+        return [float(len(job.state))]
     while job.seed == 1:
         time.sleep(0.01)
         job.check()
@@ -97,6 +102,17 @@ def test_seeds_are_ranges_and_lists():
     assert seeds("1,7") == [1, 7]
 
 
+def test_jobs_that_cannot_be_gone_on_with_begin_only_where_there_is_time_for_them():
+    left = [("dqn_lunarlander", 0), ("sac_pendulum", 0), ("dqn_cartpole", 0), ("ppo_lunarlander", 0)]
+    costs = [CASES[name].cost_s for name, _ in left]
+    assert fitting(left, costs[0] + 1.0, 1.0) == 0
+    assert fitting(left, costs[0] - 1.0, 1.0) == 1
+    assert fitting(left, costs[0] - 1.0, 0.5) == 0
+    assert fitting(left, 1.0, 1.0) == 3
+    assert fitting(left[:3], 1.0, 1.0) is None
+    assert fitting(left, 0.0, 1.0) is None
+
+
 def run(tmp_path, *more):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(benches=str(BENCHES)))
@@ -114,9 +130,12 @@ def test_jobs_run_to_their_ends_and_those_that_the_limit_ends_say_how_far_they_c
     assert (whole[0]["score"], whole[0]["episodes"], whole[0]["steps"]) == (3.0, 3, 50_000)
     assert whole[0]["curve"] == [[25_000, 3.0], [50_000, 5.0]]
     assert (whole[1]["score"], whole[1]["steps"]) == (None, 25_000)
+    assert "state" not in whole[0]
     assert "ppo_cartpole seed 1: unfinished at 25000 steps" in said
-    # What is done stays, what is not is tried again.
+    # What is done stays, what is not is gone on with.
     found, said = run(tmp_path, "--seeds", "0-3", "--processes", "2", "--limit-s", "4", "--share", "0.5")
     assert "seed 0" not in said
+    assert "ppo_cartpole seed 1: score 200000.0" in said
+    assert not any("state" in job for job in found["jobs"])
     assert "ppo_cartpole seed 3: score 4.0" in said
     assert [job["seed"] for job in found["jobs"]] == [0, 1, 2, 3]
