@@ -152,8 +152,8 @@ CASES: dict[str, Case] = {
         explore_end=0.07,
         cost_s=250,
     ),
-    "dqn_acrobot": replace(LIKE_LANDER, environment="Acrobot-v1", cost_s=530),
-    "dqn_lunarlander": replace(LIKE_LANDER, environment="LunarLander-v3", episodes=20, cost_s=540),
+    "dqn_acrobot": replace(LIKE_LANDER, environment="Acrobot-v1", cost_s=440),
+    "dqn_lunarlander": replace(LIKE_LANDER, environment="LunarLander-v3", episodes=20, cost_s=535),
     "sac_pendulum": replace(SAC, environment="Pendulum-v1", steps=20_000, rate=1e-3, cost_s=360),
     "a2c_cartpole": replace(A2C, environment="CartPole-v1", steps=500_000, cost_s=150),
     "a2c_pendulum": replace(
@@ -169,7 +169,7 @@ CASES: dict[str, Case] = {
         sde=True,
         log_std=-2.0,
         orthogonal=False,
-        cost_s=300,
+        cost_s=185,
     ),
     "sac_mountaincar": replace(
         SAC,
