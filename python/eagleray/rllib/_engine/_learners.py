@@ -239,6 +239,8 @@ class SacLearner(_Replaying):
             "tau": now["tau"],
             "temperature": None,
             "target_entropy": None if target in (None, "auto") else float(target),
+            # Networks this large reach another core no sooner than they are computed.
+            "threads": 1,
         }
         if now["updates"] <= 0 or not len(self._native):
             return {}
