@@ -13,6 +13,8 @@ PYTHON ?= python3
 LOCKED ?=
 # Which simulated cluster `make sim` replays.
 SEED ?= 1
+# An interpreter of .venv's version that has torch, gymnasium, numpy, cloudpickle, pytest, pytest-asyncio and pytest-timeout.
+TORCH_PYTHON ?=
 # More arguments: `make bench ARGS="--case sync_task"`, `make pytest ARGS="-k wait -x"`.
 ARGS ?=
 
@@ -127,6 +129,11 @@ mutants: ## plant the bugs of docs/mutations.md, one by one: each must be found
 .PHONY: pytest
 pytest: build ## Python tests: make pytest ARGS="-k wait -x"
 	$(BIN)/python -m pytest tests/python $(ARGS)
+
+.PHONY: test-torch
+test-torch: build ## models of one's own and exports: make test-torch TORCH_PYTHON=python-with-torch; else it installs torch, 5 GB
+	python="$(TORCH_PYTHON)"; PYTHONPATH=python "$${python:-$$($(BIN)/python benches/environments.py torch)}" \
+		-m pytest tests/python/rllib/torch $(ARGS)
 
 .PHONY: examples
 examples: build ## every example runs to its end

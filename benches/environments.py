@@ -35,6 +35,9 @@ PEERS["optuna"] = Environment("optuna", ("optuna==5.0.0", "cmaes", "scipy", "num
 # For `rl.py`.
 PEERS["rllib"] = Environment("ray", ("ray[rllib]==2.60.0", "torch", "gymnasium", "numpy"))
 PEERS["sb3"] = Environment("stable_baselines3", ("stable-baselines3==2.9.2", "torch", "gymnasium", "numpy"))
+# For `make test-torch`: no peer, but as large.
+_TESTS = ("cloudpickle", "pytest", "pytest-asyncio", "pytest-timeout")
+PEERS["torch"] = Environment("torch", ("torch", "gymnasium", "numpy", *_TESTS))
 EAGLERAY = Environment("eagleray", ())
 
 

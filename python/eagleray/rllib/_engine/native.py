@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from eagleray._native import rl
-from eagleray.rllib._engine import _filters, _models
+from eagleray.rllib._engine import _filters, _models, _safetensors
 from eagleray.rllib._engine._learners import LEARNERS
 from eagleray.rllib._engine.protocol import Acted, Ended, Observed
 
@@ -177,15 +177,26 @@ def _whole(column: Floats) -> Floats:
     return np.ascontiguousarray(column, np.float32)
 
 
+def _torch() -> Any:
+    """What runs models of a program's own. Only those need torch."""
+    from eagleray.rllib._engine import torch
+
+    return torch
+
+
 class Engine:
     """Makes learners, policies and simulators."""
 
     def learner(self, plan: Plan) -> Learner:
         """One that learns by the plan's algorithm."""
+        if plan.custom is not None:
+            return cast("Learner", _torch().learner(plan))
         return cast("Learner", LEARNERS[plan.algorithm](plan))
 
     def policy(self, plan: Plan) -> Policy:
         """One that acts."""
+        if plan.custom is not None:
+            return cast("Policy", _torch().policy(plan))
         return cast("Policy", NativePolicy(plan))
 
     def simulator(
@@ -198,28 +209,14 @@ class Engine:
 
     def arrays(self, weights: bytes) -> dict[str, Floats]:
         """Weights by the names of their tensors."""
-        _, weights = _filters.parted(weights)
-        size = int.from_bytes(weights[:8], "little")
-        header = json.loads(weights[8 : 8 + size])
-        header.pop("__metadata__", None)
-        arrays: dict[str, Floats] = {}
-        for name, about in header.items():
-            begin, end = about["data_offsets"]
-            data = weights[8 + size + begin : 8 + size + end]
-            arrays[name] = np.frombuffer(data, np.float32).reshape(about["shape"]).copy()
+        arrays, _, _ = _safetensors.unpack(_filters.parted(weights)[1])
         return arrays
 
     def packed(self, arrays: Mapping[str, Floats]) -> bytes:
-        """Weights of such arrays."""
-        header: dict[str, Any] = {}
-        parts: list[bytes] = []
-        at = 0
-        for name, array in arrays.items():
-            data = _whole(array).tobytes()
-            header[name] = {"dtype": "F32", "shape": list(np.shape(array)), "data_offsets": [at, at + len(data)]}
-            parts.append(data)
-            at += len(data)
-        text = json.dumps(header).encode()
-        # Numbers begin at a multiple of eight.
-        text += b" " * (-len(text) % 8)
-        return len(text).to_bytes(8, "little") + text + b"".join(parts)
+        """Weights of such arrays: floats as built-in networks have them, others as they are."""
+        return _safetensors.pack({name: _narrow(array) for name, array in arrays.items()})
+
+
+def _narrow(array: Any) -> Any:
+    given = np.asarray(array)
+    return given.astype(np.float32) if given.dtype.kind == "f" else given

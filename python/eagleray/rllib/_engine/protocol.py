@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from eagleray.rllib._engine.custom import Custom
+
     Floats = npt.NDArray[np.float32]
     Flags = npt.NDArray[np.bool_]
 
@@ -66,6 +68,8 @@ class Plan:
     model: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    #: A model of the program's own; None for built-in networks.
+    custom: Custom | None = None
 
 
 class Rollout(Protocol):

@@ -153,9 +153,9 @@ def _shapes(algorithm: Algorithm, policy_id: str) -> dict[str, Any]:
 
 
 def _plain_class(algorithm: Algorithm) -> type[Algorithm]:
-    """Without the environments that it carries; those are kept apart."""
+    """Without the environments and models that it carries; those are kept apart."""
     kind = type(algorithm)
-    if "known_envs" in vars(kind) and kind.known_envs:
+    if "known_envs" in vars(kind) and (kind.known_envs or kind.known_models):
         kind = kind.__bases__[0]
     return kind
 

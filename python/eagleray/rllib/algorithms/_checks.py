@@ -6,6 +6,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any
 
+from eagleray.rllib._engine import custom
 from eagleray.rllib.algorithms._names import hint
 from eagleray.rllib.utils import schedules
 
@@ -98,7 +99,8 @@ def check(config: AlgorithmConfig) -> None:
     _check_policies(config)
     if config.num_learners > 1:
         raise ValueError("`num_learners` > 1 is not available: one learner uses the cores of this machine")
-    if config.num_gpus or config.num_gpus_per_learner:
+    is_custom = custom.check(config)
+    if (config.num_gpus or config.num_gpus_per_learner) and not is_custom:
         _logger.warning("the built-in networks learn on the CPU: `num_gpus` and `num_gpus_per_learner` change nothing")
 
 

@@ -24,6 +24,13 @@ class PolicyView(Policy):
         self._made: tuple[ObservationForm, ActionForm] | None = None
         self.config = algorithm.config.get_config_for_module(policy_id).to_dict()
 
+    @property
+    def model(self) -> Any:
+        """The program's own module as it acts in this process, with the weights of now; None where networks are built in."""
+        if self._algorithm._plans[self.policy_id].custom is None:
+            return None
+        return getattr(self._algorithm.acting(self.policy_id), "module", None)
+
     def get_weights(self) -> dict[str, Any]:
         """Its weights by the names of their tensors."""
         return self._algorithm.get_weights([self.policy_id])[self.policy_id]

@@ -13,7 +13,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from eagleray.rllib._engine import engine
+from eagleray.rllib._engine import custom, engine
 from eagleray.rllib.algorithms import _checkpoints, _views
 from eagleray.rllib.algorithms._evaluation import Evaluation
 from eagleray.rllib.algorithms._settings import DEFAULT_POLICY_ID
@@ -21,6 +21,7 @@ from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from eagleray.rllib.callbacks._hooks import Hooks
 from eagleray.rllib.env.env_runner import Weights, make_plan
 from eagleray.rllib.env.env_runner_group import EnvRunnerGroup
+from eagleray.rllib.models.catalog import ModelCatalog, known_models
 from eagleray.rllib.utils.error import NotFiniteError
 from eagleray.rllib.utils.metrics import MetricsLogger
 from eagleray.rllib.utils.metrics._episodes import EpisodeStatistics
@@ -52,6 +53,8 @@ class Algorithm(Trainable):
     config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
     #: Environments that were registered where an experiment was started, to be known where its trials run.
     known_envs: ClassVar[dict[str, Callable[..., Any]]] = {}
+    #: The same for models.
+    known_models: ClassVar[dict[str, Any]] = {}
 
     config: Any
 
@@ -65,6 +68,8 @@ class Algorithm(Trainable):
         """Set the algorithm up."""
         for name, creator in self.known_envs.items():
             registry.register_env(name, creator)
+        for name, model in self.known_models.items():
+            ModelCatalog.register_custom_model(name, model)
         if isinstance(config, AlgorithmConfig):
             given, about = config.copy(copy_frozen=False), {}
         else:
@@ -85,6 +90,7 @@ class Algorithm(Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Make runners, learners and what measures them."""
         settings = self._given
+        custom.resolve(settings)
         settings.validate()
         settings.freeze()
         self.config = settings
@@ -352,9 +358,11 @@ class Algorithm(Trainable):
             self._views[policy_id] = _views.PolicyView(self, policy_id)
         return self._views[policy_id]
 
-    def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> _views.ModuleView:
-        """One network, as newer programs use it."""
-        return _views.ModuleView(self.get_policy(module_id))
+    def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> Any:
+        """One network, as newer programs use it: the program's own module, where it has one."""
+        view = self.get_policy(module_id)
+        own = view.model
+        return _views.ModuleView(view) if own is None else own
 
     def acting(self, policy_id: str) -> Policy:
         """The policy as it acts in this process, with the learner's weights."""
@@ -436,10 +444,12 @@ class Algorithm(Trainable):
 
     @classmethod
     def carrying(cls, known: dict[str, Any]) -> type[Algorithm]:
-        """This class with the environments that are registered here, to be sent to processes where they are not."""
-        if not known:
+        """This class with the environments and models that are registered here, to be sent to processes where they are not."""
+        models = known_models()
+        if not (known or models):
             return cls
-        return type(cls.__name__, (cls,), {"known_envs": known, "__module__": cls.__module__, "__doc__": cls.__doc__})
+        own = {"known_envs": known, "known_models": models, "__module__": cls.__module__, "__doc__": cls.__doc__}
+        return type(cls.__name__, (cls,), own)
 
     @classmethod
     def get_default_config(cls) -> AlgorithmConfig:

@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from eagleray.rllib._engine import engine
+from eagleray.rllib._engine import custom, engine
 from eagleray.rllib._engine.protocol import Acted, Observed, Plan
 from eagleray.rllib.callbacks._hooks import EPISODE_HOOKS, Hooks
 from eagleray.rllib.env import _make
@@ -65,7 +65,9 @@ def make_plan(config: AlgorithmConfig, policy_id: str, spaces: PolicySpaces, see
     """What the engine is told about one policy."""
     own = config.get_config_for_module(policy_id)
     settings = {name: value for name, value in own.to_dict().items() if _is_plain(value)}
-    return Plan(config.ENGINE, spaces.observed, spaces.acted, own.network, settings, seed)
+    own_spaces = (spaces.observation_space, spaces.action_space)
+    model = custom.of(own, policy_id, spaces.observed, spaces.acted, own_spaces)
+    return Plan(config.ENGINE, spaces.observed, spaces.acted, own.network, settings, seed, model)
 
 
 def _is_plain(value: Any) -> bool:

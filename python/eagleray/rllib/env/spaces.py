@@ -74,6 +74,11 @@ class ObservationForm:
         return f"the observation {short} does not fit the declared observation_space {self.space}"
 
 
+def row_size(space: Any) -> int:
+    """Numbers in a row that an observation of this space becomes."""
+    return _writer(space, "observation_space")[0]
+
+
 def _writer(space: Any, where: str) -> tuple[int, Writer]:
     kind = kind_of(space)
     if kind == "Box":

@@ -21,8 +21,12 @@ class UnsupportedSpaceException(EnvError):
     """A space that no network here can see or act in."""
 
 
+class CustomModelError(ValueError):
+    """A model of a program's own that cannot be used as it is."""
+
+
 class MissingPackageError(ImportError):
-    """A package that only some environments need is not installed."""
+    """A package that only some environments or models need is not installed."""
 
 
 def numpy_needed() -> None:

@@ -1,0 +1,74 @@
+"""What is said of models of a program's own before torch is needed for anything."""
+
+import pytest
+
+from eagleray.rllib.algorithms.es import ESConfig
+from eagleray.rllib.algorithms.ppo import PPOConfig
+from eagleray.rllib.algorithms.sac import SACConfig
+from eagleray.rllib.core.rl_module.rl_module import RLModuleSpec
+from eagleray.rllib.models import ModelCatalog
+from eagleray.rllib.utils import framework
+from eagleray.rllib.utils.error import CustomModelError, MissingPackageError
+
+
+def a_model(*_):
+    raise AssertionError("it is not made")
+
+
+def ppo(**model):
+    return PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0).training(model=model)
+
+
+def test_without_torch_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setattr(framework, "has_torch", lambda: False)
+    expected = r"framework='torch' with a custom model needs torch: pip install 'eagleray\[torch\]'"
+    with pytest.raises(MissingPackageError, match=expected):
+        ppo(custom_model=a_model).build_algo()
+    with pytest.raises(MissingPackageError, match=expected):
+        ppo().rl_module(rl_module_spec=RLModuleSpec(module_class=object)).build_algo()
+
+
+def test_built_in_networks_need_no_torch_whatever_the_framework_is_called(monkeypatch):
+    monkeypatch.setattr(framework, "has_torch", lambda: False)
+    algo = ppo().framework("torch").training(train_batch_size_per_learner=128, num_epochs=1).build_algo()
+    try:
+        assert algo.train()["num_env_steps_sampled_lifetime"] >= 128
+        assert algo.get_policy().model is None
+    finally:
+        algo.stop()
+
+
+@pytest.mark.parametrize(("config", "env"), [(SACConfig, "Pendulum-v1"), (ESConfig, "CartPole-v1")])
+def test_algorithms_that_cannot_learn_with_them_say_so(config, env):
+    given = config().environment(env).env_runners(num_env_runners=0)
+    with pytest.raises(CustomModelError, match="built-in networks only; those that take a model of your own are PPO"):
+        given.training(model={"custom_model": a_model}).build_algo()
+
+
+def test_another_framework_is_refused():
+    with pytest.raises(CustomModelError, match="framework='tf2' does not run them"):
+        ppo(custom_model=a_model).framework("tf2").build_algo()
+
+
+def test_a_name_that_nobody_registered_is_refused_with_the_nearest():
+    ModelCatalog.register_custom_model("my_model", a_model)
+    with pytest.raises(CustomModelError, match="'my_modle'. Did you mean 'my_model'"):
+        ppo(custom_model="my_modle").build_algo()
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({"custom_model": a_model, "use_lstm": True}, "cannot be wrapped in a memory"),
+        ({"custom_action_dist": "mine"}, "`custom_action_dist` is not available"),
+        ({"custom_preprocessor": "mine"}, "`custom_preprocessor` is not available"),
+    ],
+)
+def test_what_models_of_ones_own_cannot_have_is_refused(model, said):
+    with pytest.raises(CustomModelError, match=said):
+        ppo(**model).build_algo()
+
+
+def test_a_spec_must_be_one():
+    with pytest.raises(CustomModelError, match="is RLModuleSpec"):
+        ppo().rl_module(rl_module_spec=object).build_algo()
