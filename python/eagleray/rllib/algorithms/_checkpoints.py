@@ -114,7 +114,8 @@ def rebuild(folder: str, **over: Any) -> Algorithm:
     config = config.copy(copy_frozen=False).update_from_dict(
         {name: one for name, one in over.items() if one is not None}
     )
-    made: Algorithm = kind.carrying(known)(config=config)
+    # Models are in the configuration itself.
+    made: Algorithm = kind.carrying(known, models={})(config=config)
     return made
 
 

@@ -443,9 +443,9 @@ class Algorithm(Trainable):
         return trial_bundles(settings)
 
     @classmethod
-    def carrying(cls, known: dict[str, Any]) -> type[Algorithm]:
+    def carrying(cls, known: dict[str, Any], models: dict[str, Any] | None = None) -> type[Algorithm]:
         """This class with the environments and models that are registered here, to be sent to processes where they are not."""
-        models = known_models()
+        models = known_models() if models is None else models
         if not (known or models):
             return cls
         own = {"known_envs": known, "known_models": models, "__module__": cls.__module__, "__doc__": cls.__doc__}
