@@ -1,5 +1,8 @@
 //! Q-learning with replay: double, dueling, several steps, the surprising more often.
 
+#[cfg(test)]
+mod fixtures;
+
 use std::sync::{Mutex, RwLock};
 
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,8 @@ mod descent;
 mod differences;
 pub mod dqn;
 pub mod es;
+#[cfg(test)]
+mod fixtures;
 pub mod impala;
 mod loss;
 pub mod ppo;

@@ -1,6 +1,8 @@
 //! Soft actor-critic: learns from replay to choose what is worth most while staying as undecided as it is told.
 
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 mod tests;
 
 use std::ops::Range;
