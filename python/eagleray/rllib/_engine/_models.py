@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from eagleray.rllib._engine.protocol import Acted, Plan
 
@@ -153,6 +153,20 @@ def q_function(plan: Plan) -> str:
             "image": _image(plan),
         }
     )
+
+
+#: Of each algorithm: what its policy is, and how the native side is told of it.
+_KINDS: dict[str, tuple[str, Callable[[Plan], str]]] = {
+    **dict.fromkeys(("PPO", "A2C", "IMPALA", "ES"), ("actor_critic", actor_critic)),
+    "DQN": ("q", q_function),
+    "SAC": ("soft", soft),
+}
+
+
+def described(plan: Plan) -> tuple[str, str]:
+    """What kind of networks a policy has, and which."""
+    kind, model = _KINDS[plan.algorithm]
+    return "recurrent" if kind == "actor_critic" and remembers(plan) else kind, model(plan)
 
 
 def optimiser(settings: Mapping[str, Any]) -> str:

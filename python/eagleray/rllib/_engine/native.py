@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 
     from eagleray.rllib._engine.protocol import Bounded, Flags, Floats, Learner, Plan, Policy, Rollout, Simulator
 
-#: Of each algorithm: how its policy is told to the native side.
-_KINDS = {
-    **dict.fromkeys(("PPO", "A2C", "IMPALA", "ES"), ("actor_critic", _models.actor_critic)),
-    "DQN": ("q", _models.q_function),
-    "SAC": ("soft", _models.soft),
-}
-
 
 class NativeSimulator:
     """Built-in environments of one kind, stepped where they are."""
@@ -60,9 +53,7 @@ class NativePolicy:
     """A network that acts."""
 
     def __init__(self, plan: Plan) -> None:
-        kind, model = _KINDS[plan.algorithm]
-        self._kind = "recurrent" if kind == "actor_critic" and _models.remembers(plan) else kind
-        self._model = model(plan)
+        self._kind, self._model = _models.described(plan)
         self._seed = plan.seed
         self._acted = plan.acted.size
         self._observed = plan.observed.size

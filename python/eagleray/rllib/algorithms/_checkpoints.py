@@ -4,6 +4,7 @@ metadata.json                                        which version wrote it, for
 algorithm_state.json                                 counters and the statistics of episodes
 class_and_ctor_args.pkl                              class and configuration, which may hold functions
 learner_group/learner/rl_module/POLICY/module_state.safetensors
+learner_group/learner/rl_module/POLICY/module.json   what the network looks like: `eagleray.rllib.export` reads both
 learner_group/learner/state/POLICY.bin               optimiser, chance, coefficients
 env_runner/{simulator,collector}.bin                 of the runner in this process, where it can be written down
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray import __version__, cloudpickle
+from eagleray.rllib._engine import _filters, _models
 from eagleray.tune import registry
 from eagleray.tune._checkpoint import Checkpoint
 
@@ -27,6 +29,7 @@ FORMAT = 1
 _MODULES = "learner_group/learner/rl_module"
 _STATES = "learner_group/learner/state"
 _WEIGHTS = "module_state.safetensors"
+_ABOUT = "module.json"
 _CONSTRUCTOR = "class_and_ctor_args.pkl"
 
 
@@ -56,7 +59,7 @@ def write(algorithm: Algorithm, folder: str) -> None:
     root = Path(folder)
     policies = sorted(algorithm.learners)
     for name, learner in algorithm.learners.items():
-        _write(root / _MODULES / name / _WEIGHTS, learner.weights())
+        export(algorithm, str(root / _MODULES / name), name)
         _write(root / _STATES / f"{name}.bin", learner.state())
     local = algorithm.env_runner_group.local_env_runner
     if local is not None:
@@ -124,11 +127,37 @@ def export(algorithm: Algorithm, folder: str, policy_id: str) -> str:
     root = Path(folder)
     if policy_id not in algorithm.learners:
         raise KeyError(f"there is no policy {policy_id!r}; there are {sorted(algorithm.learners)}")
-    _write(root / _WEIGHTS, algorithm.learners[policy_id].weights())
-    plan = algorithm._plans[policy_id]
-    about = {"algorithm": plan.algorithm, "model": dict(plan.model), **_shapes(algorithm, policy_id)}
-    (root / "module.json").write_text(json.dumps(about, indent=2, default=str))
+    weights = algorithm.learners[policy_id].weights()
+    _write(root / _WEIGHTS, weights)
+    (root / _ABOUT).write_text(json.dumps(about(algorithm, policy_id, weights), indent=2, default=str))
     return str(root)
+
+
+def about(algorithm: Algorithm, policy_id: str, weights: bytes) -> dict[str, Any]:
+    """What a policy's network looks like: enough to build it anew, without the program that trained it."""
+    plan = algorithm._plans[policy_id]
+    kind, network = ("custom", "null") if plan.custom is not None else _models.described(plan)
+    spec, (moments, _) = _filters.spec_of(plan), _filters.parted(weights)
+    scale = None
+    if spec is not None and moments is not None and json.loads(spec)["observes"]:
+        from eagleray.rllib._engine._moments import observed_of
+
+        seen = observed_of(moments)
+        scale = {
+            "means": seen.means.tolist(),
+            "factors": seen.factors().tolist(),
+            "most": json.loads(spec)["observed_max"],
+        }
+    space = algorithm._spaces[policy_id].observation_space
+    return {
+        "algorithm": plan.algorithm,
+        "kind": kind,
+        "network": json.loads(network),
+        "observation_filter": scale,
+        "observation_start": int(getattr(space, "start", 0)) if type(space).__name__ == "Discrete" else 0,
+        "model": dict(plan.model),
+        **_shapes(algorithm, policy_id),
+    }
 
 
 def _metadata(root: Path) -> dict[str, Any]:

@@ -312,7 +312,7 @@ class DqnLearner(_Learner):
         self._older = copy.deepcopy(self.network).eval()
         buffer = self._settings["replay_buffer_config"]
         is_prioritised = "Prioritized" in str(buffer.get("type", ""))
-        self._replay = Replay(int(buffer["capacity"]), plan.observed.size, is_prioritised=is_prioritised)
+        self._replay = Replay(int(buffer["capacity"]), is_prioritised=is_prioritised)
         #: The timestep at which the older network was last brought up to date.
         self._extra["followed_at"] = 0
 

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 class Replay:
     """Steps of environments, each with what came of it; the oldest go first."""
 
-    def __init__(self, capacity: int, observed: int, *, is_prioritised: bool) -> None:
+    def __init__(self, capacity: int, *, is_prioritised: bool) -> None:
         self._capacity = max(1, capacity)
-        self._observed = observed
         self._columns: dict[str, Any] = {}
         self._len = 0
         self._at = 0
