@@ -3,7 +3,7 @@
 import pytest
 
 from eagleray.rllib.algorithms.es import ESConfig
-from eagleray.rllib.algorithms.ppo import PPOConfig
+from eagleray.rllib.algorithms.ppo import PPO, PPOConfig
 from eagleray.rllib.algorithms.sac import SACConfig
 from eagleray.rllib.core.rl_module.rl_module import RLModuleSpec
 from eagleray.rllib.models import ModelCatalog
@@ -67,6 +67,12 @@ def test_a_name_that_nobody_registered_is_refused_with_the_nearest():
 def test_what_models_of_ones_own_cannot_have_is_refused(model, said):
     with pytest.raises(CustomModelError, match=said):
         ppo(**model).build_algo()
+
+
+@pytest.mark.parametrize(("model", "gpus"), [({"custom_model": a_model}, 1.0), ({}, None)])
+def test_a_trial_sets_a_gpu_aside_where_something_will_use_it(shared_ray, model, gpus):
+    request = PPO.default_resource_request(ppo(**model).resources(num_gpus=1))
+    assert request.bundles[0].get("GPU") == gpus
 
 
 def test_a_spec_must_be_one():

@@ -53,22 +53,22 @@ def resolve(config: AlgorithmConfig) -> None:
 
 def _models(config: AlgorithmConfig) -> Iterator[dict[str, Any]]:
     yield config.model
-    own = [spec.config for spec in config.policy_specs().values() if spec.config]
-    own += [dict(over) if not isinstance(over, dict) else over for over in _overrides(config)]
-    for settings in own:
+    own = [spec.config for spec in config.policy_specs().values()]
+    for settings in [*own, *config.algorithm_config_overrides_per_module.values()]:
         if isinstance(settings, dict) and isinstance(settings.get("model"), dict):
             yield settings["model"]
 
 
-def _overrides(config: AlgorithmConfig) -> list[Any]:
-    return list(config.algorithm_config_overrides_per_module.values())
+def policies_with_own(config: AlgorithmConfig) -> list[str]:
+    """The policies that have a model of the program's own."""
+    names = config.policy_specs()
+    return [name for name in names if _given(config.get_config_for_module(name), name) is not None]
 
 
 def check(config: AlgorithmConfig) -> bool:
     """Refuses a model that cannot be used. Says whether any policy has one of its own."""
-    policies = config.policy_specs()
-    found = [name for name in policies if _given(config.get_config_for_module(name), name) is not None]
-    for name in policies:
+    found = policies_with_own(config)
+    for name in config.policy_specs():
         network = config.get_config_for_module(name).network
         for key in ("custom_action_dist", "custom_preprocessor"):
             if network.get(key):

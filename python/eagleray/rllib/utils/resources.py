@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import eagleray
+from eagleray.rllib._engine.custom import policies_with_own
 
 if TYPE_CHECKING:
     from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -40,7 +41,11 @@ def trial_bundles(config: AlgorithmConfig) -> PlacementGroupFactory:
 
     total = eagleray.cluster_resources().get("CPU", 0.0)
     scale = _scale(config, total)
-    bundles: list[dict[str, Any]] = [{"CPU": _share(config.num_cpus_for_main_process, scale)}]
+    main: dict[str, Any] = {"CPU": _share(config.num_cpus_for_main_process, scale)}
+    # Built-in networks learn on the CPU, whatever is asked for.
+    if policies_with_own(config):
+        main["GPU"] = float(config.num_gpus or 0) + float(config.num_gpus_per_learner or 0)
+    bundles = [main]
     runner = {
         "CPU": _share(config.num_cpus_per_env_runner, scale),
         "GPU": config.num_gpus_per_env_runner,

@@ -18,11 +18,14 @@ from eagleray.rllib.algorithms.impala import IMPALAConfig
 from eagleray.rllib.algorithms.ppo import PPOConfig, PPOTrainer
 from eagleray.rllib.core.columns import Columns
 from eagleray.rllib.core.rl_module.apis import ValueFunctionAPI
+from eagleray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from eagleray.rllib.core.rl_module.rl_module import RLModuleSpec
 from eagleray.rllib.core.rl_module.torch import TorchRLModule
+from eagleray.rllib.env.multi_agent_env import make_multi_agent
 from eagleray.rllib.models import ModelCatalog
 from eagleray.rllib.models.torch.fcnet import FullyConnectedNetwork
 from eagleray.rllib.models.torch.torch_modelv2 import TorchModelV2
+from eagleray.rllib.policy.policy import PolicySpec
 from eagleray.rllib.utils.error import CustomModelError, NotFiniteError
 
 pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.timeout(240)]
@@ -272,6 +275,38 @@ def test_a_trainer_of_the_older_era_takes_it():
         trainer.stop()
 
 
+def test_one_policy_may_have_a_model_of_its_own_and_another_a_built_in_one():
+    policies = {"mine": PolicySpec(), "named": PolicySpec(config={"model": by_name()}), "built_in": PolicySpec()}
+    agents = dict(enumerate(policies))
+    config = ppo(make_multi_agent("CartPole-v1")).environment(env_config={"num_agents": 3})
+    config.multi_agent(policies=policies, policy_mapping_fn=lambda agent, *_, **__: agents[agent])
+    spec = RLModuleSpec(module_class=NewModule, model_config={"size": 8})
+    algo = config.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs={"mine": spec})).build_algo()
+    try:
+        kinds = {name: type(algo.get_policy(name).model) for name in policies}
+        assert kinds == {"mine": NewModule, "named": OldModel, "built_in": type(None)}
+        before = algo.get_weights()
+        result = algo.train()
+        assert set(result["learners"]) >= set(policies)
+        after = algo.get_weights()
+        for name in policies:
+            assert any(np.any(before[name][key] != after[name][key]) for key in before[name])
+    finally:
+        algo.stop()
+
+
+def test_runners_that_do_not_wait_for_the_learner_are_learned_from():
+    config = short(IMPALAConfig()).env_runners(num_env_runners=2).training(model={"custom_model": Plain}, lr=1e-2)
+    algo = config.reporting(min_sample_timesteps_per_iteration=2000).build_algo()
+    try:
+        said = algo.train()["learners"]["default_policy"]
+        # Older policies made what is learned from, so that ratios of probabilities are not one.
+        assert said["mean_ratio"] != 1.0
+        assert 0.0 < said["mean_kl_loss"] < 1.0
+    finally:
+        algo.stop()
+
+
 class Masking(gym.Env):
     """Only one of four actions is allowed at a time, and only that brings something."""
 
@@ -317,6 +352,22 @@ def test_parts_of_an_observation_come_by_name_and_scores_of_minus_infinity_forbi
         result = algo.train()
         assert result["env_runners"]["episode_return_mean"] == 10.0
         assert result["learners"]["default_policy"]["entropy"] == pytest.approx(0.0, abs=1e-6)
+    finally:
+        algo.stop()
+
+
+class Scribbling(Plain):
+    def forward(self, observed):
+        return super().forward(observed.mul_(0.0))
+
+
+def test_a_model_that_writes_into_what_it_sees_changes_nothing_else():
+    algo = ppo(model={"custom_model": Scribbling}).build_algo()
+    try:
+        rollout = algo.env_runner.sample(num_timesteps=8).rollouts["default_policy"][0]
+        assert np.abs(rollout.observed).max() > 0.0
+        algo.learners["default_policy"].update([rollout], algo.settings_now("default_policy"))
+        assert np.abs(rollout.observed).max() > 0.0
     finally:
         algo.stop()
 

@@ -38,7 +38,7 @@ class _Learner:
         self._filter = filter_of(plan, 1)
         self._chance = np.random.default_rng(plan.seed)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(plan.seed)
+            torch.default_generator.manual_seed(plan.seed)
             self.network = Network(plan).to(self._device)
             #: Of what draws within the model, as dropout does.
             self._torch_chance = torch.get_rng_state()
@@ -144,7 +144,8 @@ class _Learner:
             torch.set_rng_state(before)
 
     def _on_device(self, array: Any) -> Any:
-        return torch.from_numpy(np.ascontiguousarray(array, np.float32)).to(self._device)
+        # A copy: what came from other processes lies in shared memory, and models may write into what they are given.
+        return torch.tensor(np.asarray(array, np.float32), device=self._device)
 
     def _descend(self, loss: Any, now: Mapping[str, Any]) -> Any:
         """One step of the optimiser. Returns the length of the gradient."""

@@ -40,7 +40,7 @@ class TorchPolicy:
         self._device = device_of(plan.settings, acts=True)
         # The weights come from the learner; what programs draw from torch themselves is not disturbed.
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(plan.seed)
+            torch.default_generator.manual_seed(plan.seed)
             self.network = Network(plan).to(self._device).eval()
         self.dist = dist_of(plan.acted)
         self.is_q = plan.algorithm == "DQN"
@@ -67,7 +67,8 @@ class TorchPolicy:
     def judge(self, rows: Floats, *, explore: bool, values: bool) -> tuple[Floats, Floats | None]:
         """What actions are chosen from, and what the rows are worth."""
         with torch.inference_mode():
-            seen = torch.from_numpy(np.ascontiguousarray(rows, np.float32)).to(self._device)
+            # A copy: the rows are written down, and models may write into what they are given.
+            seen = torch.tensor(np.asarray(rows, np.float32), device=self._device)
             how = "exploration" if explore else "inference"
             inputs, worth = self.network(seen, how=how, values=values)
             found = inputs.float().cpu().numpy()
