@@ -91,8 +91,29 @@ def log_prob(acted: Any, inputs: Any, actions: Any) -> Any:
     return sum(one.log_prob(actions[:, index]) for index, one in enumerate(found))
 
 
+def lost(loss: str, acted: Any, inputs: Any, values: Any, columns: Tensors) -> Tensors:
+    """PPO's clipped loss, or the plain one of A2C and IMPALA, and its parts."""
+    now, then = chosen_from(acted, inputs), chosen_from(acted, columns["inputs"])
+    entropy = sum(one.entropy() for one in now).mean()
+    kl = sum(distributions.kl_divergence(a, b) for a, b in zip(then, now, strict=True)).mean()
+    logs = log_prob(acted, inputs, columns["actions"])
+    advantages, targets = columns["advantages"], columns["targets"]
+    if loss == "clipped":
+        ratio = (logs - columns["logp"]).exp()
+        low, high = 1 - SETTINGS["clip"], 1 + SETTINGS["clip"]
+        choice = -torch.min(advantages * ratio, advantages * ratio.clamp(low, high)).mean()
+        value = functional.mse_loss(values, targets, reduction="none").clamp(max=SETTINGS["value_clip"]).mean()
+        total = choice + SETTINGS["value_weight"] * value
+        total = total - SETTINGS["entropy_weight"] * entropy + SETTINGS["kl_weight"] * kl
+    else:
+        choice = -(advantages * logs).mean()
+        value = 0.5 * functional.mse_loss(values, targets)
+        total = choice + SETTINGS["value_weight"] * value - SETTINGS["entropy_weight"] * entropy
+    return {"total": total, "choice": choice, "value": value, "entropy": entropy, "kl": kl}
+
+
 def policy_gradients() -> list[dict[str, Any]]:
-    """PPO's clipped loss and the plain one of A2C and IMPALA."""
+    """Losses of policies, over all kinds of actions and networks."""
     box: dict[str, Any] = {"Box": {"low": [-1.0, -1.0], "high": [1.0, 1.0]}}
     kinds: list[tuple[dict[str, Any], str, bool, bool]] = [
         ({"Discrete": 3}, "tanh", False, False),
@@ -136,22 +157,6 @@ def policy_gradients() -> list[dict[str, Any]]:
             inputs, values = forward(own, "pi", body, apply), forward(own, "vf", body, apply).squeeze(-1)
             if is_free:
                 inputs = torch.cat([inputs, own["log_std"].expand_as(inputs)], -1)
-            now, then = chosen_from(acted, inputs), chosen_from(acted, older)
-            entropy = sum(one.entropy() for one in now).mean()
-            kl = sum(distributions.kl_divergence(a, b) for a, b in zip(then, now, strict=True)).mean()
-            logs = log_prob(acted, inputs, actions)
-            if loss == "clipped":
-                ratio = (logs - logp).exp()
-                low, high = 1 - SETTINGS["clip"], 1 + SETTINGS["clip"]
-                choice = -torch.min(advantages * ratio, advantages * ratio.clamp(low, high)).mean()
-                value = functional.mse_loss(values, targets, reduction="none").clamp(max=SETTINGS["value_clip"]).mean()
-                total = choice + SETTINGS["value_weight"] * value
-                total = total - SETTINGS["entropy_weight"] * entropy + SETTINGS["kl_weight"] * kl
-            else:
-                choice = -(advantages * logs).mean()
-                value = 0.5 * functional.mse_loss(values, targets)
-                total = choice + SETTINGS["value_weight"] * value - SETTINGS["entropy_weight"] * entropy
-            total.backward()
             columns = {
                 "observed": observed,
                 "actions": actions,
@@ -160,7 +165,8 @@ def policy_gradients() -> list[dict[str, Any]]:
                 "advantages": advantages,
                 "targets": targets,
             }
-            parts = {"total": total, "choice": choice, "value": value, "entropy": entropy, "kl": kl}
+            parts = lost(loss, acted, inputs, values, columns)
+            parts["total"].backward()
             cases.append(
                 {
                     "spec": spec,
@@ -406,6 +412,59 @@ def optimisers() -> list[dict[str, Any]]:
     return cases
 
 
+def memory() -> dict[str, Any]:
+    """PPO's loss behind a layer with memory: sequences side by side, by step first, within which episodes begin."""
+    steps, side, cells = 4, 3, 3
+    acted = {"Discrete": 3}
+    tensors: Tensors = {}
+    layers(tensors, "encoder", [3, 4])
+    for name, shape in (("weight_ih", (12, 4)), ("weight_hh", (12, 3)), ("bias_ih", (12,)), ("bias_hh", (12,))):
+        tensors[f"lstm.{name}_l0"] = drawn(*shape, by=0.5)
+    layers(tensors, "pi", [cells, 3])
+    layers(tensors, "vf", [cells, 1])
+    states = drawn(side, 2 * cells, by=0.5)
+    begins = torch.zeros(steps, side, dtype=torch.bool)
+    begins[2, 0] = begins[1, 2] = True
+    columns = {
+        "observed": drawn(steps * side, 3),
+        "actions": torch.randint(3, (steps * side, 1)),
+        "inputs": drawn(steps * side, 3, by=0.4),
+        "advantages": drawn(steps * side),
+        "targets": drawn(steps * side, by=2.0),
+    }
+    columns["logp"] = log_prob(acted, columns["inputs"], columns["actions"]) + drawn(steps * side, by=0.2)
+    own = learned(tensors)
+    encoded = forward(own, "encoder", columns["observed"], torch.tanh, ends=False).reshape(steps, side, -1)
+    weights = [own[f"lstm.{name}_l0"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    kept, given = states.split(cells, -1), []
+    for step in range(steps):
+        goes_on = (~begins[step]).double()[:, None]
+        kept = torch.lstm_cell(encoded[step], [part * goes_on for part in kept], *weights)
+        given.append(kept[0])
+    rows = torch.cat(given)
+    inputs, values = forward(own, "pi", rows, torch.tanh), forward(own, "vf", rows, torch.tanh).squeeze(-1)
+    parts = lost("clipped", acted, inputs, values, columns)
+    parts["total"].backward()
+    return {
+        "spec": {
+            "observed": 3,
+            "acted": acted,
+            "hiddens": [4],
+            "activation": "tanh",
+            "cells": cells,
+            "steps_max": steps,
+            "free_log_std": False,
+        },
+        "settings": SETTINGS,
+        "parameters": lists(tensors),
+        "states": states.flatten().tolist(),
+        "begins": begins.flatten().tolist(),
+        "columns": lists(columns),
+        "parts": {name: float(one.detach()) for name, one in parts.items()},
+        "gradients": gradients(own),
+    }
+
+
 def main() -> None:
     """Write all files."""
     torch.manual_seed(20_261_115)
@@ -415,6 +474,7 @@ def main() -> None:
         "torch_soft": soft(),
         "torch_advantages": advantages(),
         "torch_optimisers": optimisers(),
+        "torch_memory": memory(),
     }
     for name, said in made.items():
         file = FOLDER / f"{name}.json"

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::descent::Columns;
-use super::loss::{Loss, Plain, Room, Side, Sums, gradient};
+use super::loss::{Loss, Plain, Room, Side, gradient};
 use super::ppo::{Clipped, PpoSettings};
 use crate::model::{Model, ModelSpec};
 use crate::nn::Layout;
@@ -41,6 +41,26 @@ pub(super) fn close(what: &str, found: &[f64], expected: &[f64]) {
     }
 }
 
+/// PPO's settings, as far as its loss goes by them.
+pub(super) fn settings(said: &BTreeMap<String, f32>) -> PpoSettings {
+    PpoSettings {
+        gamma: 0.99,
+        lambda: 0.95,
+        rate: 1e-3,
+        epochs: 1,
+        minibatch: 12,
+        clip: said["clip"],
+        value_weight: said["value_weight"],
+        value_clip: said["value_clip"],
+        entropy_weight: said["entropy_weight"],
+        uses_kl: true,
+        kl_target: 0.01,
+        gradient_max: None,
+        scales_minibatches: false,
+        threads: 1,
+    }
+}
+
 #[derive(Deserialize)]
 struct Case {
     spec: ModelSpec,
@@ -68,17 +88,17 @@ impl Case {
     }
 
     /// Compares everything that this loss says.
-    fn hold(&self, model: &Model, loss: &impl Loss) -> Sums {
+    fn hold(&self, model: &Model, loss: &impl Loss) {
         let (parameters, columns) = (flat(model.layout(), &self.parameters), self.columns(model));
         let mut gradients = vec![0.0; parameters.len()];
         let weight = 1.0 / columns.logp.len() as f64;
-        let sums = gradient((model, Side::Both), &parameters, &columns, (loss, weight), &mut Room::default(), &mut gradients);
+        let sums =
+            gradient((model, Side::Both), &parameters, &columns, (loss, weight), &mut Room::default(), &mut gradients);
         let found = [sums.loss, sums.policy_loss, sums.value_loss, sums.entropy, sums.kl].map(|sum| sum * weight);
         let expected = ["total", "choice", "value", "entropy", "kl"].map(|name| self.parts[name]);
         close(&self.loss, &found, &expected);
         close(&self.loss, &gradients, &flat(model.layout(), &self.gradients));
         assert!(gradients.iter().any(|gradient| gradient.abs() > 1e-3), "there is something to compare");
-        sums
     }
 }
 
@@ -89,27 +109,12 @@ fn losses_of_policies_and_their_gradients_are_torch_s() {
     assert_eq!(cases.len(), 8);
     for case in cases {
         let model = Model::new(case.spec.clone());
-        let [value_weight, entropy_weight] = ["value_weight", "entropy_weight"].map(|name| case.settings[name]);
         if case.loss == "plain" {
+            let [value_weight, entropy_weight] = ["value_weight", "entropy_weight"].map(|name| case.settings[name]);
             case.hold(&model, &Plain { value_weight, entropy_weight });
-            continue;
+        } else {
+            let settings = settings(&case.settings);
+            case.hold(&model, &Clipped { settings: &settings, kl_weight: case.settings["kl_weight"] });
         }
-        let settings = PpoSettings {
-            gamma: 0.99,
-            lambda: 0.95,
-            rate: 1e-3,
-            epochs: 1,
-            minibatch: 12,
-            clip: case.settings["clip"],
-            value_weight,
-            value_clip: case.settings["value_clip"],
-            entropy_weight,
-            uses_kl: true,
-            kl_target: 0.01,
-            gradient_max: None,
-            scales_minibatches: false,
-            threads: 1,
-        };
-        case.hold(&model, &Clipped { settings: &settings, kl_weight: case.settings["kl_weight"] });
     }
 }

@@ -3,6 +3,9 @@
 //! A rollout is cut into sequences of as many steps as gradients flow back over. Each begins with what the policy remembered there; where an episode
 //! begins within a sequence the memory is empty again, so that sequences need no padding.
 
+#[cfg(test)]
+mod fixtures;
+
 use std::collections::BTreeMap;
 
 use super::descent::{explained, shuffle};
