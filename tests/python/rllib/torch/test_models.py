@@ -356,6 +356,28 @@ def test_parts_of_an_observation_come_by_name_and_scores_of_minus_infinity_forbi
         algo.stop()
 
 
+class Imitating(OldModel):
+    """Wants nothing but weights of one."""
+
+    def custom_loss(self, policy_loss, loss_inputs):
+        assert loss_inputs["obs"].shape[1] == 4
+        self.apart = sum((one - 1.0).pow(2).sum() for one in self.parameters())
+        return [0.0 * policy_loss[0] + self.apart]
+
+    def metrics(self):
+        return {"apart": self.apart.item()}
+
+
+def test_a_loss_and_metrics_of_the_model_s_own_count():
+    algo = ppo(model={"custom_model": Imitating}, lr=0.05, num_epochs=10).build_algo()
+    try:
+        apart = [algo.train()["learners"]["default_policy"]["apart"] for _ in range(3)]
+        assert apart[2] < 0.01 * apart[0]
+        assert all(np.allclose(value, 1.0, atol=0.05) for value in algo.get_policy().get_weights().values())
+    finally:
+        algo.stop()
+
+
 class Scribbling(Plain):
     def forward(self, observed):
         return super().forward(observed.mul_(0.0))

@@ -18,6 +18,7 @@ from eagleray.rllib._engine.torch._losses import Batch, Clipped, Plain, q_loss, 
 from eagleray.rllib._engine.torch._network import Network, device_of, pack, unpack
 from eagleray.rllib._engine.torch._policy import filter_of
 from eagleray.rllib._engine.torch._replay import Replay
+from eagleray.rllib.models.modelv2 import ModelV2
 from eagleray.rllib.utils.error import CustomModelError
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class _Learner:
             group["lr"] = float(now.get("lr") or 0.0)
         self.network.train()
         with self._own_chance():
-            return self._learn(taken, now)
+            said = self._learn(taken, now)
+        if said and isinstance(self.network.model, ModelV2):
+            said |= {name: float(value) for name, value in self.network.model.metrics().items()}
+        return said
 
     def _learn(self, rollouts: list[Columns], now: dict[str, Any]) -> dict[str, float]:
         raise NotImplementedError
@@ -208,11 +212,11 @@ class _OnPolicy(_Learner):
 
     def _with_own_loss(self, total: Any, part: Batch) -> Any:
         """What a model of the older kind makes of the loss."""
-        own = getattr(self.network.model, "custom_loss", None)
-        if own is None:
+        model = self.network.model
+        if not isinstance(model, ModelV2):
             return total
         given = {"obs": part.observed, "actions": part.actions, "advantages": part.advantages}
-        made = own([total], given)
+        made = model.custom_loss([total], given)
         return sum(made) if isinstance(made, list | tuple) else made
 
     def _judge(self, rows: Any) -> tuple[Any, Any]:
