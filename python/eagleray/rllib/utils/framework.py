@@ -11,7 +11,9 @@ from eagleray.rllib.utils.error import MissingPackageError
 
 def has_torch() -> bool:
     """Whether torch can be imported."""
-    return importlib.util.find_spec("torch") is not None
+    found = importlib.util.find_spec("torch")
+    # A folder of that name beside the program is no package.
+    return found is not None and found.origin is not None
 
 
 def torch_needed(who: str) -> None:

@@ -11,6 +11,7 @@ import gymnasium as gym
 from torch import nn
 
 from eagleray import tune
+from eagleray.rllib._engine.torch._threads import worth
 from eagleray.rllib.algorithms.a2c import A2CConfig
 from eagleray.rllib.algorithms.algorithm import Algorithm
 from eagleray.rllib.algorithms.dqn import DQNConfig
@@ -103,6 +104,16 @@ def stubborn(observation_space, action_space, num_outputs):
     made[-1].weight.data.zero_()
     made[-1].bias.data.copy_(-torch.arange(float(num_outputs)))
     return made
+
+
+class Threaded(Plain):
+    """Notes how many threads it was called with."""
+
+    used = set()
+
+    def forward(self, observed):
+        self.used.add(torch.get_num_threads())
+        return super().forward(observed)
 
 
 def ppo(env="CartPole-v1", **settings):
@@ -223,6 +234,23 @@ def test_runners_in_other_processes_act_by_it_with_one_thread_and_the_learner_s_
         assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
     finally:
         algo.stop()
+
+
+def test_the_program_s_own_threads_are_left_as_they_are():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        algo = ppo(model={"custom_model": Threaded}).build_algo()
+        try:
+            algo.train()
+            assert algo.get_policy().model.used == {1}
+            assert torch.get_num_threads() == 2
+            small, large, filters = nn.Linear(64, 64).weight, nn.Linear(1024, 1024).weight, nn.Conv2d(1, 1, 3).weight
+            assert [worth([one], 256) for one in (small, large, filters)] == [1, 2, 2]
+        finally:
+            algo.stop()
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_weights_can_be_read_and_set_and_actions_follow_from_them():

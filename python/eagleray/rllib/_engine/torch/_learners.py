@@ -18,6 +18,7 @@ from eagleray.rllib._engine.torch._losses import Batch, Clipped, Plain, q_loss, 
 from eagleray.rllib._engine.torch._network import Network, device_of, pack, unpack
 from eagleray.rllib._engine.torch._policy import filter_of
 from eagleray.rllib._engine.torch._replay import Replay
+from eagleray.rllib._engine.torch._threads import threads, worth
 from eagleray.rllib.models.modelv2 import ModelV2
 from eagleray.rllib.utils.error import CustomModelError
 
@@ -70,7 +71,8 @@ class _Learner:
         for group in self._optimiser.param_groups:
             group["lr"] = float(now.get("lr") or 0.0)
         self.network.train()
-        with self._own_chance():
+        rows = int(now.get("minibatch_size") or now.get("train_batch_size_per_learner") or now["train_batch_size"])
+        with self._own_chance(), threads(worth(self._parameters, rows)):
             said = self._learn(taken, now)
         if said and isinstance(self.network.model, ModelV2):
             said |= {name: float(value) for name, value in self.network.model.metrics().items()}

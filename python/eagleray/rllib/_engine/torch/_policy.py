@@ -15,6 +15,7 @@ from eagleray.rllib._engine.protocol import Ended
 from eagleray.rllib._engine.torch._columns import Columns
 from eagleray.rllib._engine.torch._dist import dist_of
 from eagleray.rllib._engine.torch._network import Network, device_of, unpack
+from eagleray.rllib._engine.torch._threads import threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +67,7 @@ class TorchPolicy:
 
     def judge(self, rows: Floats, *, explore: bool, values: bool) -> tuple[Floats, Floats | None]:
         """What actions are chosen from, and what the rows are worth."""
-        with torch.inference_mode():
+        with torch.inference_mode(), threads(1):
             # A copy: the rows are written down, and models may write into what they are given.
             seen = torch.tensor(np.asarray(rows, np.float32), device=self._device)
             how = "exploration" if explore else "inference"
