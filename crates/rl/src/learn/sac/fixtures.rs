@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{Room, Rows, actor_gradient, critic_gradient};
 use crate::learn::fixtures::{Named, close, flat};
-use crate::nn::Activation;
+use crate::nn::{Activation, Start};
 use crate::soft::{Actor, Critics, SoftSpec};
 
 #[derive(Deserialize)]
@@ -39,6 +39,7 @@ fn losses_of_soft_actor_critic_and_their_gradients_are_torch_s() {
             activation: Activation::Tanh,
             is_twin: case.is_twin,
             sde: None,
+            start: Start::Uniform,
         };
         let (actor, critics) = (Actor::new(&spec), Critics::new(&spec));
         let column = |name: &str| case.columns[name].clone();
