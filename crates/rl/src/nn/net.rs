@@ -21,11 +21,12 @@ pub enum Activation {
 }
 
 impl Activation {
-    fn apply<T: Real>(self, values: &mut [T]) {
-        match self {
-            Self::Linear => {}
-            Self::Tanh => T::tanh_all(values),
-            Self::Relu => values.iter_mut().for_each(|value| *value = value.at_least(T::ZERO)),
+    /// Makes what comes out of rows of sums without their biases.
+    fn apply<T: Real>(self, rows: &mut [T], bias: &[T]) {
+        if self == Self::Tanh {
+            T::tanh_rows(rows, bias);
+        } else {
+            pulp::Arch::new().dispatch(Biased { rows, bias, is_bounded: self == Self::Relu });
         }
     }
 
@@ -37,6 +38,28 @@ impl Activation {
             Self::Tanh => gradient * (T::ONE - output * output),
             Self::Relu if output <= T::ZERO => T::ZERO,
             Self::Relu => gradient,
+        }
+    }
+}
+
+/// Rows and their biases, bounded below by zero or not.
+struct Biased<'a, T> {
+    rows: &'a mut [T],
+    bias: &'a [T],
+    is_bounded: bool,
+}
+
+impl<T: Real> pulp::NullaryFnOnce for Biased<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self { rows, bias, is_bounded } = self;
+        for row in rows.chunks_exact_mut(bias.len()) {
+            for (value, bias) in row.iter_mut().zip(bias) {
+                let sum = *value + *bias;
+                *value = if is_bounded & (sum < T::ZERO) { T::ZERO } else { sum };
+            }
         }
     }
 }
@@ -276,11 +299,9 @@ impl Net {
             });
             let outputs = &mut rest[0];
             outputs.resize(rows * layer.row_outputs(), T::ZERO);
-            let bias = &parameters[layer.bias.clone()];
-            outputs.chunks_exact_mut(layer.outputs).for_each(|row| row.copy_from_slice(bias));
             let weight = Matrix::new(&parameters[layer.weight.clone()], layer.inputs, layer.outputs);
-            multiply(outputs, true, Matrix::new(inputs, rows * layer.places(), layer.inputs), weight);
-            layer.activation.apply(outputs);
+            multiply(outputs, false, Matrix::new(inputs, rows * layer.places(), layer.inputs), weight);
+            layer.activation.apply(outputs, &parameters[layer.bias.clone()]);
         }
         tape.outputs.last().map_or(&[], |outputs| &outputs[..])
     }

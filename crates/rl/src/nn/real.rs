@@ -42,6 +42,8 @@ pub trait Real:
     fn sqrt(self) -> Self;
     /// Of each.
     fn tanh_all(values: &mut [Self]);
+    /// Of each behind what is added to each row.
+    fn tanh_rows(rows: &mut [Self], added: &[Self]);
 
     /// The larger one.
     #[inline]
@@ -92,6 +94,25 @@ impl Real for f32 {
 
     fn tanh_all(values: &mut [Self]) {
         pulp::Arch::new().dispatch(TanhAll(values));
+    }
+
+    fn tanh_rows(rows: &mut [Self], added: &[Self]) {
+        pulp::Arch::new().dispatch(TanhRows(rows, added));
+    }
+}
+
+struct TanhRows<'a>(&'a mut [f32], &'a [f32]);
+
+impl pulp::NullaryFnOnce for TanhRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for row in self.0.chunks_exact_mut(self.1.len()) {
+            for (value, added) in row.iter_mut().zip(self.1) {
+                *value = tanh(*value + *added);
+            }
+        }
     }
 }
 
@@ -166,6 +187,12 @@ impl Real for f64 {
 
     fn tanh_all(values: &mut [Self]) {
         values.iter_mut().for_each(|value| *value = value.tanh());
+    }
+
+    fn tanh_rows(rows: &mut [Self], added: &[Self]) {
+        for row in rows.chunks_exact_mut(added.len()) {
+            row.iter_mut().zip(added).for_each(|(value, added)| *value = (*value + added).tanh());
+        }
     }
 }
 

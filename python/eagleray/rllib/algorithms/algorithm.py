@@ -94,6 +94,7 @@ class Algorithm(Trainable):
         settings.validate()
         settings.freeze()
         self.config = settings
+        self._said = settings.to_dict()
         self._engine = engine()
         self._hooks = Hooks(settings)
         self.metrics = MetricsLogger()
@@ -144,7 +145,8 @@ class Algorithm(Trainable):
                 self.counters,
                 self.timers,
                 faults,
-                config.to_dict(),
+                # It is frozen: what results say of it is made once.
+                dict(self._said),
                 self._learner_results,
                 evaluation,
                 self.metrics.reduce(),

@@ -26,21 +26,33 @@ class EpisodeRecord:
     custom: dict[str, Any] = field(default_factory=dict)
     hist: dict[str, list[Any]] = field(default_factory=dict)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is of one agent and one policy, by their usual names, and nobody wrote anything into it."""
+        one = self.agents.get("default_agent") == self.total and self.policies.get("default_policy") == [self.total]
+        return one and len(self.agents) == len(self.policies) == 1 and not self.custom and not self.hist
+
 
 class EpisodeStatistics:
     """The last episodes, and how many there have been."""
 
     def __init__(self, window: int) -> None:
         self._last: deque[EpisodeRecord] = deque(maxlen=window)
+        #: Of each of those: whether it is plain. Where all are, nothing has to be gathered by agent or policy.
+        self._plain: deque[bool] = deque(maxlen=window)
         self.lifetime = 0
         self.this_iteration = 0
 
     def add(self, records: Iterable[EpisodeRecord]) -> None:
         """Takes up episodes that ended."""
         for record in records:
-            self._last.append(record)
+            self._keep(record)
             self.this_iteration += 1
             self.lifetime += 1
+
+    def _keep(self, record: EpisodeRecord) -> None:
+        self._last.append(record)
+        self._plain.append(record.is_plain)
 
     def next_iteration(self) -> None:
         """Counts the episodes of an iteration from zero."""
@@ -58,7 +70,7 @@ class EpisodeStatistics:
         by_policy: dict[str, list[float]] = {}
         custom: dict[str, list[Any]] = {}
         hist: dict[str, list[Any]] = {"episode_reward": totals, "episode_lengths": lengths}
-        for record in self._last:
+        for record in () if all(self._plain) else self._last:
             for policy, values in record.policies.items():
                 by_policy.setdefault(policy, []).extend(values)
             for name, value in record.custom.items():
@@ -94,7 +106,9 @@ class EpisodeStatistics:
             return found
         agents: dict[str, list[float]] = {}
         modules: dict[str, list[float]] = {}
-        for record in self._last:
+        if all(self._plain):
+            agents["default_agent"] = modules["default_policy"] = totals
+        for record in () if agents else self._last:
             for agent, total in record.agents.items():
                 agents.setdefault(str(agent), []).append(total)
             for policy, values in record.policies.items():
@@ -120,9 +134,10 @@ class EpisodeStatistics:
         """Goes on from it."""
         self.lifetime = int(state["lifetime"])
         self._last.clear()
+        self._plain.clear()
         for total, length in state["last"]:
             one = {"default_agent": total}
-            self._last.append(EpisodeRecord(total, length, agents=one, policies={"default_policy": [total]}))
+            self._keep(EpisodeRecord(total, length, agents=one, policies={"default_policy": [total]}))
 
 
 def _mean(values: list[Any]) -> float:
