@@ -1,6 +1,6 @@
 """A checkpoint: weights and states as the engine writes them, counters as JSON, and what is needed to build the algorithm again.
 
-metadata.json                                        which version wrote it, for which algorithm and policies
+metadata.json                                        which version wrote it, for which policies; what files must be; written last
 algorithm_state.json                                 counters and the statistics of episodes
 class_and_ctor_args.pkl                              class and configuration, which may hold functions
 learner_group/learner/rl_module/POLICY/module_state.safetensors
@@ -12,11 +12,13 @@ env_runner/{simulator,collector}.bin                 of the runner in this proce
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray import __version__, cloudpickle
 from eagleray.rllib._engine import _filters, _models
+from eagleray.rllib.utils.error import NotFiniteError
 from eagleray.tune import registry
 from eagleray.tune._checkpoint import Checkpoint
 
@@ -31,6 +33,8 @@ _STATES = "learner_group/learner/state"
 _WEIGHTS = "module_state.safetensors"
 _ABOUT = "module.json"
 _CONSTRUCTOR = "class_and_ctor_args.pkl"
+_METADATA = "metadata.json"
+_STATE = "algorithm_state.json"
 
 
 class CheckpointError(ValueError):
@@ -56,46 +60,68 @@ class Saved(Checkpoint):
 
 def write(algorithm: Algorithm, folder: str) -> None:
     """Writes all of it."""
+    import numpy as np
+
     root = Path(folder)
     policies = sorted(algorithm.learners)
+    for name, arrays in algorithm.get_weights().items():
+        # A checkpoint that nobody can go on from must not take the place of one that is good.
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise NotFiniteError(f"weights of {name} are not finite any more: {folder} is not written")
+    # While this file is missing there is no checkpoint, however much of one is there.
+    (root / _METADATA).unlink(missing_ok=True)
+    files: dict[str, list[int]] = {}
+
+    def put(file: str, data: bytes) -> None:
+        _write(root / file, data)
+        files[file] = [len(data), zlib.crc32(data)]
+
     for name, learner in algorithm.learners.items():
-        export(algorithm, str(root / _MODULES / name), name)
-        _write(root / _STATES / f"{name}.bin", learner.state())
+        weights = learner.weights()
+        put(f"{_MODULES}/{name}/{_WEIGHTS}", weights)
+        put(f"{_MODULES}/{name}/{_ABOUT}", _told(about(algorithm, name, weights)))
+        put(f"{_STATES}/{name}.bin", learner.state())
     local = algorithm.env_runner_group.local_env_runner
     if local is not None:
         for name, data in local.get_state().items():
-            _write(root / "env_runner" / f"{name}.bin", data)
+            put(f"env_runner/{name}.bin", data)
     state = {
         "counters": algorithm.counters.lifetime,
         "episodes": algorithm._episodes.state(),
         "own": algorithm.own_state(),
     }
-    (root / "algorithm_state.json").write_text(json.dumps(state))
+    put(_STATE, json.dumps(state).encode())
+    env = algorithm.config.env
+    known = {name: creator for name, creator in registry.known_envs().items() if name == env}
     kind = _plain_class(algorithm)
+    put(_CONSTRUCTOR, cloudpickle.dumps((kind, algorithm.config, known)))
     metadata = {
         "type": "Algorithm",
         "format": FORMAT,
         "eagleray_version": __version__,
         "class": f"{kind.__module__}.{kind.__qualname__}",
         "policy_ids": policies,
+        "engine": kind.config_class.ENGINE,
         "shapes": {name: _shapes(algorithm, name) for name in policies},
+        "files": files,
     }
-    (root / "metadata.json").write_text(json.dumps(metadata, indent=2))
-    env = algorithm.config.env
-    known = {name: creator for name, creator in registry.known_envs().items() if name == env}
-    (root / _CONSTRUCTOR).write_bytes(cloudpickle.dumps((kind, algorithm.config, known)))
+    _write(root / _METADATA, json.dumps(metadata, indent=2).encode())
 
 
 def read(algorithm: Algorithm, folder: str) -> None:
     """Goes on from it. Refuses one of another version or shape before anything is changed."""
     root = Path(folder)
     metadata = _metadata(root)
+    then, now = metadata.get("engine"), type(algorithm).config_class.ENGINE
+    if then is not None and then != now:
+        raise CheckpointError(f"{folder} is of {then}, not of {now}: use Algorithm.from_checkpoint, or {then}Config")
     for name in algorithm.learners:
         if name not in metadata["policy_ids"]:
             raise CheckpointError(f"{folder} has no policy {name!r}; it has {metadata['policy_ids']}")
-        then, now = metadata["shapes"][name], _shapes(algorithm, name)
-        if then != now:
-            raise CheckpointError(f"{folder} is of another shape: policy {name!r} was {then}, and is {now} here")
+        was, is_now = metadata["shapes"][name], _shapes(algorithm, name)
+        if was != is_now:
+            raise CheckpointError(f"{folder} is of another shape: policy {name!r} was {was}, and is {is_now} here")
+    _verify(root, metadata)
     for name, learner in algorithm.learners.items():
         learner.set_weights((root / _MODULES / name / _WEIGHTS).read_bytes())
         learner.restore((root / _STATES / f"{name}.bin").read_bytes())
@@ -103,7 +129,7 @@ def read(algorithm: Algorithm, folder: str) -> None:
     runner = root / "env_runner"
     if local is not None and runner.is_dir():
         local.set_state({file.stem: file.read_bytes() for file in sorted(runner.glob("*.bin"))})
-    state = json.loads((root / "algorithm_state.json").read_text())
+    state = json.loads((root / _STATE).read_text())
     algorithm.counters.lifetime.update(state["counters"])
     algorithm._episodes.restore(state["episodes"])
     algorithm.restore_own(state["own"])
@@ -112,8 +138,11 @@ def read(algorithm: Algorithm, folder: str) -> None:
 def rebuild(folder: str, **over: Any) -> Algorithm:
     """The algorithm that wrote a checkpoint, as new, with some settings otherwise."""
     root = Path(folder)
-    _metadata(root)
-    kind, config, known = cloudpickle.loads((root / _CONSTRUCTOR).read_bytes())
+    _verify(root, _metadata(root))
+    try:
+        kind, config, known = cloudpickle.loads((root / _CONSTRUCTOR).read_bytes())
+    except (ImportError, AttributeError) as error:
+        raise CheckpointError(f"{root} needs what is not here: {error}; import or install it first") from error
     config = config.copy(copy_frozen=False).update_from_dict(
         {name: one for name, one in over.items() if one is not None}
     )
@@ -129,8 +158,12 @@ def export(algorithm: Algorithm, folder: str, policy_id: str) -> str:
         raise KeyError(f"there is no policy {policy_id!r}; there are {sorted(algorithm.learners)}")
     weights = algorithm.learners[policy_id].weights()
     _write(root / _WEIGHTS, weights)
-    (root / _ABOUT).write_text(json.dumps(about(algorithm, policy_id, weights), indent=2, default=str))
+    _write(root / _ABOUT, _told(about(algorithm, policy_id, weights)))
     return str(root)
+
+
+def _told(said: dict[str, Any]) -> bytes:
+    return json.dumps(said, indent=2, default=str).encode()
 
 
 def about(algorithm: Algorithm, policy_id: str, weights: bytes) -> dict[str, Any]:
@@ -162,15 +195,39 @@ def about(algorithm: Algorithm, policy_id: str, weights: bytes) -> dict[str, Any
 
 def _metadata(root: Path) -> dict[str, Any]:
     try:
-        metadata: dict[str, Any] = json.loads((root / "metadata.json").read_text())
-    except FileNotFoundError:
-        raise CheckpointError(f"{root} is no checkpoint of an algorithm: it has no metadata.json") from None
+        metadata: dict[str, Any] = json.loads((root / _METADATA).read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        why = f"it has no {_METADATA}" if root.is_dir() else "there is no such folder"
+        raise CheckpointError(f"{root} is no checkpoint of an algorithm: {why}{_near(root)}") from None
+    except ValueError as error:
+        raise CheckpointError(f"{root / _METADATA} is damaged: {error}") from None
     if metadata.get("format") != FORMAT:
         wrote = metadata.get("eagleray_version", metadata.get("ray_version", "another program"))
         raise CheckpointError(
             f"{root} has the format {metadata.get('format')!r}, written by {wrote}; eagleray {__version__} reads {FORMAT}"
         )
     return metadata
+
+
+def _near(root: Path) -> str:
+    """What was probably meant: a checkpoint inside of a trial's folder."""
+    found = sorted(root.glob(f"**/{_METADATA}")) if root.is_dir() else []
+    return f" (but {found[-1].parent} is one)" if found else ""
+
+
+def _verify(root: Path, metadata: dict[str, Any]) -> None:
+    """Refuses a checkpoint of which a file is missing, cut off or changed."""
+    for name, (size, check) in metadata.get("files", {}).items():
+        try:
+            data = (root / name).read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"{root} is damaged: {name}: {error.strerror}; go on from another one") from None
+        if len(data) != size:
+            raise CheckpointError(
+                f"{root} is damaged: {name} has {len(data)} bytes, not {size}; go on from another checkpoint"
+            )
+        if zlib.crc32(data) != check:
+            raise CheckpointError(f"{root} is damaged: {name} is not what was written; go on from another checkpoint")
 
 
 def _shapes(algorithm: Algorithm, policy_id: str) -> dict[str, Any]:

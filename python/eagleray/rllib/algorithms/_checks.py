@@ -7,8 +7,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from eagleray.rllib._engine import custom
+from eagleray.rllib.algorithms import _ranges
 from eagleray.rllib.algorithms._names import hint
-from eagleray.rllib.utils import schedules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("eagleray.rllib")
 
-_COUNTS = ("num_env_runners", "evaluation_num_env_runners", "num_learners")
-_POSITIVE = ("num_envs_per_env_runner", "metrics_num_episodes_for_smoothing", "batch_size_per_learner")
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "batch_mode": ("truncate_episodes", "complete_episodes"),
     "evaluation_duration_unit": ("episodes", "timesteps"),
@@ -40,6 +38,9 @@ _ABSENT = {
     "learner_connector": None,
     "before_learn_on_batch": None,
     "remote_worker_envs": False,
+    "rl_module_spec": None,
+    "num_atoms": 1,
+    "noisy": False,
 }
 
 
@@ -65,36 +66,18 @@ def call_mapping(function: Any, agent_id: Any, episode: Any) -> Any:
 
 def check(config: AlgorithmConfig) -> None:
     """Refuses a configuration that cannot work, naming the setting."""
-    for name in _COUNTS:
-        value = getattr(config, name)
-        if not isinstance(value, int) or value < 0:
-            raise ValueError(f"`{name}` must be a whole number >= 0, not {value!r}")
-    for name in _POSITIVE:
-        value = getattr(config, name)
-        if not isinstance(value, int) or value <= 0:
-            raise ValueError(f"`{name}` must be a whole number > 0, not {value!r}")
+    _ranges.check(config)
     for name, choices in _CHOICES.items():
         if getattr(config, name) not in choices:
             raise ValueError(f"`{name}` must be one of {[c for c in choices if c]}, not {getattr(config, name)!r}")
-    if not 0.0 <= config.gamma <= 1.0:
-        raise ValueError(f"`gamma` must lie in [0, 1], not be {config.gamma!r}")
-    for name in ("lr", "entropy_coeff", "epsilon", "clip_param"):
-        value = getattr(config, name, None)
-        if value is not None:
-            schedules.check(value, name)
-    lr = config.lr
-    if isinstance(lr, int | float) and lr < 0:
-        raise ValueError(f"`lr` must be >= 0, not {lr!r}")
     length = config.rollout_fragment_length
     if length != "auto" and (not isinstance(length, int) or length <= 0):
         raise ValueError(f'`rollout_fragment_length` must be a whole number > 0 or "auto", not {length!r}')
-    if config.grad_clip is not None and config.grad_clip <= 0:
-        raise ValueError(f"`grad_clip` must be > 0 or None, not {config.grad_clip!r}")
-    if config.horizon is not None and config.horizon <= 0:
-        raise ValueError(f"`horizon` must be > 0 or None, not {config.horizon!r}")
     for name, default in _ABSENT.items():
         if getattr(config, name, default) != default:
             raise ValueError(f"`{name}` is not available here: leave it at {default!r}")
+    if config.grad_clip is not None and config.grad_clip_by != "global_norm":
+        raise ValueError('`grad_clip_by` must be "global_norm": gradients are clipped as one vector here')
     _check_evaluation(config)
     _check_policies(config)
     if config.num_learners > 1:

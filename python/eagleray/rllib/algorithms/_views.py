@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eagleray.rllib.policy.policy import Policy
+from eagleray.rllib.utils.error import SpaceMismatchError
 
 if TYPE_CHECKING:
     from eagleray.rllib._engine.protocol import Floats
@@ -71,11 +72,7 @@ class PolicyView(Policy):
             size = self._spaces.observed.size
             rows = np.zeros((len(observations), size), np.float32)
             for row, observation in zip(rows, observations, strict=True):
-                values = np.asarray(observation)
-                if values.ndim == 0 and size > 1:
-                    row[int(values)] = 1.0
-                else:
-                    row[:] = values.reshape(-1)
+                _write(observation, row)
             return rows
         form = self._forms()[0]
         return np.concatenate([form.row(observation) for observation in observations])
@@ -108,6 +105,23 @@ class PolicyView(Policy):
             actions = ActionForm(self.action_space, normalize=config.normalize_actions, clip=config.clip_actions)
             self._made = (ObservationForm(self.observation_space), actions)
         return self._made
+
+
+def _write(observation: Any, row: Floats) -> None:
+    """Writes what somebody says a built-in environment showed."""
+    import numpy as np
+
+    try:
+        values = np.asarray(observation, np.float64)
+    except (TypeError, ValueError):
+        raise SpaceMismatchError(f"the observation {observation!r} is not made of numbers") from None
+    if values.ndim == 0 and len(row) > 1 and values in range(len(row)):
+        row[int(values)] = 1.0
+    elif values.size == len(row) and np.isfinite(values).all():
+        row[:] = values.reshape(-1)
+    else:
+        what = f"{len(row)} finite numbers, or the number of a state below {len(row)}"
+        raise SpaceMismatchError(f"the observation {observation!r} is not what the environment shows: {what}")
 
 
 class ModuleView:

@@ -102,6 +102,8 @@ class Algorithm(Trainable):
         self.timers = Timers()
         self._episodes = EpisodeStatistics(settings.metrics_num_episodes_for_smoothing)
         self._sub_restarts = 0
+        #: The folder of the last checkpoint, and its iteration.
+        self._saved: tuple[str, int] | None = None
         self._learner_results: dict[str, dict[str, float]] = {}
         self.env_runner_group = EnvRunnerGroup(settings, on_recreated=self._on_recreated)
         self._spaces = self.env_runner_group.spaces()
@@ -127,15 +129,13 @@ class Algorithm(Trainable):
         self.counters.next_iteration()
         self._episodes.next_iteration()
         start = time.perf_counter()
-        evaluation: dict[str, Any] | None = None
-        with self.timers.measure("training_iteration"):
-            is_due = bool(config.evaluation_interval) and (self._iteration + 1) % config.evaluation_interval == 0
-            if is_due and config.evaluation_parallel_to_training:
-                evaluation = self._evaluation.beside(lambda: self._train_enough(start))
-            else:
-                self._train_enough(start)
-                if is_due:
-                    evaluation = self.evaluate()
+        try:
+            evaluation = self._one_iteration(start)
+        except Exception as error:
+            error.add_note(
+                f"in iteration {self._iteration + 1}, after {self.timestep} steps. {self._last_checkpoint()}"
+            )
+            raise
         group = self.env_runner_group
         healthy = group.num_healthy_remote_workers()
         faults = Faults(healthy, group.num_restarts, group.num_in_flight_async_reqs(), self._sub_restarts)
@@ -155,6 +155,21 @@ class Algorithm(Trainable):
         )
         self._hooks.call("on_train_result", algorithm=self, trainer=self, result=result, metrics_logger=self.metrics)
         return result
+
+    def _one_iteration(self, start: float) -> dict[str, Any] | None:
+        """Trains, and gives what an evaluation found where one is due."""
+        config = self.config
+        with self.timers.measure("training_iteration"):
+            is_due = bool(config.evaluation_interval) and (self._iteration + 1) % config.evaluation_interval == 0
+            if is_due and config.evaluation_parallel_to_training:
+                return self._evaluation.beside(lambda: self._train_enough(start))
+            self._train_enough(start)
+            return self.evaluate() if is_due else None
+
+    def _last_checkpoint(self) -> str:
+        if self._saved is None or not os.path.isdir(self._saved[0]):
+            return "Checkpoints from before are good."
+        return f"The last checkpoint, {self._saved[0]} of iteration {self._saved[1]}, is good."
 
     def log_result(self, result: dict[str, Any]) -> None:
         """Add where and when, for programs that read it without Tune."""
@@ -240,7 +255,7 @@ class Algorithm(Trainable):
             if not math.isfinite(value) and not name.startswith("_"):
                 raise NotFiniteError(
                     f"{name} of {policy_id} is {value} after {self.timestep} steps, in iteration {self._iteration + 1}: "
-                    "learning stops here. The checkpoints before are good; a smaller learning rate or `grad_clip` may help."
+                    f"learning stops here. {self._last_checkpoint()} A smaller learning rate or `grad_clip` may help."
                 )
         self._version += 1
         result = dict(said)
@@ -406,7 +421,9 @@ class Algorithm(Trainable):
 
     def save(self, checkpoint_dir: str | None = None) -> _checkpoints.Saved:
         """Write a checkpoint. What is returned is its path, and what newer programs look for in it."""
-        return _checkpoints.Saved(super().save(checkpoint_dir).path)
+        saved = _checkpoints.Saved(super().save(checkpoint_dir).path)
+        self._saved = (saved.path, self._iteration)
+        return saved
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write all that is needed to go on from here."""

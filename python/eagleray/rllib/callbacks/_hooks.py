@@ -31,6 +31,8 @@ class Hooks:
                 for name, function in one.items():
                     self._functions.setdefault(name, []).append(_of_info(function))
                 continue
+            if isinstance(one, str | int | float):
+                raise TypeError(f"`callbacks` must be classes with methods as on_episode_end, not {one!r}")
             self._add(one() if isinstance(one, type) else one)
         for name in vars(config):
             if name.startswith("callbacks_on_") and (said := getattr(config, name)) is not None:

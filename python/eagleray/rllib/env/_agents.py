@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from eagleray.rllib.callbacks._hooks import EPISODE_HOOKS
 from eagleray.rllib.env import multi_agent_env
 from eagleray.rllib.env._episode import POLICY, Episode
-from eagleray.rllib.env._samplers import Sample
+from eagleray.rllib.env._samplers import Sample, check_endless
 from eagleray.rllib.env._streams import Stream, Streams
 from eagleray.rllib.env.multi_agent_env import ALL
 from eagleray.rllib.utils.error import NotFiniteError
@@ -78,6 +78,7 @@ class AgentSampler:
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         """Samples in whole steps of the environments."""
         found, before = Sample(), len(self.records)
+        ended, quiet = before, 0
         while (steps is not None and found.env_steps < steps) or (
             episodes is not None and len(self.records) - before < episodes
         ):
@@ -86,6 +87,10 @@ class AgentSampler:
                     self._begin(table)
                 found.agent_steps += self._step(table, explore=explore)
                 found.env_steps += 1
+            quiet = quiet + 1 if len(self.records) == ended else 0
+            ended = len(self.records)
+            if episodes is not None:
+                check_endless(quiet)
         found.rollouts = {name: streams.take() for name, streams in self._streams.items()}
         return found
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from eagleray.rllib.env import _single
 from eagleray.rllib.env.spaces import ActionForm, ObservationForm
-from eagleray.rllib.utils.error import EnvError, NotFiniteError
+from eagleray.rllib.utils.error import EnvError, NotFiniteError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,7 +139,7 @@ class Bridge:
         self._cut_at[index] = self.steps + (self.options.horizon or math.inf)
         if self.options.is_checked and self.steps <= _CHECKED_STEPS:
             self.form.check(observation, self._where(index, "reset"))
-        self.form.write(observation, self.observed_rows[index])
+        self._write(index, "reset", observation, self.observed_rows[index])
 
     def _store(self, index: int, observation: Any, reward: Any, *, terminated: bool, truncated: bool) -> None:
         if self.steps >= self._cut_at[index]:
@@ -152,12 +152,18 @@ class Bridge:
             self.form.check(observation, self._where(index, "step"))
         if terminated or truncated:
             self.terminated[index], self.truncated[index] = terminated, truncated
-            self.form.write(observation, self.last[index])
+            self._write(index, "step", observation, self.last[index])
             self.last_infos[index] = self.infos[index]
             self.ended.append(index)
             self._begin(index, self._reset_one(index))
         else:
-            self.form.write(observation, self.observed_rows[index])
+            self._write(index, "step", observation, self.observed_rows[index])
+
+    def _write(self, index: int, what: str, observation: Any, row: Floats) -> None:
+        try:
+            self.form.write(observation, row)
+        except SpaceMismatchError as error:
+            raise SpaceMismatchError(f"{self._where(index, what)}{error}") from None
 
     def _where(self, index: int, what: str) -> str:
         return f"{self.options.label}sub-environment {index}, {what} (vector step {self.steps}): "
@@ -213,6 +219,8 @@ class GymBridge(Bridge):
         self._is_seeded[index] = True
         try:
             observation, self.infos[index] = _single.reset(self._envs[index], seed)
+        except EnvError as error:
+            raise EnvError(f"{self._where(index, 'reset')}{error}") from None
         except Exception as error:
             error.add_note(f"in {self._where(index, 'reset')[:-2]}")
             raise
@@ -221,6 +229,7 @@ class GymBridge(Bridge):
     def _step_all(self, actions: list[Any]) -> None:
         is_plain = self.form.is_plain and (self.steps > _CHECKED_STEPS or not self.options.is_checked)
         raw_rewards, write, infos, cut_at, now = self.raw_rewards, self._rows, self.infos, self._cut_at, self.steps
+        size = self.form.observed.size
         for index, step in enumerate(self._steps):
             try:
                 said = step(actions[index])
@@ -230,17 +239,23 @@ class GymBridge(Bridge):
                     raise
                 self._restart(index)
                 continue
-            if is_plain and len(said) == 5:
+            if is_plain and type(said) is tuple and len(said) == 5:
                 # HOT: what most environments do at most steps, without a call. `_store` does the same and more.
                 observation, reward, terminated, truncated, infos[index] = said
                 if not terminated and not truncated and now < cut_at[index] and type(reward) in _NUMBERS:
                     try:
+                        # A single number would be spread over the whole row.
+                        if len(observation) != size:
+                            raise ValueError
                         write[index][:] = observation
                     except (TypeError, ValueError):
-                        self.form.write(observation, write[index])  # says what is wrong with it
+                        self._write(index, "step", observation, write[index])  # says what is wrong with it
                     raw_rewards[index] = reward
                     continue
-            observation, reward, terminated, truncated, infos[index] = _single.parts(said)
+            try:
+                observation, reward, terminated, truncated, infos[index] = _single.parts(said)
+            except EnvError as error:
+                raise EnvError(f"{self._where(index, 'step')}{error}") from None
             self._store(index, observation, reward, terminated=terminated, truncated=truncated)
 
     def _restart(self, index: int) -> None:

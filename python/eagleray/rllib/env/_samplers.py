@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from eagleray.rllib.callbacks._hooks import EPISODE_HOOKS
 from eagleray.rllib.env._episode import AGENT, POLICY, Episode
+from eagleray.rllib.utils.error import EnvError
 from eagleray.rllib.utils.metrics._episodes import EpisodeRecord
 
 if TYPE_CHECKING:
@@ -19,6 +21,21 @@ if TYPE_CHECKING:
 
 #: Steps in each environment between two looks at how many episodes have ended.
 _CHUNK = 50
+#: Steps without the end of an episode that is waited for, after which it is taken for endless. A word is said after a tenth of them.
+ENDLESS_STEPS = 1_000_000
+
+_logger = logging.getLogger("eagleray.rllib")
+
+
+def check_endless(steps: int) -> None:
+    """Called while whole episodes are waited for, with the steps since the last end: some environments have none."""
+    if steps == ENDLESS_STEPS // 10:
+        _logger.warning("no episode has ended in %d steps, and one is waited for: set `horizon` to cut it", steps)
+    if steps >= ENDLESS_STEPS:
+        raise EnvError(
+            f"no episode has ended in {steps} steps, and whole ones are wanted: set `horizon` to cut them, "
+            'or batch_mode="truncate_episodes" and evaluation_duration_unit="timesteps"'
+        )
 
 
 @dataclass
@@ -158,9 +175,13 @@ class BridgeSampler:
         if steps is not None:
             each = -(-steps // count)
             self._run(each, explore=explore)
+        ended, quiet = before, 0
         while episodes is not None and len(self.records) - before < episodes:
             self._run(1, explore=explore)
             each += 1
+            quiet = quiet + 1 if len(self.records) == ended else 0
+            ended = len(self.records)
+            check_endless(quiet)
         if not each:
             return Sample({POLICY: []})
         return Sample({POLICY: [self.collector.take()]}, each * count, each * count)

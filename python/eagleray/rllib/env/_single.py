@@ -34,6 +34,8 @@ def reset(env: Any, seed: int | None) -> tuple[Any, dict[Any, Any]]:
         said = env.reset()
     if isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], dict):
         return said
+    if said is None or (isinstance(said, tuple) and any(isinstance(part, dict) for part in said[1:])):
+        raise EnvError(f"reset() must return an observation, or an observation and a dictionary, not {said!r}")
     return said, {}
 
 

@@ -341,7 +341,11 @@ class EnvRunner:
 
     def _make_env(self, index: int) -> Any:
         context = self._context.copy_with_overrides(vector_index=index)
-        env = _make.make(self.config.env, context)
+        try:
+            env = _make.make(self.config.env, context)
+        except Exception as error:
+            error.add_note(f"while runner {self.worker_index} made sub-environment {index} of {self.config.env!r}")
+            raise
         said = {"env_runner": self, "worker": self, "env_context": context, "metrics_logger": self.metrics}
         self._hooks.call("on_sub_environment_created", sub_environment=env, **said)
         if index == 0:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import eagleray
 from eagleray.exceptions import RayError, RayTaskError
 from eagleray.rllib.env.env_runner import EnvRunner
+from eagleray.rllib.utils.error import EnvError
 from eagleray.tune import registry
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _logger = logging.getLogger("eagleray.rllib")
 
 #: A runner that gave no answer for so many times `sample_timeout_s` has failed.
 _PATIENCE = 2
+#: Runners of which none has ever given a sample, and that raise so often in a row, will not give one: their code is wrong.
+_FIRST_TRIES = 3
 #: Runners that are not there by then are waited for, with a word about it.
 _START_S = 10.0
 
@@ -50,6 +53,8 @@ class EnvRunnerGroup:
         self._weights: Weights | None = None
         self._weights_ref: Any = None
         self.num_restarts = 0
+        #: Whether any runner has ever done what it was asked for.
+        self._has_sampled = False
         self._local: EnvRunner | None = None
         self._remotes: list[_Remote] = []
         if config.num_env_runners == 0:
@@ -121,6 +126,7 @@ class EnvRunnerGroup:
                 try:
                     found.append(_get(ref))
                     remote.failures_in_a_row = 0
+                    self._has_sampled = True
                 except Exception as error:
                     self._on_failure(remote, error)
             elif not at_least_one or not ready:
@@ -146,6 +152,7 @@ class EnvRunnerGroup:
         for remote, ref in sent:
             try:
                 found.append(_get(ref))
+                self._has_sampled = True
             except Exception as error:
                 found.append(None)
                 if remote.index not in failed:
@@ -172,14 +179,19 @@ class EnvRunnerGroup:
         is_restarted = config.restart_failed_env_runners
         if not is_restarted and not config.ignore_env_runner_failures:
             raise error
+        # What contradicts its spaces, or is not a number, does so in a new process too.
+        if is_restarted and isinstance(error, EnvError):
+            raise error
         _end(remote.actor)
         if not is_restarted:
             self._remotes.remove(remote)
-            _logger.warning("runner %d failed and is left out: %s", remote.index, error)
+            _logger.warning("runner %d failed and is left out: %s", remote.index, _brief(error))
             if not self._remotes:
                 raise error
             return
-        if remote.failures_in_a_row > config.num_consecutive_env_runner_failures_tolerance:
+        never_worked = not self._has_sampled and isinstance(error, RayTaskError)
+        tolerance = config.num_consecutive_env_runner_failures_tolerance
+        if remote.failures_in_a_row > (min(tolerance, _FIRST_TRIES - 1) if never_worked else tolerance):
             error.add_note(f"runner {remote.index} failed {remote.failures_in_a_row} times in a row")
             raise error
         if self.num_restarts >= config.max_num_env_runner_restarts:
@@ -187,7 +199,7 @@ class EnvRunnerGroup:
                 f"runners were replaced {self.num_restarts} times, as often as `max_num_env_runner_restarts` allows"
             )
             raise error
-        _logger.warning("runner %d failed and is replaced: %s", remote.index, error)
+        _logger.warning("runner %d failed and is replaced: %s", remote.index, _brief(error))
         self.num_restarts += 1
         remote.actor = self._make(remote.index, recreated=True)
         remote.pending, remote.waited = None, 0
@@ -294,6 +306,12 @@ class _RunnerActor(EnvRunner):
     def __init__(self, given: tuple[AlgorithmConfig, dict[str, Any]], index: int, recreated: bool) -> None:  # noqa: FBT001
         config, known = given
         super().__init__(config, index, known, recreated=recreated)
+
+
+def _brief(error: Exception) -> str:
+    """An error without the stack, which only whoever raises it shows."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if isinstance(error, RayTaskError) and lines else str(error)
 
 
 def _get(ref: Any) -> Any:

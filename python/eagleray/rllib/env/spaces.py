@@ -121,6 +121,9 @@ def _box_writer(space: Any) -> tuple[int, Writer]:
     if len(space.shape) == 1:
 
         def write_vector(value: Any, row: Floats) -> None:
+            # numpy would spread a single number over the whole row.
+            if len(value) != size:
+                raise ValueError(f"it has {len(value)} numbers, not {size}")
             row[:] = value
 
         return size, write_vector
@@ -258,8 +261,9 @@ def _sizes(space: Any) -> list[int]:
     if kind in ("Dict", "Tuple"):
         parts = space.spaces.values() if kind == "Dict" else space.spaces
         return [size for part in parts for size in _sizes(part)]
+    part = " inside of another space" if kind == "Box" else ""
     raise UnsupportedSpaceException(
-        f"action_space {space!r} cannot be acted in: a Box, or discrete spaces in any nesting, can"
+        f"action_space {space!r}{part} cannot be acted in: a Box by itself, or discrete spaces in any nesting, can"
     )
 
 

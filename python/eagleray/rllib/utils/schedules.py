@@ -26,6 +26,11 @@ class Schedule:
         """Whether it has the same value at all times."""
         return len(set(self._values)) == 1
 
+    @property
+    def values(self) -> list[float]:
+        """The values at its points."""
+        return list(self._values)
+
     def value(self, timestep: float) -> float:
         """The value at a timestep."""
         after = bisect.bisect_right(self._times, timestep)

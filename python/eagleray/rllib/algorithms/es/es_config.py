@@ -39,12 +39,5 @@ class ESConfig(AlgorithmConfig):
 
         return ES
 
-    def validate(self) -> None:
-        """Refuse settings that contradict each other."""
-        super().validate()
-        for name in ("noise_stdev", "stepsize", "episodes_per_batch"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"`{name}` must be > 0, not {getattr(self, name)!r}")
-
 
 __all__ = ["ESConfig"]

@@ -77,16 +77,12 @@ class PPOConfig(AlgorithmConfig):
     def validate(self) -> None:
         """Refuse settings that contradict each other."""
         super().validate()
-        if self.minibatch_size is not None and self.minibatch_size <= 0:
-            raise ValueError(f"`minibatch_size` must be > 0 or None, not {self.minibatch_size!r}")
         if self.minibatch_size is not None and self.minibatch_size > self.batch_size_per_learner:
             raise ValueError(
                 f"`minibatch_size` ({self.minibatch_size}) must be <= `train_batch_size_per_learner` ({self.batch_size_per_learner})"
             )
         if self.batch_mode == "truncate_episodes" and not self.use_gae:
             raise ValueError("without `use_gae` episodes cannot be cut: set batch_mode='complete_episodes'")
-        if self.num_epochs <= 0:
-            raise ValueError(f"`num_epochs` must be > 0, not {self.num_epochs!r}")
 
 
 __all__ = ["PPOConfig"]

@@ -81,8 +81,9 @@ class SACConfig(AlgorithmConfig):
         """Refuse settings that contradict each other."""
         super().validate()
         check_replay(self)
-        if self.initial_alpha <= 0:
-            raise ValueError(f"`initial_alpha` must be > 0, not {self.initial_alpha!r}")
+        entropy = self.target_entropy
+        if entropy not in (None, "auto") and not isinstance(entropy, int | float):
+            raise ValueError(f'`target_entropy` must be a number or "auto", not {entropy!r}')
 
 
 __all__ = ["SACConfig"]
