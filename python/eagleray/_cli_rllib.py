@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _GIF_MS = 33
 _FRAMES_MAX = 2000
@@ -15,7 +20,13 @@ def add_parser(commands: Any) -> None:
     rllib = commands.add_parser("rllib", help="train policies and try them")
     actions = rllib.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    train = actions.add_parser("train", help="train a policy: eagleray rllib train --run PPO --env CartPole-v1")
+    train = actions.add_parser(
+        "train",
+        help="train a policy: eagleray rllib train --run PPO --env CartPole-v1",
+        description="Train a policy, show how it goes, and save it. The last line says where; `eagleray rllib evaluate` tries it.",
+        epilog="Without --stop it goes on until Ctrl-C. A file of experiments: "
+        "NAME: {run: PPO, env: CartPole-v1, stop: {episode_reward_mean: 450}, config: {num_workers: 0, lr: 0.001}}",
+    )
     train.add_argument("--run", dest="algorithm", metavar="NAME", help="the algorithm: PPO, DQN, A2C, SAC, IMPALA, ES")
     train.add_argument("--env", help="the environment's name")
     train.add_argument("--stop", type=_json, default={}, help="when to stop, as JSON: '{\"timesteps_total\": 100000}'")
@@ -28,26 +39,54 @@ def add_parser(commands: Any) -> None:
     train.set_defaults(run=_train)
 
     for name in ("evaluate", "rollout"):
-        evaluate = actions.add_parser(name, help="try the policy of a checkpoint")
+        evaluate = actions.add_parser(
+            name,
+            help="try the policy of a checkpoint",
+            description="Play exactly N episodes with the policy of a checkpoint, without learning, and say what they brought.",
+            epilog="Pictures of built-in environments need pillow only; others draw themselves, gymnasium's with pygame.",
+        )
         evaluate.add_argument("checkpoint", metavar="CKPT", help="the checkpoint's folder")
         evaluate.add_argument("--run", dest="algorithm", metavar="NAME", help="the algorithm; the checkpoint knows it")
         evaluate.add_argument("--env", help="another environment than that of the training")
-        evaluate.add_argument("--episodes", type=int, default=10, metavar="N", help="episodes to play (10)")
+        evaluate.add_argument("--episodes", type=_positive, default=10, metavar="N", help="episodes to play (10)")
         evaluate.add_argument(
             "--explore", action="store_true", help="explore as in training; else take the best action"
         )
-        evaluate.add_argument("--render", metavar="FILE", help="draw the first episodes into a .gif file")
+        evaluate.add_argument(
+            "--render", metavar="FILE", type=_gif, help="play them again into a .gif file (needs pillow)"
+        )
         evaluate.add_argument("--json", action="store_true", help="as JSON")
         evaluate.set_defaults(run=_evaluate)
+
+
+def _positive(text: str) -> int:
+    import argparse
+
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number > 0")
+    return int(text)
+
+
+def _gif(text: str) -> str:
+    import argparse
+
+    if not text.endswith(".gif"):
+        raise argparse.ArgumentTypeError(f"{text!r} must end with .gif")
+    if not Path(text).absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r}: there is no folder {Path(text).absolute().parent}")
+    return text
 
 
 def _json(text: str) -> Any:
     import argparse
 
     try:
-        return json.loads(text)
+        found = json.loads(text)
     except json.JSONDecodeError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(f'{text!r} must be a JSON object, as {{"lr": 0.001}}')
+    return found
 
 
 def _train(options: Any) -> int:
@@ -98,16 +137,33 @@ def _read(path: str) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     if path.endswith(".json"):
-        found = json.loads(text)
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} is no JSON: {error}") from None
     else:
         try:
             import yaml
         except ImportError:
             raise ValueError(f"reading {path} needs PyYAML: pip install pyyaml, or write it as .json") from None
-        found = yaml.safe_load(text)
+        try:
+            found = _with_numbers(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is no YAML: {error}") from None
     if not isinstance(found, dict):
         raise ValueError(f"{path} must hold experiments by name")
     return found
+
+
+def _with_numbers(value: Any) -> Any:
+    """YAML reads `1e-4` as text, because it has no point. Files of experiments mean the number."""
+    if isinstance(value, dict):
+        return {key: _with_numbers(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_numbers(one) for one in value]
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", value):
+        return float(value)
+    return value
 
 
 def _evaluate(options: Any) -> int:
@@ -141,24 +197,80 @@ def _evaluate(options: Any) -> int:
 
 
 def _render(algorithm: Any, options: Any) -> str:
-    """Plays episodes in an environment that draws itself."""
+    """Plays episodes again and writes them as moving pictures."""
     try:
-        import gymnasium
-        from PIL import Image
-    except ImportError as error:
-        raise ValueError(f"--render needs gymnasium and pillow: {error}") from None
-    env: Any = gymnasium.make(algorithm.config.env, render_mode="rgb_array", **algorithm.config.env_config)
-    frames: list[Any] = []
-    for _ in range(options.episodes):
-        seen, _info = env.reset()
-        is_over = False
-        while not is_over and len(frames) < _FRAMES_MAX:
-            frames.append(Image.fromarray(env.render()))
-            action = algorithm.compute_single_action(seen, explore=options.explore)
-            seen, _reward, terminated, truncated, _info = env.step(action)
-            is_over = terminated or truncated
-        if len(frames) >= _FRAMES_MAX:
-            break
-    env.close()
+        import PIL.Image  # noqa: F401 - whether it is there is asked before anything is played
+    except ImportError:
+        raise ValueError("--render needs pillow: pip install pillow") from None
+    played = _play_built_in(algorithm, options) if _is_drawn_here(algorithm) else _play_drawn(algorithm, options)
+    frames = list(itertools.islice(played, _FRAMES_MAX))
+    if not frames:
+        raise ValueError("--render: no episode was played, so that there is nothing to draw")
     frames[0].save(options.render, save_all=True, append_images=frames[1:], duration=_GIF_MS, loop=0)
-    return str(options.render)
+    return f"{options.render} ({len(frames)} pictures{', and no more' if len(frames) == _FRAMES_MAX else ''})"
+
+
+def _is_drawn_here(algorithm: Any) -> bool:
+    from eagleray.rllib import _pictures
+    from eagleray.tune import registry
+
+    env = algorithm.config.env
+    return isinstance(env, str) and registry.env_creator(env) is None and _pictures.can_draw(env)
+
+
+def _play_built_in(algorithm: Any, options: Any) -> Iterator[Any]:
+    """Episodes of a built-in environment, drawn from what it shows."""
+    from eagleray.rllib import _pictures
+    from eagleray.rllib._engine import engine
+
+    config, policy = algorithm.config, algorithm.acting("default_policy")
+    simulator = engine().simulator(config.env, config.env_config, 1, config.seed or 0, config.bounded)
+    assert simulator is not None, "there are pictures of built-in environments only"
+    shape = simulator.observed.shape
+    for episode in range(options.episodes):
+        seen, state, total, is_over = simulator.look(), None, 0.0, False
+        while not is_over:
+            yield _pictures.draw(config.env, seen[0].tolist(), shape, f"episode {episode + 1}, reward {total:g}")
+            actions, state = policy.act(seen, explore=options.explore, state=state)
+            stepped = simulator.step(actions)
+            total += float(stepped.rewards[0])
+            is_over = bool(stepped.terminated[0] or stepped.truncated[0])
+
+
+def _play_drawn(algorithm: Any, options: Any) -> Iterator[Any]:
+    """Episodes of an environment that draws itself."""
+    from PIL import Image
+
+    from eagleray.rllib.env import _make, _single
+    from eagleray.rllib.env.env_context import EnvContext
+    from eagleray.tune import registry
+
+    config = algorithm.config
+    is_id = isinstance(config.env, str) and registry.env_creator(config.env) is None
+    env = _make.make(config.env, EnvContext(config.env_config | ({"render_mode": "rgb_array"} if is_id else {})))
+    try:
+        for _ in range(options.episodes):
+            seen, _info = _single.reset(env, config.seed)
+            state: Any = None
+            is_over = False
+            while not is_over:
+                yield Image.fromarray(_picture(env))
+                action = algorithm.compute_single_action(seen, state, explore=options.explore, full_fetch=True)
+                seen, _reward, terminated, truncated, _info = _single.parts(env.step(action[0]))
+                state, is_over = action[1], terminated or truncated
+    finally:
+        env.close()
+
+
+def _picture(env: Any) -> Any:
+    try:
+        drawn = env.render()
+    except Exception as error:
+        # gymnasium says DependencyNotInstalled, others as they like.
+        raise ValueError(f"--render: the environment cannot draw itself: {error}") from error
+    if getattr(drawn, "ndim", 0) != 3:
+        raise ValueError(
+            "--render: render() of the environment must return an array of (height, width, 3) bytes; "
+            f"it returned {type(drawn).__name__}. Many want render_mode='rgb_array' when they are made."
+        )
+    return drawn

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eagleray.rllib._engine.protocol import Acted, Ended, Observed
+from eagleray.rllib._engine.protocol import Acted, Ended, Observed, Stepped
 
 
 @dataclass
@@ -27,6 +27,8 @@ class FakeCollector:
         self.policy, self.count = policy, count
         self.columns = []
         self.open = None
+        self.ended = []
+        self.totals, self.lengths = np.zeros(count), np.zeros(count, int)
 
     def act(self, observed, *, explore):
         assert self.open is None, "act after act"
@@ -44,13 +46,18 @@ class FakeCollector:
         assert terminated.dtype == truncated.dtype == np.bool_
         assert len(rewards) == len(terminated) == len(observed) == self.count
         self.open = None
+        self.totals, self.lengths = self.totals + rewards, self.lengths + 1
+        over = terminated | truncated
+        self.ended = [Ended(float(self.totals[at]), int(self.lengths[at])) for at in np.flatnonzero(over)]
+        self.totals, self.lengths = self.totals * ~over, self.lengths * ~over
         self.columns.append((seen, actions, rewards.copy(), terminated.copy(), truncated.copy(), last.copy()))
 
     def run(self, simulator, steps, *, explore):
         ended = []
         for _ in range(steps):
-            actions = self.act(simulator.rows(), explore=explore)
-            ended += simulator.step(actions, self.observe)
+            stepped = simulator.step(self.act(simulator.look(), explore=explore))
+            self.observe(stepped.rewards, stepped.terminated, stepped.truncated, stepped.observed, stepped.last)
+            ended += self.ended
         return ended
 
     def take(self):
@@ -167,30 +174,25 @@ class FakeSimulator:
     def __init__(self, count, seed):
         self.count = count
         self.rng = np.random.default_rng(seed)
-        self.at, self.totals = 0, np.zeros(count)
+        self.at = 0
         self.sign = self.rng.choice([-1.0, 1.0], count)
 
-    def rows(self):
+    def look(self):
         return self.sign.reshape(-1, 1).astype(np.float32)
 
-    def step(self, actions, observe):
+    def step(self, actions):
         rewards = ((self.sign > 0) == (actions[:, 0] > 0)).astype(np.float32)
-        self.totals += rewards
         self.at += 1
         self.sign = self.rng.choice([-1.0, 1.0], self.count)
         is_over = np.full(self.count, self.at == 10)
-        observe(rewards, is_over, np.zeros(self.count, np.bool_), self.rows(), self.rows())
-        if not is_over[0]:
-            return []
-        ended = [Ended(float(total), 10) for total in self.totals]
-        self.at, self.totals = 0, np.zeros(self.count)
-        return ended
+        self.at %= 10
+        return Stepped(rewards, is_over, np.zeros(self.count, np.bool_), self.look(), self.look())
 
     def state(self):
-        return pickle.dumps((self.rng, self.at, self.totals, self.sign))
+        return pickle.dumps((self.rng, self.at, self.sign))
 
     def restore(self, state):
-        self.rng, self.at, self.totals, self.sign = pickle.loads(state)
+        self.rng, self.at, self.sign = pickle.loads(state)
 
 
 class FakeEngine:

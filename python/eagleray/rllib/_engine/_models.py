@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -115,8 +116,12 @@ def soft(plan: Plan) -> str:
     if plan.acted.kind != "box":
         raise ValueError(f"{plan.algorithm} chooses numbers (a Box space); for others use DQN or PPO")
     policy = plan.settings.get("policy_model_config") or plan.model
-    # Actions come between -1 and 1; whoever steps the environments spreads them.
+    # Actions come between -1 and 1 and whoever steps the environments spreads them, or they are the environment's own.
     bounds = {"low": [-1.0] * plan.acted.size, "high": [1.0] * plan.acted.size}
+    if not plan.settings.get("normalize_actions", True):
+        bounds = {"low": list(plan.acted.low), "high": list(plan.acted.high)}
+        if not all(map(math.isfinite, bounds["low"] + bounds["high"])):
+            raise ValueError(f"{plan.algorithm} without `normalize_actions` needs actions with bounds, not {bounds}")
     critic = plan.settings.get("q_model_config") or plan.model
     return json.dumps(
         {

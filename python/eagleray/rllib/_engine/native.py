@@ -10,7 +10,7 @@ import numpy as np
 from eagleray._native import rl
 from eagleray.rllib._engine import _filters, _models, _safetensors
 from eagleray.rllib._engine._learners import LEARNERS
-from eagleray.rllib._engine.protocol import Acted, Ended, Observed
+from eagleray.rllib._engine.protocol import Acted, Ended, Observed, Stepped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 class NativeSimulator:
     """Built-in environments of one kind, stepped where they are."""
 
-    def __init__(self, name: str, env_config: Mapping[str, Any], count: int, seed: int, bounded: str) -> None:
+    def __init__(
+        self, name: str, env_config: Mapping[str, Any], count: int, seed: int, bounded: Bounded = "spread"
+    ) -> None:
         self.native = rl.VectorEnv(name, count, json.dumps(dict(env_config)), bounded)
         spaces = json.loads(self.native.spaces)
         self.count = count
@@ -29,6 +31,23 @@ class NativeSimulator:
         self.acted = _acted(spaces["acted"])
         self.seen: Floats = np.zeros((count, self.observed.size), np.float32)
         self.native.reset(seed, self.seen)
+        self._stepped: Stepped | None = None
+
+    def look(self) -> Floats:
+        """What is seen now."""
+        self.native.observe(self.seen)
+        return self.seen
+
+    def step(self, actions: Floats) -> Stepped:
+        """Do one step in each."""
+        if self._stepped is None:
+            rewards, last = np.zeros(self.count, np.float32), np.zeros_like(self.seen)
+            terminated, truncated = np.zeros(self.count, np.bool_), np.zeros(self.count, np.bool_)
+            self._stepped = Stepped(rewards, terminated, truncated, self.seen, last)
+        into = self._stepped
+        flags = (into.terminated.view(np.uint8), into.truncated.view(np.uint8))
+        self.native.step(_whole(actions), into.observed, into.rewards, *flags, into.last)
+        return into
 
     def state(self) -> bytes:
         """All of it, so that another one goes on from here in the same way."""
@@ -122,6 +141,8 @@ class NativeCollector:
     def __init__(self, policy: NativePolicy, native: rl.Runner, shape: tuple[int, int]) -> None:
         self._policy, self.native, self._shape = policy, native, shape
         self._simulator: NativeSimulator | None = None
+        #: Episodes that ended with the last `observe`, in the order of their environments.
+        self.ended: list[Ended] = []
 
     def act(self, observed: Floats, *, explore: bool) -> Floats:
         """Choose an action for each row."""
@@ -139,7 +160,7 @@ class NativeCollector:
         """Write down what the actions led to."""
         flags = (np.ascontiguousarray(terminated).view(np.uint8), np.ascontiguousarray(truncated).view(np.uint8))
         self.native.observe(_whole(rewards), *flags, _whole(observed), _whole(last))
-        self.native.take_episodes()
+        self.ended = [Ended(total, length) for total, length in self.native.take_episodes()]
 
     def run(self, simulator: Simulator, steps: int, *, explore: bool) -> list[Ended]:
         """Do all of that with a simulator, so many steps in each environment. Returns the episodes that ended."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from eagleray.rllib._engine.custom import Custom
+    #: How numbers become actions between bounds: [-1, 1] is spread over them, or what is beyond is clipped, or neither.
+    Bounded = Literal["spread", "clipped", "free"]
 
     Floats = npt.NDArray[np.float32]
     Flags = npt.NDArray[np.bool_]
@@ -88,12 +90,29 @@ class Ended:
     length: int
 
 
+@dataclass(frozen=True)
+class Stepped:
+    """What one step of a simulator led to, as `Collector.observe` takes it. The arrays are used again at the next step."""
+
+    rewards: Floats
+    terminated: Flags
+    truncated: Flags
+    observed: Floats
+    last: Floats
+
+
 class Simulator(Protocol):
     """Environments that are built in, stepped where they are."""
 
     observed: Observed
     acted: Acted
     count: int
+
+    def look(self) -> Floats:
+        """What is seen now. The array is used again."""
+
+    def step(self, actions: Floats) -> Stepped:
+        """Do one step in each: for those who want to see what happens, which `Collector.run` does not show."""
 
     def state(self) -> bytes:
         """All of it, so that another one goes on from here in the same way."""
@@ -108,6 +127,9 @@ class Collector(Protocol):
     `act` (or `told`) and `observe` take turns. The first `act` after `take` begins a new rollout with the observations it is
     given, whatever `observe` was given last.
     """
+
+    #: Episodes that ended with the last `observe`, in the order of their environments.
+    ended: list[Ended]
 
     def act(self, observed: Floats, *, explore: bool) -> Floats:
         """Choose an action for each row."""

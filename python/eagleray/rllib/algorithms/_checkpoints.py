@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from eagleray.rllib.algorithms.algorithm import Algorithm
 
 #: Raised when what the files mean changes.
-FORMAT = 1
+FORMAT = 2
 
 _MODULES = "learner_group/learner/rl_module"
 _STATES = "learner_group/learner/state"

@@ -84,23 +84,22 @@ class Evaluation:
         self, group: EnvRunnerGroup, logger: MetricsLogger, is_training: Callable[[], bool] | None
     ) -> dict[str, Any]:
         config = self._algorithm.config
-        runners = max(group.num_remote_env_runners(), 1)
         unit = "num_episodes" if config.evaluation_duration_unit == "episodes" else "num_timesteps"
-        # Whole episodes of all; one that was asked for more may have more.
         statistics = EpisodeStatistics(10**9)
         is_auto = config.evaluation_duration == "auto"
         wanted = 0 if is_auto else int(config.evaluation_duration)
-        share = 1 if is_auto and unit == "num_episodes" else max(-(-wanted // runners), 0)
-        if is_auto and unit == "num_timesteps":
-            share = config.evaluation_auto_duration_min_env_steps_per_sample
+        runners = max(group.num_remote_env_runners(), 1)
+        at_a_time = runners * (
+            1 if unit == "num_episodes" else config.evaluation_auto_duration_min_env_steps_per_sample
+        )
         steps, is_first = 0, True
-        while (
-            is_first
-            or (is_auto and is_training is not None and is_training())
-            or self._lacks(statistics, steps, wanted)
+        # Again where a runner failed and left a gap.
+        while is_first or (
+            (is_training is not None and is_training()) if is_auto else self._lacking(statistics, steps, wanted) > 0
         ):
+            amount = at_a_time if is_auto else self._lacking(statistics, steps, wanted)
             reset = is_first and config.evaluation_force_reset_envs_before_iteration
-            for sample, measured in group.sample(**{unit: share}, force_reset=reset):
+            for sample, measured in group.sample_shared(unit, amount, force_reset=reset):
                 steps += sample.env_steps
                 statistics.add(measured.episodes)
                 logger.take(measured.logged)
@@ -108,8 +107,7 @@ class Evaluation:
         self._steps_lifetime += steps
         return evaluation_of(statistics, steps, self._steps_lifetime, logger.reduce())
 
-    def _lacks(self, statistics: EpisodeStatistics, steps: int, wanted: int) -> bool:
-        """Whether runners that failed left a gap."""
-        if self._algorithm.config.evaluation_duration_unit == "episodes":
-            return statistics.lifetime < wanted
-        return steps < wanted
+    def _lacking(self, statistics: EpisodeStatistics, steps: int, wanted: int) -> int:
+        """How much there is still to do."""
+        is_of_episodes = self._algorithm.config.evaluation_duration_unit == "episodes"
+        return wanted - (statistics.lifetime if is_of_episodes else steps)

@@ -100,7 +100,6 @@ _SETTINGS: dict[str, Range] = {
     "gamma": _SHARE,
     "lambda_": _SHARE,
     "grad_clip": _POSITIVE_OR_NONE,
-    "clip_param": _POSITIVE,
     "vf_clip_param": Range(0, is_open=True, or_none=True, or_infinite=True),
     "vf_loss_coeff": _NOT_NEGATIVE,
     "kl_coeff": _NOT_NEGATIVE,
@@ -126,7 +125,7 @@ _SETTINGS: dict[str, Range] = {
 }
 
 #: Numbers or schedules: what each of their values must be.
-_SCHEDULED = {"lr": _NOT_NEGATIVE, "entropy_coeff": _NOT_NEGATIVE, "epsilon": _SHARE}
+_SCHEDULED = {"lr": _NOT_NEGATIVE, "entropy_coeff": _NOT_NEGATIVE, "epsilon": _SHARE, "clip_param": _NOT_NEGATIVE}
 
 _MODEL: dict[str, Range] = {"lstm_cell_size": _SOME, "max_seq_len": _SOME}
 _LAYERS = ("fcnet_hiddens", "head_fcnet_hiddens", "post_fcnet_hiddens")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import ItemsView, KeysView, ValuesView
     from typing import Self
 
+    from eagleray.rllib._engine.protocol import Bounded
     from eagleray.rllib.algorithms.algorithm import Algorithm
 
 #: Settings that are dictionaries, of which a program says only what it wants otherwise.
@@ -349,6 +350,13 @@ class AlgorithmConfig:
     def network(self) -> dict[str, Any]:
         """What the network looks like: `model`, and over it what `rl_module(model_config=...)` says."""
         return {**self.model, **(self.model_config or {})}
+
+    @property
+    def bounded(self) -> Bounded:
+        """How numbers become actions of built-in environments."""
+        if self.normalize_actions:
+            return "spread"
+        return "clipped" if self.clip_actions else "free"
 
     def policy_specs(self) -> dict[str, PolicySpec]:
         """All policies by name. Programs say them as a set, a list or a dictionary of specs, tuples or None."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from eagleray.rllib.callbacks._hooks import Hooks
     from eagleray.rllib.env._bridge import Bridge
 
-#: Steps in each environment between two looks at how many episodes have ended.
-_CHUNK = 50
 #: Steps without the end of an episode that is waited for, after which it is taken for endless. A word is said after a tenth of them.
 ENDLESS_STEPS = 1_000_000
 
@@ -93,6 +91,32 @@ class Telling:
         )
 
 
+class _Quotas:
+    """Shares so many episodes out over the environments.
+
+    Whoever takes those that end first has too many short ones: an environment with long episodes would not get to its first end.
+    """
+
+    def __init__(self, episodes: int, count: int) -> None:
+        whole, rest = divmod(episodes, count)
+        self._left = [whole + (index < rest) for index in range(count)]
+        #: Episodes that have not ended yet.
+        self.open = episodes
+
+    @property
+    def are_met(self) -> bool:
+        """Whether all have ended their share."""
+        return self.open == 0
+
+    def take(self, index: int) -> bool:
+        """An episode of this environment has ended. Returns whether it counts."""
+        if self._left[index] == 0:
+            return False
+        self._left[index] -= 1
+        self.open -= 1
+        return True
+
+
 class SimulatorSampler:
     """Built-in environments. Nothing of Python runs between two steps."""
 
@@ -111,26 +135,40 @@ class SimulatorSampler:
         """Nothing is held."""
 
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
-        """Samples in one call, or in chunks until enough episodes ended."""
+        """Samples in one call, or step by step until so many episodes ended."""
         count = self.simulator.count
-        each, found = 0, 0
+        each = 0
         if steps is not None:
             each = -(-steps // count)
             self._run(each, explore=explore)
-        while episodes is not None and found < episodes:
-            found += self._run(_CHUNK, explore=explore)
-            each += _CHUNK
+        if episodes:
+            each = self._run_whole(episodes, explore=explore)
         if not each:
             return Sample({POLICY: []})
         return Sample({POLICY: [self.collector.take()]}, each * count, each * count)
 
-    def _run(self, steps: int, *, explore: bool) -> int:
+    def _run_whole(self, episodes: int, *, explore: bool) -> int:
+        """Steps one by one until each environment has ended its share of episodes. Returns the steps of each."""
+        quotas = _Quotas(episodes, self.simulator.count)
+        seen, steps, began = self.simulator.look(), 0, time.perf_counter()
+        while not quotas.are_met:
+            stepped = self.simulator.step(self.collector.act(seen, explore=explore))
+            seen = stepped.observed
+            self.collector.observe(stepped.rewards, stepped.terminated, stepped.truncated, seen, stepped.last)
+            steps += 1
+            over = (stepped.terminated | stepped.truncated).nonzero()[0].tolist()
+            for index, one in zip(over, self.collector.ended, strict=True):
+                if quotas.take(index):
+                    each = (time.perf_counter() - began) / steps
+                    self.records.append(_record(one.total, one.length, one.length * each))
+        return steps
+
+    def _run(self, steps: int, *, explore: bool) -> None:
         start = time.perf_counter()
         ended = self.collector.run(self.simulator, steps, explore=explore)
         each = (time.perf_counter() - start) / max(steps, 1)
         for one in ended:
             self.records.append(_record(one.total, one.length, one.length * each))
-        return len(ended)
 
 
 class BridgeSampler:
@@ -146,6 +184,8 @@ class BridgeSampler:
         self._totals = [0.0] * bridge.count
         self._began: list[tuple[int, float]] = []
         self._is_begun = False
+        #: While whole episodes are waited for: whose count.
+        self._quotas: _Quotas | None = None
 
     @property
     def restarts(self) -> int:
@@ -171,17 +211,22 @@ class BridgeSampler:
         if not self._is_begun:
             self.reset()
         count = self.bridge.count
-        each, before = 0, len(self.records)
+        each = 0
         if steps is not None:
             each = -(-steps // count)
             self._run(each, explore=explore)
-        ended, quiet = before, 0
-        while episodes is not None and len(self.records) - before < episodes:
-            self._run(1, explore=explore)
-            each += 1
-            quiet = quiet + 1 if len(self.records) == ended else 0
-            ended = len(self.records)
-            check_endless(quiet)
+        if episodes:
+            quotas = self._quotas = _Quotas(episodes, count)
+            try:
+                quiet = 0
+                while not quotas.are_met:
+                    open_before = quotas.open
+                    self._run(1, explore=explore)
+                    each += 1
+                    quiet = quiet + 1 if quotas.open == open_before else 0
+                    check_endless(quiet)
+            finally:
+                self._quotas = None
         if not each:
             return Sample({POLICY: []})
         return Sample({POLICY: [self.collector.take()]}, each * count, each * count)
@@ -222,7 +267,8 @@ class BridgeSampler:
                 self._telling.tell("on_episode_end", episode, bridge.environment(index))
                 record.custom, record.hist = dict(episode.custom_metrics), dict(episode.hist_data)
                 self._episodes[index] = self._new_episode(index)
-            self.records.append(record)
+            if self._quotas is None or self._quotas.take(index):
+                self.records.append(record)
 
     def _watch(self, actions: Any) -> None:
         bridge = self.bridge

@@ -222,10 +222,8 @@ class EnvRunner:
         if self._hooks.wants(*EPISODE_HOOKS) or config.is_multi_agent:
             return None
 
-        bounded: Bounded = "spread" if config.normalize_actions else "clipped" if config.clip_actions else "free"
-
         def make() -> Any:
-            return self._engine.simulator(config.env, config.env_config, count, self._chance, bounded)
+            return self._engine.simulator(config.env, config.env_config, count, self._chance, config.bounded)
 
         simulator = make()
         if simulator is None:

@@ -102,10 +102,19 @@ class EnvRunnerGroup:
             return [self._local.sample_and_metrics(**how)]
         return self.gather(self.ask(**how))
 
-    def ask(self, **how: Any) -> list[tuple[_Remote, Any]]:
-        """Asks every runner for a sample, and waits for none."""
+    def sample_shared(self, unit: str, amount: int, **how: Any) -> list[tuple[Sample, RunnerMetrics]]:
+        """Samples so much of `unit`, shared out over all runners."""
+        if self._local is not None:
+            return self.sample(**{unit: amount}, **how)
+        whole, rest = divmod(amount, len(self._remotes))
+        shares = [{unit: whole + (number < rest)} for number in range(len(self._remotes))]
+        return self.gather(self.ask(shares, **how))
+
+    def ask(self, each: list[dict[str, Any]] | None = None, **common: Any) -> list[tuple[_Remote, Any]]:
+        """Asks every runner for a sample, and waits for none. `each` says what is asked of each of them."""
         asked = []
-        for remote in self._remotes:
+        for number, remote in enumerate(self._remotes):
+            how = common if each is None else common | each[number]
             ref = remote.pending if remote.pending is not None else remote.actor.sample_and_metrics.remote(**how)
             remote.pending = ref
             asked.append((remote, ref))
