@@ -134,7 +134,7 @@ def test_who_ignored_failures_meant_no_replacing():
 
 
 @pytest.mark.parametrize(
-    "given", [{"input": "/data"}, {"output": "/data"}, {"env_to_module_connector": len}, {"env_runner_cls": object}]
+    "given", [{"learner_connector": len}, {"env_to_module_connector": len}, {"env_runner_cls": object}]
 )
 def test_what_is_not_there_is_refused_and_not_ignored(given):
     with pytest.raises(ValueError, match="is not available"):

@@ -128,8 +128,9 @@ class Collector(Protocol):
     given, whatever `observe` was given last.
     """
 
-    #: Episodes that ended with the last `observe`, in the order of their environments.
-    ended: list[Ended]
+    @property
+    def ended(self) -> list[Ended]:
+        """Episodes that ended with the last `observe`, in the order of their environments."""
 
     def act(self, observed: Floats, *, explore: bool) -> Floats:
         """Choose an action for each row."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 from eagleray.rllib._engine import custom
@@ -27,10 +28,11 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
+#: Algorithms that learn from what others did.
+_OFF_POLICY = ("DQN", "SAC")
+
 #: What RLlib has and this has not: refused, so that nobody believes in it.
 _ABSENT = {
-    "input_": "sampler",
-    "output": None,
     "env_runner_cls": None,
     "learner_class": None,
     "env_to_module_connector": None,
@@ -78,6 +80,7 @@ def check(config: AlgorithmConfig) -> None:
             raise ValueError(f"`{name}` is not available here: leave it at {default!r}")
     if config.grad_clip is not None and config.grad_clip_by != "global_norm":
         raise ValueError('`grad_clip_by` must be "global_norm": gradients are clipped as one vector here')
+    _check_offline(config)
     _check_evaluation(config)
     _check_policies(config)
     if config.num_learners > 1:
@@ -85,6 +88,22 @@ def check(config: AlgorithmConfig) -> None:
     is_custom = custom.check(config)
     if (config.num_gpus or config.num_gpus_per_learner) and not is_custom:
         _logger.warning("the built-in networks learn on the CPU: `num_gpus` and `num_gpus_per_learner` change nothing")
+
+
+def _check_offline(config: AlgorithmConfig) -> None:
+    given, output = config.input_, config.output
+    if not isinstance(given, str | os.PathLike | list | tuple) and not callable(given):
+        raise ValueError(f"`input_` must be a folder, files, or a function that makes a reader, not {given!r}")
+    if given != "sampler" and not callable(given) and config.ENGINE not in _OFF_POLICY:
+        raise ValueError(
+            f"{config.ENGINE} learns from what its own policy does, not from files: use one of {', '.join(_OFF_POLICY)}"
+        )
+    if given != "sampler" and config.is_multi_agent:
+        raise ValueError("`input_` is for one policy: those of several agents cannot be read")
+    if output is not None and not isinstance(output, str | os.PathLike):
+        raise ValueError(f"`output` must be a folder, not {output!r}")
+    if output == "logdir":
+        raise ValueError("`output` must be a folder: runners do not know the one of the results")
 
 
 def _check_evaluation(config: AlgorithmConfig) -> None:

@@ -393,6 +393,8 @@ class AlgorithmConfig:
             over = over.to_dict()
         made.update_from_dict(dict(over or {}))
         made.in_evaluation = True
+        # A policy is tried in an environment, and what it does there is not what is to be kept.
+        made.input_, made.output = "sampler", None
         made.num_env_runners = self.evaluation_num_env_runners
         return made
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from eagleray.rllib.env._bridge import Bridge
     from eagleray.rllib.env._samplers import Sampler
+    from eagleray.rllib.offline import JsonWriter
     from eagleray.rllib.utils.metrics._episodes import EpisodeRecord
 
 #: Seeds of two runners lie this far apart, so that their environments do not share one.
@@ -109,6 +110,7 @@ class EnvRunner:
         self.spaces: dict[str, PolicySpaces] = {}
         self.env: Any = None
         self._restarts_told = 0
+        self._writer: JsonWriter | None = None
         self._sampler = self._make_sampler()
 
     # What the algorithm asks.
@@ -197,12 +199,16 @@ class EnvRunner:
     def stop(self) -> None:
         """Let go of the environments."""
         self._sampler.close()
+        if self._writer is not None:
+            self._writer.close()
 
     # How it is put together.
 
     def _make_sampler(self) -> Sampler:
         config = self.config
         count = config.num_envs_per_env_runner
+        if config.input_ != "sampler":
+            return self._from_input()
         if (sampler := self._built_in(count)) is not None:
             return sampler
         first = self._make_env(0)
@@ -258,6 +264,49 @@ class EnvRunner:
         self._make_policies()
         samplers = [BridgeSampler(bridge, self.policies[POLICY], self._telling) for bridge in bridges]
         return samplers[0] if self.config.batch_mode == "truncate_episodes" else WholeEpisodesSampler(samplers)
+
+    def _from_input(self) -> Sampler:
+        """What others sampled: from files, from a reader of the program's own, or from simulators that ask over the network."""
+        from eagleray.rllib.env._offline import OfflineSampler
+        from eagleray.rllib.offline import IOContext, JsonReader
+
+        config = self.config
+        if callable(config.input_):
+            reader = config.input_(IOContext(config, self.worker_index, self))
+            if isinstance(reader, ExternalEnv):
+                self.env = reader
+                return self._external(reader)
+        else:
+            reader = JsonReader(config.input_, seed=self._seed)
+        if not callable(getattr(reader, "next", None)):
+            raise TypeError(
+                f"the function given as `input_` must make an InputReader or a PolicyServerInput, not {reader!r}"
+            )
+        forms = self._forms(*self._declared_spaces())
+        self.spaces = {POLICY: _spaces_of(forms)}
+        self._make_policies()
+        is_normalized = config.actions_in_input_normalized
+        return OfflineSampler(reader, self.policies[POLICY], forms, is_normalized=is_normalized)
+
+    def _declared_spaces(self) -> tuple[Any, Any]:
+        """The spaces of the configuration, or of the environment where it does not say them."""
+        from eagleray.rllib.env.spaces import acted_space, seen_space
+
+        config = self.config
+        if config.observation_space is not None and config.action_space is not None:
+            return config.observation_space, config.action_space
+        if config.env is None:
+            raise ValueError("say `environment(observation_space=..., action_space=...)`, or an `env` that has them")
+        simulator = None
+        if isinstance(config.env, str) and not registry.env_creator(config.env):
+            simulator = self._engine.simulator(config.env, config.env_config, 1, 0)
+        if simulator is not None:
+            return seen_space(simulator.observed), acted_space(simulator.acted)
+        env = self._make_env(0)
+        spaces = (env.observation_space, env.action_space)
+        if callable(end := getattr(env, "close", None)):
+            end()
+        return spaces
 
     def _external(self, env: ExternalEnv) -> Sampler:
         from eagleray.rllib.env._agents import ExternalSampler
@@ -353,8 +402,24 @@ class EnvRunner:
     def _make_policies(self) -> None:
         for number, (name, spaces) in enumerate(self.spaces.items()):
             plan = make_plan(self.config, name, spaces, self._chance + number)
-            self.policies[name] = self._engine.policy(plan)
+            self.policies[name] = self._recorded(name, spaces, self._engine.policy(plan))
             self._hooks.call("on_create_policy", policy_id=name, policy=self.policies[name])
+
+    def _recorded(self, name: str, spaces: PolicySpaces, policy: Policy) -> Policy:
+        """The policy, with what it does written to `output` if there is one."""
+        config = self.config
+        if config.output is None:
+            return policy
+        from eagleray.rllib.env.spaces import ActionForm, acted_space
+        from eagleray.rllib.offline import JsonWriter
+        from eagleray.rllib.offline._recorded import RecordedPolicy
+
+        if self._writer is None:
+            size = config.output_max_file_size
+            self._writer = JsonWriter(config.output, max_file_size=size, worker_index=self.worker_index)
+        space = spaces.action_space if spaces.action_space is not None else acted_space(spaces.acted)
+        form = ActionForm(space, normalize=config.normalize_actions, clip=config.clip_actions)
+        return RecordedPolicy(policy, name, self._writer, form.actions)
 
 
 def _ignoring(make: Callable[[int], Any], index: int, _: int) -> Any:

@@ -37,7 +37,7 @@ class ExternalEpisode:
     held: Any = None
 
 
-class _StoppedError(Exception):
+class StoppedError(Exception):
     """Ends the simulator's thread at its next question."""
 
 
@@ -120,7 +120,7 @@ class ExternalEnv(threading.Thread):
 
     def _check(self) -> None:
         if self._is_stopped:
-            raise _StoppedError
+            raise StoppedError
 
     # What the runner does.
 
@@ -131,7 +131,7 @@ class ExternalEnv(threading.Thread):
         def guarded() -> None:
             try:
                 inner()
-            except _StoppedError:
+            except StoppedError:
                 pass
             except BaseException as error:
                 self._failure = error
@@ -166,4 +166,4 @@ class ExternalEnv(threading.Thread):
                 request = self._requests.get_nowait()
             except queue.Empty:
                 return
-            request.reply.put(_StoppedError())
+            request.reply.put(StoppedError())

@@ -6,6 +6,7 @@ Classes are told apart by their names, so that spaces of gymnasium, of gym and o
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eagleray.rllib._engine.protocol import Acted, Observed
@@ -240,14 +241,29 @@ class ActionForm:
         return [_whole(space, iter(row)) for row in rows.astype(np.int64)]
 
     def row(self, action: Any) -> Floats:
-        """The row that stands for an action: the way back."""
-        space = self.space
+        """The row that stands for an action: the way back. Refuses what is no action of the space."""
+        try:
+            row = self._row(action)
+        except (TypeError, ValueError, KeyError, IndexError) as error:
+            raise SpaceMismatchError(f"the action {action!r} does not fit {self.space}: {error}") from None
+        return self.checked(row, action)
+
+    def checked(self, row: Floats, action: Any) -> Floats:
+        """A row that is one: of the right length, finite, and of choices that there are."""
+        fits = row.shape == (1, self.acted.size) and bool(np.isfinite(row).all())
+        if fits and self.acted.kind == "discrete":
+            fits = all(0 <= one < size for one, size in zip(row[0], self.acted.sizes, strict=True))
+        if not fits:
+            raise SpaceMismatchError(f"the action {action!r} does not fit {self.space}")
+        return row
+
+    def _row(self, action: Any) -> Floats:
         if self._kind == "Box":
             values = np.asarray(action, np.float64).reshape(-1)
             if self._normalize and self._bounded:
                 values = (values - self._low) / (self._high - self._low) * 2.0 - 1.0
             return values.astype(np.float32).reshape(1, -1)
-        return np.asarray([list(_indices(space, action))], np.float32)
+        return np.asarray([list(_indices(self.space, action))], np.float32)
 
 
 def _sizes(space: Any) -> list[int]:
@@ -295,3 +311,41 @@ def _indices(space: Any, action: Any) -> Any:
     else:
         start = getattr(space, "start", 0) if kind == "MultiDiscrete" else 0
         yield from (np.asarray(action) - start).reshape(-1).tolist()
+
+
+@dataclass(frozen=True)
+class Box:
+    """Numbers between bounds, where gymnasium is not needed: what built-in environments have."""
+
+    low: Any
+    high: Any
+    shape: tuple[int, ...]
+    dtype: Any = np.float32
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """One of so many."""
+
+    n: int
+
+
+@dataclass(frozen=True)
+class MultiDiscrete:
+    """One of so many, several times."""
+
+    nvec: Any
+    dtype: Any = np.int64
+
+
+def seen_space(observed: Observed) -> Box:
+    """The space of what a built-in environment shows."""
+    bounds = np.full(observed.shape, np.inf, np.float32)
+    return Box(-bounds, bounds, observed.shape)
+
+
+def acted_space(acted: Acted) -> Box | Discrete | MultiDiscrete:
+    """The space of what a built-in environment takes."""
+    if acted.kind == "box":
+        return Box(np.asarray(acted.low, np.float32), np.asarray(acted.high, np.float32), (acted.size,))
+    return Discrete(acted.sizes[0]) if acted.size == 1 else MultiDiscrete(np.asarray(acted.sizes))
