@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -14,6 +16,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 import eagleray as ray
 from eagleray.rllib.algorithms import _checkpoints
+from eagleray.rllib.algorithms._interruptible import Interruptible
 from eagleray.rllib.algorithms.algorithm import Algorithm
 from eagleray.rllib.algorithms.dqn import DQNConfig
 from eagleray.rllib.algorithms.impala import IMPALAConfig
@@ -350,3 +353,109 @@ def test_an_observation_that_nothing_showed_is_refused(seen):
     algorithm = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0).build_algo()
     with pytest.raises(SpaceMismatchError, match="the observation"):
         algorithm.compute_single_action(seen)
+
+
+# Ctrl-C, and what is not installed.
+
+INTERRUPTED = """
+import sys
+from eagleray.rllib.algorithms.ppo import PPOConfig
+
+config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=int(sys.argv[1]))
+config.training(train_batch_size=8000, num_epochs=25)
+algorithm = config.build_algo()
+learner = algorithm.learners["default_policy"]
+update = learner._inner.update
+
+def told(*arguments):
+    print("learning", flush=True)
+    return update(*arguments)
+
+learner._inner.update = told
+try:
+    algorithm.train()
+except KeyboardInterrupt:
+    print("busy" if learner.is_busy else "idle", flush=True)
+    if sys.argv[2] == "raise":
+        raise
+    # Programs save what they have when they are interrupted.
+    algorithm.save_to_path(sys.argv[3])
+    print("saved", flush=True)
+"""
+
+
+@pytest.mark.parametrize("runners", ["0", "2"])
+@pytest.mark.parametrize("then", ["raise", "save"])
+def test_ctrl_c_does_not_wait_for_an_update(tmp_path, runners, then):
+    """An update of half a minute held Ctrl-C up to its end."""
+    command = [sys.executable, "-c", INTERRUPTED, runners, then, str(tmp_path / "saved")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout.readline() == "learning\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=50)
+    assert out.split() == ["busy"] + (["saved"] if then == "save" else []), err
+    assert process.returncode == (0 if then == "save" else -signal.SIGINT)
+    if then == "save":
+        Algorithm.from_checkpoint(tmp_path / "saved").stop()
+    # The zygote's command names the session, which names its driver.
+    assert [line for line in _processes() if f"_{process.pid}_" in line] == []
+
+
+def _processes():
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                with open(f"/proc/{name}/cmdline") as file:
+                    yield file.read().replace("\0", " ")
+            except OSError:
+                continue
+
+
+def test_an_update_that_fails_in_its_thread_raises_where_it_was_asked_for():
+    class Failing:
+        def update(self, rollouts, settings):
+            raise RuntimeError("cannot learn")
+
+        def weights(self):
+            return b"here"
+
+    learner = Interruptible(Failing())
+    with pytest.raises(RuntimeError, match="cannot learn"):
+        learner.update([], {})
+    assert learner.weights() == b"here"
+
+
+BLOCKED = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in sys.argv[2].split(","):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocker())
+from eagleray.rllib.algorithms.ppo import PPOConfig
+
+config = PPOConfig().environment(sys.argv[1]).env_runners(num_env_runners=0)
+try:
+    config.training(train_batch_size=200, minibatch_size=50, num_epochs=1).build_algo().train()
+except ImportError as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("env", "missing", "text"),
+    [
+        ("CartPole-v1", "gymnasium", ""),
+        ("LunarLander-v3", "gymnasium", "MissingPackageError: the environment 'LunarLander-v3' is neither built in"),
+        ("CartPole-v1", "numpy,gymnasium", "MissingPackageError: reinforcement learning needs numpy: pip install"),
+    ],
+)
+def test_a_package_that_is_missing_is_named(env, missing, text):
+    ran = subprocess.run([sys.executable, "-c", BLOCKED, env, missing], capture_output=True, text=True, timeout=50)
+    assert (ran.returncode != 0) == bool(text), ran.stderr
+    assert text in ran.stderr

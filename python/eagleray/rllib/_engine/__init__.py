@@ -6,6 +6,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
+from eagleray.rllib.utils.error import numpy_needed
+
 if TYPE_CHECKING:
     from eagleray.rllib._engine.protocol import Engine
 
@@ -16,6 +18,7 @@ _BUILT_IN = "eagleray.rllib._engine.native:Engine"
 
 def engine() -> Engine:
     """The engine of this process."""
+    numpy_needed()
     named = os.environ.get(ENGINE_VARIABLE, _BUILT_IN)
     module, _, name = named.partition(":")
     made: Engine = getattr(importlib.import_module(module), name)()

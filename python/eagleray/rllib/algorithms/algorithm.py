@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from eagleray.rllib._engine import custom, engine
 from eagleray.rllib.algorithms import _checkpoints, _views
 from eagleray.rllib.algorithms._evaluation import Evaluation
+from eagleray.rllib.algorithms._interruptible import Interruptible
 from eagleray.rllib.algorithms._settings import DEFAULT_POLICY_ID
 from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from eagleray.rllib.callbacks._hooks import Hooks
@@ -112,7 +113,9 @@ class Algorithm(Trainable):
             name: make_plan(settings, name, spaces, seed + number)
             for number, (name, spaces) in enumerate(self._spaces.items())
         }
-        self.learners: dict[str, Learner] = {name: self._engine.learner(plan) for name, plan in self._plans.items()}
+        self.learners: dict[str, Learner] = {
+            name: Interruptible(self._engine.learner(plan)) for name, plan in self._plans.items()
+        }
         self._policies: dict[str, Policy] = {}
         self._views: dict[str, _views.PolicyView] = {}
         #: Goes up with every change of weights; which of them each policy in this process has.

@@ -26,7 +26,7 @@ class CustomModelError(ValueError):
 
 
 class MissingPackageError(ImportError):
-    """A package that only some environments or models need is not installed."""
+    """A package that learning, or only some environments or models, need is not installed."""
 
 
 def numpy_needed() -> None:
@@ -35,5 +35,5 @@ def numpy_needed() -> None:
         importlib.import_module("numpy")
     except ImportError as error:
         raise MissingPackageError(
-            "environments written in Python need numpy: pip install 'eagleray[rllib]'. Those that are built in do not."
+            "reinforcement learning needs numpy: pip install 'eagleray[rllib]', or pip install numpy"
         ) from error
