@@ -69,7 +69,7 @@ def test_neither_numpy_nor_gymnasium_is_needed_to_import_and_configure():
         "except ImportError as error:\n    print(error)\n"
     )
     assert ended.returncode == 0, ended.stderr
-    assert "environments written in Python need numpy" in ended.stdout
+    assert "reinforcement learning needs numpy" in ended.stdout
 
 
 def test_unknown_algorithms_are_told_with_the_nearest():
