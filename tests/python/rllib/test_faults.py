@@ -312,7 +312,7 @@ def test_the_folder_of_a_trial_is_told_from_its_checkpoint(checkpoint, tmp_path)
         (PPOConfig, {"model": {"fcnet_hiddens": 64}}, "must be a list of sizes"),
         (PPOConfig, {"model": {"fcnet_activation": "swish"}}, "fcnet_activation='swish' is not built in"),
         (PPOConfig, {"model": {"use_lstm": True, "lstm_cell_size": 0}}, "lstm_cell_size"),
-        (PPOConfig, {"model": {"custom_model": "x"}}, "'custom_model'.* is not available here"),
+        (PPOConfig, {"model": {"custom_model": "x"}}, "no model was registered as 'x'"),
         (PPOConfig, {"model": {"conv_filters": [16, 4]}}, "conv_filters"),
         (PPOConfig, {"model_config": {"fcnet_hidens": [4]}}, "Did you mean 'fcnet_hiddens'"),
         (PPOConfig, {"callbacks": "x"}, "`callbacks` must be classes"),

@@ -183,8 +183,9 @@ def optimiser(settings: Mapping[str, Any]) -> str:
 
 
 def threads() -> int:
-    """Threads that a learner may use, but not many, as minibatches are small: in a driver the cores it may run on, in tasks and actors (such as
-    trials) the CPUs they hold. Threads without a core of their own would wait for each other's turn.
+    """Threads that a learner may use: in a driver as it has cores, in tasks and actors (such as trials) as they hold CPUs.
+
+    Not many, as minibatches are small. Threads without a core of their own would wait for each other's turn.
     """
     return max(1, min(4, len(os.sched_getaffinity(0)), _cpus_held()))
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from eagleray.rllib._engine.custom import Custom
-    #: How numbers become actions between bounds: [-1, 1] is spread over them, or what is beyond is clipped, or neither.
-    Bounded = Literal["spread", "clipped", "free"]
 
     Floats = npt.NDArray[np.float32]
     Flags = npt.NDArray[np.bool_]

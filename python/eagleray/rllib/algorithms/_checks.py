@@ -40,7 +40,6 @@ _ABSENT = {
     "learner_connector": None,
     "before_learn_on_batch": None,
     "remote_worker_envs": False,
-    "rl_module_spec": None,
     "num_atoms": 1,
     "noisy": False,
 }

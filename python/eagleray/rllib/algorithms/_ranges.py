@@ -132,9 +132,6 @@ _LAYERS = ("fcnet_hiddens", "head_fcnet_hiddens", "post_fcnet_hiddens")
 
 #: What RLlib's networks have and the built-in ones have not. Refused, so that nobody believes in it.
 _ABSENT_IN_MODEL: dict[str, Any] = {
-    "custom_model": None,
-    "custom_action_dist": None,
-    "custom_preprocessor": None,
     "use_gsde": False,
     "use_attention": False,
     "lstm_use_prev_action": False,

@@ -23,7 +23,7 @@ from eagleray.tune import registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from eagleray.rllib._engine.protocol import Bounded, Policy
+    from eagleray.rllib._engine.protocol import Policy
     from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from eagleray.rllib.env._bridge import Bridge
     from eagleray.rllib.env._samplers import Sampler

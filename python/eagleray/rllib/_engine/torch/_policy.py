@@ -118,6 +118,8 @@ class TorchCollector:
         self._chance = np.random.default_rng(seed)
         self._simulator: NativeSimulator | None = None
         self._totals, self._lengths = np.zeros(count), np.zeros(count, np.int64)
+        #: Episodes that ended with the last `observe`, in the order of their environments.
+        self.ended: list[Ended] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -169,6 +171,12 @@ class TorchCollector:
             self._last.append(seen if self.filter is None else self.filter.scale(seen))
         rows = np.array(observed, np.float32).reshape(self._count, -1)
         self._open = rows if self.filter is None else self.filter.observe(rows)
+        self._totals += rewards
+        self._lengths += 1
+        self.ended = []
+        for env in np.flatnonzero(ends[0] | ends[1]).tolist():
+            self.ended.append(Ended(float(self._totals[env]), int(self._lengths[env])))
+            self._totals[env], self._lengths[env] = 0.0, 0
 
     def run(self, simulator: Any, steps: int, *, explore: bool) -> list[Ended]:
         """Do all of that with a simulator, so many steps in each environment. Returns the episodes that ended."""
@@ -180,16 +188,12 @@ class TorchCollector:
         seen, count = simulator.seen, self._count
         rewards, last = np.empty(count, np.float32), np.zeros_like(seen)
         flags = np.zeros((2, count), np.uint8)
-        ended = []
+        ended: list[Ended] = []
         for _ in range(steps):
             actions = self.act(seen, explore=explore)
             simulator.native.step(np.ascontiguousarray(actions), seen, rewards, flags[0], flags[1], last)
             self.observe(rewards, flags[0].view(bool), flags[1].view(bool), seen, last)
-            self._totals += rewards
-            self._lengths += 1
-            for env in np.flatnonzero(flags.any(0)).tolist():
-                ended.append(Ended(float(self._totals[env]), int(self._lengths[env])))
-                self._totals[env], self._lengths[env] = 0.0, 0
+            ended += self.ended
         return ended
 
     def take(self) -> Columns:
