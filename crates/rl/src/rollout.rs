@@ -82,6 +82,8 @@ pub struct Runner {
     chance: Chance,
     rollout: Rollout,
     observed: Vec<f32>,
+    /// With a filter: what that was made of.
+    raw: Vec<f32>,
     filter: Option<Filter>,
     /// What the policy remembered when episodes were cut off.
     cut_states: Vec<f32>,
@@ -109,6 +111,7 @@ impl Runner {
             chance,
             rollout,
             observed: Vec::new(),
+            raw: Vec::new(),
             filter: None,
             cut_states: Vec::new(),
             running,
@@ -156,15 +159,15 @@ impl Runner {
     /// All that its next steps depend on beside the parameters. Between rollouts only.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
-        let Self { chance, observed, running, filter, policy, rollout, .. } = self;
-        let made = rollout.begins_at;
-        postcard::to_stdvec(&(chance, observed, running, filter, policy.states(), made)).expect("plain data")
+        let Self { chance, observed, raw, running, filter, policy, rollout, .. } = self;
+        let seen = (observed, raw);
+        postcard::to_stdvec(&(chance, seen, running, filter, policy.states(), rollout.begins_at)).expect("plain data")
     }
 
     /// Goes on from what was saved. False if that is of another runner: then nothing has changed.
     pub fn restore(&mut self, saved: &[u8]) -> bool {
-        type Saved = (Chance, Vec<f32>, Vec<Episode>, Option<Filter>, Vec<f32>, u64);
-        let Ok((chance, observed, running, filter, states, made)) = postcard::from_bytes::<Saved>(saved) else {
+        type Saved = (Chance, (Vec<f32>, Vec<f32>), Vec<Episode>, Option<Filter>, Vec<f32>, u64);
+        let Ok((chance, (observed, raw), running, filter, states, made)) = postcard::from_bytes::<Saved>(saved) else {
             return false;
         };
         let seen = self.envs() * self.policy.observed();
@@ -178,7 +181,7 @@ impl Runner {
             return false;
         }
         (self.chance, self.observed, self.running, self.filter) = (chance, observed, running, filter);
-        self.rollout.begins_at = made;
+        (self.raw, self.rollout.begins_at) = (raw, made);
         self.policy.set_states(&states);
         true
     }
@@ -188,7 +191,15 @@ impl Runner {
         self.observed.clear();
         self.observed.extend_from_slice(observed);
         if let Some(filter) = &mut self.filter {
+            self.raw.clone_from(&self.observed);
             filter.observe(&mut self.observed);
+        }
+    }
+
+    /// What is acted on now. If that is what was seen last it counts no second time.
+    pub fn look(&mut self, observed: &[f32]) {
+        if self.filter.is_none() || self.raw != observed {
+            self.see(observed);
         }
     }
 

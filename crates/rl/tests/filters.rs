@@ -97,3 +97,22 @@ fn episodes_are_told_with_their_own_rewards() {
     assert_eq!(episodes.len(), 2 * ENVS);
     assert_eq!(filtered.take_episodes(), episodes);
 }
+
+#[test]
+fn what_is_acted_on_again_counts_once() {
+    let mut runner = runner(1);
+    runner.set_filter(Some(filter_spec()));
+    let mut counted = |look: bool, observed: &[f32]| {
+        if look {
+            runner.look(observed);
+        } else {
+            runner.see(observed);
+        }
+        runner.filter_mut().expect("it has one").moments()
+    };
+    let first = counted(false, &[0.5; 3 * ENVS]);
+    assert_eq!(counted(true, &[0.5; 3 * ENVS]), first);
+    let second = counted(true, &[0.75; 3 * ENVS]);
+    assert_ne!(second, first);
+    assert_ne!(counted(false, &[0.75; 3 * ENVS]), second, "seen anew");
+}

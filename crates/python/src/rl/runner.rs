@@ -69,7 +69,7 @@ impl Runner {
     fn see(&mut self, py: Python<'_>, observed: PyBuffer<f32>) -> PyResult<()> {
         columns::check("observed", observed.item_count(), self.inner.envs() * self.inner.policy().observed())?;
         columns::read(py, "observed", &observed, &mut self.observed)?;
-        self.inner.see(&self.observed);
+        self.inner.look(&self.observed);
         Ok(())
     }
 

@@ -141,15 +141,24 @@ class NativeCollector:
     def __init__(self, policy: NativePolicy, native: rl.Runner, shape: tuple[int, int]) -> None:
         self._policy, self.native, self._shape = policy, native, shape
         self._simulator: NativeSimulator | None = None
+        #: Whether the filter counts what it sees.
+        self._is_learning = True
         #: Episodes that ended with the last `observe`, in the order of their environments.
         self.ended: list[Ended] = []
 
     def act(self, observed: Floats, *, explore: bool) -> Floats:
         """Choose an action for each row."""
         actions = np.empty(self._shape, np.float32)
+        self._learn(explore)
         self.native.see(_whole(observed))
         self.native.act(*self._policy.choice(explore=explore), actions)
         return actions
+
+    def _learn(self, is_learning: bool) -> None:  # noqa: FBT001 - a state, not an option
+        """What is seen where nothing is tried out, as in evaluation, says nothing about what training sees."""
+        if is_learning != self._is_learning:
+            self.native.set_filter_learning(is_learning)
+            self._is_learning = is_learning
 
     def told(self, observed: Floats, actions: Floats) -> None:
         """Write down actions that somebody else chose."""
@@ -165,6 +174,7 @@ class NativeCollector:
     def run(self, simulator: Simulator, steps: int, *, explore: bool) -> list[Ended]:
         """Do all of that with a simulator, so many steps in each environment. Returns the episodes that ended."""
         native = cast("NativeSimulator", simulator)
+        self._learn(explore)
         if native is not self._simulator:
             self._simulator = native
             self.native.see(native.seen)
