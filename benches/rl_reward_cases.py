@@ -23,6 +23,7 @@ class Case:
     hiddens: tuple[int, ...] = (64, 64)
     activation: str = "tanh"
     episodes: int = 100  # greedy ones, after training
+    has_peer: bool = True
     cost_s: int = 60  # of one seed on the peer, roughly: the longest begin first
 
     # Where what was sampled is used at once.
@@ -188,4 +189,9 @@ CASES: dict[str, Case] = {
         log_std=-3.67,
         cost_s=390,
     ),
+    # What the peer has not.
+    "impala_cartpole": Case(
+        "IMPALA", "CartPole-v1", 2_000_000, 1e-3, environments=8, horizon=32, norm=40.0, has_peer=False, cost_s=10
+    ),
+    "es_cartpole": Case("ES", "CartPole-v1", 500_000, 0.05, hiddens=(32, 32), has_peer=False, cost_s=10),
 }

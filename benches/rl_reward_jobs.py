@@ -70,7 +70,8 @@ def main(system: str, train: Train, versions: Callable[[], dict[str, str]], pace
     """The command line of one side, which takes `pace` times as long as the cases say."""
     parser = argparse.ArgumentParser(description=f"Rewards of {system} with the zoo's settings.")
     parser.add_argument("out", type=Path, help="the file of results; what is done in it is not run again")
-    parser.add_argument("--cases", default=",".join(CASES), help="names, separated by commas")
+    own = [name for name, case in CASES.items() if case.has_peer or system == "eagleray"]
+    parser.add_argument("--cases", default=",".join(own), help="names, separated by commas")
     parser.add_argument("--seeds", default="0-4", help="as 0-4 or 1,7")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--limit-s", type=float, default=math.inf)

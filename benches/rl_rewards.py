@@ -15,7 +15,7 @@ from rl_reward_jobs import Job, main
 
 def train(job: Job) -> Sequence[float]:
     case = job.case
-    config = {"PPO": ppo, "A2C": a2c, "DQN": dqn, "SAC": sac}[case.algorithm](case)
+    config = {"PPO": ppo, "A2C": a2c, "DQN": dqn, "SAC": sac, "IMPALA": impala, "ES": es}[case.algorithm](case)
     config.environment(case.environment).debugging(seed=job.seed)
     # Results are many so that the budget is not passed by much; a time limit is noticed between two of them.
     config.reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=max(1, case.steps // 200))
@@ -65,6 +65,24 @@ def a2c(case: Case) -> Any:
     config = of_rollouts(A2CConfig(), case)
     # RLlib's A2C halves the square of the values' error, Stable-Baselines3 does not.
     return config.training(opt_type="rmsprop", decay=0.99, epsilon=1e-5, vf_loss_coeff=2.0 * case.value)
+
+
+def impala(case: Case) -> Any:
+    from eagleray.rllib.algorithms.impala import IMPALAConfig
+
+    config = IMPALAConfig().env_runners(num_env_runners=0, num_envs_per_env_runner=case.environments)
+    config.env_runners(rollout_fragment_length=case.horizon)
+    config.training(gamma=case.gamma, lr=case.rate, train_batch_size_per_learner=case.environments * case.horizon)
+    config.training(grad_clip=case.norm, entropy_coeff=case.entropy, vf_loss_coeff=case.value)
+    return config.rl_module(model_config={"fcnet_hiddens": list(case.hiddens)})
+
+
+def es(case: Case) -> Any:
+    from eagleray.rllib.algorithms.es import ESConfig
+
+    config = ESConfig().env_runners(num_env_runners=0)
+    config.training(episodes_per_batch=40, stepsize=case.rate, noise_stdev=0.05)
+    return config.rl_module(model_config={"fcnet_hiddens": list(case.hiddens)})
 
 
 def of_replay(config: Any, case: Case) -> Any:
