@@ -34,6 +34,8 @@ class Compared:
     peers: list[float]
     low: float
     high: float
+    #: Where a side did not get to its end: so many steps of training instead, and the mean return while it trained.
+    training_at: int | None = None
 
     @property
     def difference(self) -> float:
@@ -69,9 +71,20 @@ def compare(ours: dict[str, Any], peers: dict[str, Any]) -> list[Compared]:
     compared = []
     for name in CASES:
         mine, theirs = scores(ours, name), scores(peers, name)
+        at = None
+        if len(mine) > len(theirs):
+            mine, theirs, at = of_training(ours, peers, name)
         if len(mine) > 1 and len(theirs) > 1:
-            compared.append(Compared(name, mine, theirs, *interval(mine, theirs, random.Random(name))))
+            compared.append(Compared(name, mine, theirs, *interval(mine, theirs, random.Random(name)), at))
     return compared
+
+
+def of_training(ours: dict[str, Any], peers: dict[str, Any], case: str) -> tuple[list[float], list[float], int]:
+    """The mean returns of the last hundred episodes of training, after as many steps as every seed of both sides has seen."""
+    curves = [[job["curve"] for job in side["jobs"] if job["case"] == case] for side in (ours, peers)]
+    at = min((curve[-1][0] for side in curves for curve in side if curve), default=0)
+    mine, theirs = ([max(point for point in curve if point[0] <= at)[1] for curve in side] for side in curves)
+    return mine, theirs, at
 
 
 def alone(ours: dict[str, Any]) -> str:
@@ -103,7 +116,7 @@ def table(compared: Sequence[Compared]) -> str:
         seeds = f"{len(one.ours)}" if len(one.ours) == len(one.peers) else f"{len(one.ours)} and {len(one.peers)}"
         cells = [
             f"{case.algorithm}, {case.environment}",
-            f"{case.steps:,}",
+            f"{case.steps:,}" if one.training_at is None else f"{one.training_at:,}, while training",
             number(iqm(one.ours)),
             number(iqm(one.peers)),
         ]

@@ -203,6 +203,11 @@ impl Model {
         self.value(parameters, observed, tape)
     }
 
+    /// Multiplications per row on the way forward.
+    pub(crate) fn work(&self) -> usize {
+        self.shared.iter().chain([&self.chooses, &self.values]).map(Net::work).sum()
+    }
+
     /// Where the parameters of what values states begin, if it shares no layer with what chooses; those of what chooses are all before.
     pub(crate) fn values_begin(&self) -> Option<usize> {
         self.shared.is_none().then_some(self.values_begin)

@@ -103,6 +103,10 @@ enum Round {
     MoveAndCompute,
 }
 
+/// Rows that one thread computes with its parameters while they would come from another core (about a gigabyte in a second, as measured where cores
+/// share no cache); tests share out fewer.
+const ROWS_SHARED: usize = if cfg!(test) { 4 } else { 256 };
+
 /// So many are judged at once: what comes out of each layer stays near, and fewer are not worth another thread.
 const ROWS_JUDGED: usize = 256;
 
@@ -246,11 +250,16 @@ impl Descent {
         means
     }
 
-    /// How many threads are worth it.
+    /// How many threads are worth it: one for each network, and more where so much is computed per row that it takes longer than to bring
+    /// parameters and gradients from core to core.
     fn threads(&self, rows: usize, size: usize, passes: &Passes) -> usize {
-        let work = rows.saturating_mul(passes.epochs).saturating_mul(self.parameters.len());
+        let parameters = self.parameters.len().max(1);
+        let work = rows.saturating_mul(passes.epochs).saturating_mul(parameters);
         let sides = if self.model.values_begin().is_some() { 2 } else { 1 };
-        worth_it(passes.threads, sides * size, work)
+        // Pictures use a parameter many times per row.
+        let uses = self.model.work() as f64 / parameters as f64;
+        let shared = (uses * size as f64 / ROWS_SHARED as f64) as usize;
+        worth_it(passes.threads, work).min(sides * shared.max(1))
     }
 
     /// Gives parameters and optimiser to groups of threads, one for each network if they share no layer.
@@ -403,5 +412,58 @@ fn part(rows: &[u32], number: usize, threads: usize) -> &[u32] {
 pub(super) fn shuffle<S>(order: &mut [S], chance: &mut Chance) {
     for last in (1..order.len()).rev() {
         order.swap(last, chance.integers(last as u64 + 1) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Columns, Descent, Passes, Scaling};
+    use crate::chance::Chance;
+    use crate::learn::loss::Plain;
+    use crate::model::{Model, ModelSpec};
+    use crate::nn::OptimiserSpec;
+    use crate::space::Acted;
+
+    /// Whether networks share layers or not, one thread for each of them or several.
+    #[test]
+    fn threads_learn_together_what_one_learns_alone() {
+        const ROWS: usize = 90;
+        let mut chance = Chance::seeded(3);
+        let mut normal = |count: usize| -> Vec<f32> { (0..count).map(|_| chance.normal() as f32).collect() };
+        let columns = Columns {
+            observed: normal(3 * ROWS),
+            actions: normal(2 * ROWS),
+            inputs: normal(4 * ROWS),
+            logp: normal(ROWS),
+            advantages: normal(ROWS),
+            targets: normal(ROWS),
+        };
+        for (is_shared, free_log_std) in [(false, false), (false, true), (true, false), (true, true)] {
+            let learned = |threads: usize| {
+                let acted = Acted::Box { low: vec![-1.0; 2], high: vec![1.0; 2] };
+                let hiddens = vec![7];
+                let spec = ModelSpec { observed: 3, acted, hiddens, is_shared, free_log_std, ..ModelSpec::default() };
+                let mut descent = Descent::new(Model::new(spec), &OptimiserSpec::Adam { epsilon: 1e-5 }, 1);
+                let passes = Passes {
+                    epochs: 3,
+                    minibatch: 40,
+                    rate: 1e-2,
+                    gradient_max: Some(0.5),
+                    scaling: Scaling::Minibatch,
+                    threads,
+                };
+                let sums = descent.run(&columns, &Plain { value_weight: 0.5, entropy_weight: 0.01 }, &passes);
+                assert_eq!(descent.shares.len(), threads, "all of them had something to do");
+                (descent.parameters, sums, descent.optimiser)
+            };
+            let (alone, sums, optimiser) = learned(1);
+            for threads in 2..=5 {
+                let (together, other, other_optimiser) = learned(threads);
+                let apart = alone.iter().zip(&together).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
+                assert!(apart < 1e-4, "{threads} threads: {apart}");
+                assert!((sums.loss - other.loss).abs() < 1e-3 && (sums.gradient - other.gradient).abs() < 1e-3);
+                assert!(optimiser.fits(&other_optimiser));
+            }
+        }
     }
 }

@@ -158,7 +158,7 @@ impl Dqn {
             return DqnStats::default();
         }
         let work = settings.batch.saturating_mul(times).saturating_mul(self.parameters.len());
-        let threads = worth_it(settings.threads.min(2), settings.batch, work);
+        let threads = worth_it(settings.threads.min(2), work);
         let Self { model, older, adam, chance, drawn, rows, behind, room, gradients, .. } = self;
         gradients.resize(self.parameters.len(), 0.0);
         let drawn = RwLock::new((replay, drawn));

@@ -87,6 +87,9 @@ pub struct Sac {
     shares: Vec<Share>,
 }
 
+/// Fewer rows than this are not worth another thread.
+const ROWS_MIN: usize = 32;
+
 /// What one thread needs for its rows, and what it found.
 #[derive(Default)]
 struct Share {
@@ -221,7 +224,8 @@ impl Sac {
         let Self { actor, critics, kept, drawn, shares, .. } = self;
         replay.draw(settings.batch, settings.beta, &mut kept.chance, drawn);
         let count = drawn.rows.len();
-        let threads = worth_it(settings.threads, count, count * (self.parameters.len() + 2 * kept.critics.len()));
+        let work = count * (self.parameters.len() + 2 * kept.critics.len());
+        let threads = worth_it(settings.threads, work).min(count.div_ceil(ROWS_MIN)).max(1);
         shares.resize_with(threads, Share::default);
         for (number, share) in shares.iter_mut().enumerate() {
             let part = count * number / threads..count * (number + 1) / threads;

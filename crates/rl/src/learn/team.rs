@@ -11,15 +11,12 @@ const OVER: usize = usize::MAX;
 /// How often a waiting thread looks before it lets others have its core.
 const LOOKS: u32 = 4_000;
 
-/// Fewer rows than this are not worth another thread.
-pub(crate) const ROWS_MIN: usize = 32;
-
 /// Rows times passes over them times parameters below which threads take longer to start than they save; tests share out the least.
 const WORK_MIN: usize = if cfg!(test) { 1 } else { 4_000_000 };
 
-/// How many of these threads are worth it, for so many rows per step and so much work in all.
-pub(crate) fn worth_it(threads: usize, rows: usize, work: usize) -> usize {
-    if work < WORK_MIN { 1 } else { threads.clamp(1, rows.div_ceil(ROWS_MIN).max(1)) }
+/// How many of these threads are worth starting for so much work in all.
+pub(crate) fn worth_it(threads: usize, work: usize) -> usize {
+    if work < WORK_MIN { 1 } else { threads.max(1) }
 }
 
 /// Runs `lead` with a function that makes `size` threads, this one as number 0, do `work` with their numbers, and waits for all.

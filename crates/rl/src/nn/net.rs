@@ -271,6 +271,11 @@ impl Net {
         self.layers.push(Layer { inputs, outputs, weight, bias, activation, gain, patches });
     }
 
+    /// Multiplications per row on the way forward.
+    pub(crate) fn work(&self) -> usize {
+        self.layers.iter().map(|layer| layer.places() * layer.inputs * layer.outputs).sum()
+    }
+
     /// Numbers that come out per row.
     pub(crate) fn outputs(&self) -> usize {
         self.layers.last().map_or(0, Layer::row_outputs)
