@@ -9,9 +9,9 @@ from typing import Any
 
 from eagleray.rllib.algorithms.algorithm import Algorithm
 
-#: Fragments are short, often one step. So many steps at least make a round, with as many updates as their fragments have together;
-#: weights are handed out once a round.
-_ROUND_STEPS = 32
+#: Where the length of fragments is left to us, so many steps make a round, with as many updates as they are worth; weights are handed out once a
+#: round. More at once would be faster still, but some seeds then do not learn: LunarLander with 32 steps and 32 updates in turn.
+_ROUND_STEPS = 8
 
 
 class OffPolicy(Algorithm):
@@ -42,6 +42,8 @@ class OffPolicy(Algorithm):
 
     def _round_steps(self) -> int:
         fragment = self._fragment_steps()
+        if self.config.rollout_fragment_length != "auto":
+            return fragment
         # Not more than a result asks for.
         most = max(self.config.min_sample_timesteps_per_iteration, fragment)
         rounds = max(1, min(_ROUND_STEPS, most) // fragment)
