@@ -34,6 +34,11 @@ impl DqnLearner {
         PyBytes::new(py, &self.inner.layout().packed(self.inner.parameters()))
     }
 
+    /// The weights as they lie, for runners.
+    fn flat_weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.layout().flat(self.inner.parameters()))
+    }
+
     /// Takes over weights; the older networks get them as well.
     fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
         let layout = self.inner.layout().clone();

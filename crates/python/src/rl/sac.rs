@@ -45,6 +45,11 @@ impl SacLearner {
         PyBytes::new(py, &self.inner.layout().packed(self.inner.parameters()))
     }
 
+    /// The weights as they lie, for runners.
+    fn flat_weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.inner.layout().flat(self.inner.parameters()))
+    }
+
     /// Takes over weights of what chooses.
     fn set_weights(&mut self, weights: &[u8]) -> PyResult<()> {
         unpack(&self.inner.layout().clone(), weights, self.inner.parameters_mut())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,6 +170,14 @@ class Policy(Protocol):
 
     def collector(self, count: int) -> Collector:
         """A collector for so many environments, which acts by this policy from then on."""
+
+
+@runtime_checkable
+class Travelling(Protocol):
+    """A learner whose weights have a form of their own for runners."""
+
+    def travelling(self) -> bytes:
+        """The weights that policies load, as they are written and read fastest."""
 
 
 class Learner(Protocol):

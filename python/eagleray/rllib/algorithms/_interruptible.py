@@ -10,6 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from eagleray.rllib._engine.protocol import Travelling
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -83,6 +85,12 @@ class Interruptible:
     def weights(self) -> bytes:
         """The weights that policies load."""
         return self._settled().weights()
+
+    def travelling(self) -> bytes:
+        """The same for runners."""
+        inner = self._settled()
+        # Only the native learners have a form of their own for that.
+        return inner.travelling() if isinstance(inner, Travelling) else inner.weights()
 
     def set_weights(self, weights: bytes) -> None:
         """Take other weights of the same shapes."""

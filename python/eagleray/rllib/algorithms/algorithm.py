@@ -34,7 +34,7 @@ from eagleray.tune.trainable.trainable import Trainable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from eagleray.rllib._engine.protocol import Learner, Policy, Rollout
+    from eagleray.rllib._engine.protocol import Policy, Rollout
     from eagleray.rllib.env._samplers import Sample
     from eagleray.rllib.env.env_runner import RunnerMetrics
 
@@ -113,7 +113,7 @@ class Algorithm(Trainable):
             name: make_plan(settings, name, spaces, seed + number)
             for number, (name, spaces) in enumerate(self._spaces.items())
         }
-        self.learners: dict[str, Learner] = {
+        self.learners: dict[str, Interruptible] = {
             name: Interruptible(self._engine.learner(plan)) for name, plan in self._plans.items()
         }
         self._policies: dict[str, Policy] = {}
@@ -291,7 +291,7 @@ class Algorithm(Trainable):
 
     def weights_now(self) -> Weights:
         """What runners act by."""
-        policies = {name: learner.weights() for name, learner in self.learners.items()}
+        policies = {name: learner.travelling() for name, learner in self.learners.items()}
         return Weights(policies, {name: self.exploration_of(name) for name in self.learners}, self.timestep)
 
     def exploration_of(self, policy_id: str) -> dict[str, float]:
