@@ -354,7 +354,9 @@ impl Policy for ActorCritic {
                 (_, Some(noise)) => dist.moved(row, &noise[index * dist.actions()..], action),
             });
         }
-        into.values.extend_from_slice(self.model.value(parameters, observed, &mut self.tape));
+        if self.model.shared.is_some() {
+            into.values.extend_from_slice(self.model.value(parameters, observed, &mut self.tape));
+        }
     }
 
     fn told(&mut self, parameters: &[f32], observed: &[f32], into: Chosen<'_>) {
@@ -364,7 +366,9 @@ impl Policy for ActorCritic {
         for (row, action) in inputs.chunks_exact(dist.inputs()).zip(into.actions.chunks_exact(dist.actions())) {
             into.logp.push(dist.terms(row, action, row).logp);
         }
-        into.values.extend_from_slice(self.model.value(parameters, observed, &mut self.tape));
+        if self.model.shared.is_some() {
+            into.values.extend_from_slice(self.model.value(parameters, observed, &mut self.tape));
+        }
     }
 
     fn values(&mut self, parameters: &[f32], observed: &[f32]) -> Option<&[f32]> {

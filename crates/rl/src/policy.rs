@@ -23,7 +23,7 @@ pub struct Chosen<'a> {
     pub inputs: &'a mut Vec<f32>,
     /// The logarithms of their probabilities are added behind this.
     pub logp: &'a mut Vec<f32>,
-    /// What the rows are thought to be worth is added behind this.
+    /// What the rows are thought to be worth is added behind this, if that falls out of choosing; others say it of all rows at once when asked.
     pub values: &'a mut Vec<f32>,
 }
 

@@ -75,6 +75,9 @@ pub struct Episode {
     pub length: u32,
 }
 
+/// So many rows are valued at once where the policy did not on its way: enough for full speed, few enough to stay near.
+const ROWS_VALUED: usize = 256;
+
 /// Drives environments by a policy and keeps what happens.
 pub struct Runner {
     policy: Box<dyn Policy>,
@@ -296,6 +299,11 @@ impl Runner {
         let next = Rollout { envs, source, begins_at, ..Rollout::default() };
         let mut rollout = std::mem::replace(&mut self.rollout, next);
         rollout.open.clone_from(&self.observed);
+        if rollout.values.is_empty() {
+            for rows in rollout.observed.chunks(ROWS_VALUED * self.policy.observed().max(1)) {
+                rollout.values.extend_from_slice(self.policy.values(&self.parameters, rows).unwrap_or(&[]));
+            }
+        }
         let rows: Vec<f32> = rollout.last.iter().chain(&rollout.open).copied().collect();
         let mut states = std::mem::take(&mut self.cut_states);
         states.extend_from_slice(self.policy.states());

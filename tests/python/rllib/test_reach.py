@@ -1,5 +1,6 @@
 """Settings beyond RLlib's that the zoo of Stable-Baselines3 needs: noise by state, starts, fixed temperatures, schedules, bounds."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -166,3 +167,33 @@ def test_steps_that_stand_for_several_wait_for_the_next_fragment_and_learning_wa
     assert all(np.array_equal(mine[name], others[name]) for name in mine)
     algo.stop()
     other.stop()
+
+
+class Picture(gym.Env):
+    """Shows pictures of a size, and ends after a few steps."""
+
+    def __init__(self, config):
+        self.observation_space = gym.spaces.Box(0, 255, config["shape"], np.uint8)
+        self.action_space = gym.spaces.Discrete(2)
+        self._steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        self._steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        self._steps += 1
+        return self.observation_space.sample(), 1.0, self._steps == 5, False, {}
+
+
+@pytest.mark.parametrize(("shape", "dimensions"), [((36, 40, 3), 4), ((8, 8, 1), 2), ((40, 30, 64), 2)])
+def test_large_pictures_are_looked_at_through_filters_unasked(shape, dimensions):
+    for made in (PPOConfig(), DQNConfig().training(hiddens=[8])):
+        made.environment(Picture, env_config={"shape": shape}).env_runners(num_env_runners=0)
+        made.rl_module(model_config={"fcnet_hiddens": [8]})
+        algorithm = made.build_algo()
+        weights = algorithm.get_policy().get_weights()
+        first = next(array for name, array in weights.items() if name.endswith("0.weight"))
+        assert first.ndim == dimensions
+        assert algorithm.compute_single_action(np.zeros(shape, np.uint8)) in (0, 1)
+        algorithm.stop()

@@ -255,6 +255,9 @@ impl NativePolicy {
         let into = Chosen { actions: &mut taken, inputs: &mut inputs, logp: &mut logp, values: &mut values };
         self.inner.act(&self.parameters, &self.observed, choice, &mut self.chance, into);
         columns::write(py, "actions", &actions, &taken)?;
+        if values.is_empty() {
+            values.extend_from_slice(self.inner.values(&self.parameters, &self.observed).unwrap_or(&[]));
+        }
         Ok((floats(py, &inputs), floats(py, &logp), floats(py, &values)))
     }
 }

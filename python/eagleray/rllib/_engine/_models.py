@@ -97,12 +97,36 @@ def actor_critic(plan: Plan) -> str:
 
 
 def _image(plan: Plan) -> dict[str, Any] | None:
-    """How pictures are looked at: those with filters only, others are rows of numbers."""
-    filters = plan.model.get("conv_filters")
-    if not filters or len(plan.observed.shape) != 3:
+    """How pictures are looked at: by the filters that were given, or by our own if they are large. Others are rows of numbers."""
+    if len(plan.observed.shape) != 3:
+        return None
+    filters = plan.model.get("conv_filters") or _filters_for(plan.observed.shape)
+    if not filters:
         return None
     height, width, channels = plan.observed.shape
     return {"height": height, "width": width, "channels": channels, "conv_filters": [_filter(one) for one in filters]}
+
+
+def _filters_for(shape: tuple[int, ...]) -> list[list[int]] | None:
+    """Filters for a picture that came without: each halves it, until few places are left. None for small ones, and for what is no picture."""
+    height, width, channels = shape
+    if min(height, width) < _PICTURE_MIN or channels > _CHANNELS_MAX:
+        return None
+    filters, side = [], min(height, width)
+    for outputs in (16, 32, 64, 64):
+        if side < _FILTER:
+            break
+        filters.append([outputs, _FILTER, 2])
+        side = (side - _FILTER) // 2 + 1
+    return filters
+
+
+#: Sides of a picture from which on filters are used unasked.
+_PICTURE_MIN = 24
+#: Height and width of a filter.
+_FILTER = 4
+#: Colours, or a few frames of them; more is something else.
+_CHANNELS_MAX = 16
 
 
 def _filter(given: Any) -> list[int]:
