@@ -193,7 +193,6 @@ def test_large_pictures_are_looked_at_through_filters_unasked(shape, dimensions)
         made.rl_module(model_config={"fcnet_hiddens": [8]})
         algorithm = made.build_algo()
         weights = algorithm.get_policy().get_weights()
-        first = next(array for name, array in weights.items() if name.endswith("0.weight"))
-        assert first.ndim == dimensions
+        assert max(array.ndim for array in weights.values()) == dimensions
         assert algorithm.compute_single_action(np.zeros(shape, np.uint8)) in (0, 1)
         algorithm.stop()
