@@ -85,7 +85,9 @@ class FakePolicy:
         self.epsilon = exploration.get("epsilon", 0.0)
         self.loads += 1
 
-    def inputs(self, observed):
+    state_size = 0
+
+    def inputs(self, observed, state=None):
         ones = np.ones((len(observed), 1), np.float32)
         return np.concatenate([observed, ones], 1) @ self.weights
 

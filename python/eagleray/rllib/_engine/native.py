@@ -100,13 +100,24 @@ class NativePolicy:
             return "best", 0.0
         return ("astray", self._epsilon) if self._kind == "q" else ("drawn", 0.0)
 
-    def act(self, observed: Floats, *, explore: bool, state: Any = None) -> tuple[Floats, Any]:
+    @property
+    def state_size(self) -> int:
+        """Numbers that it remembers of each row."""
+        return self.native.state_size
+
+    def act(self, observed: Floats, *, explore: bool, state: Floats | None = None) -> tuple[Floats, Floats | None]:
         """Choose actions without writing anything down."""
         actions = np.empty((len(observed), self._acted), np.float32)
-        if self.native.state_size:
-            self.native.set_states(state or bytes(4 * self.native.state_size * len(observed)))
+        self._recall(len(observed), state)
         self.native.act(self._scaled(observed), *self.choice(explore=explore), actions)
-        return actions, self.native.states() if self.native.state_size else state
+        if not self.state_size:
+            return actions, None
+        return actions, np.frombuffer(self.native.states(), np.float32).reshape(len(observed), -1)
+
+    def _recall(self, rows: int, state: Floats | None) -> None:
+        """The next choices go on from this state, whatever was chosen before."""
+        if self.state_size:
+            self.native.set_states(bytes(4 * self.state_size * rows) if state is None else _whole(state).tobytes())
 
     def _scaled(self, observed: Floats) -> Floats:
         """The rows as the network knows them."""
@@ -116,9 +127,10 @@ class NativePolicy:
         self._filter.scale(rows)
         return rows
 
-    def inputs(self, observed: Floats) -> Floats:
+    def inputs(self, observed: Floats, state: Floats | None = None) -> Floats:
         """What the distribution of actions is made of, a row each."""
         actions = np.empty((len(observed), self._acted), np.float32)
+        self._recall(len(observed), state)
         inputs, _, _ = self.native.act(self._scaled(observed), "best", 0.0, actions)
         return np.frombuffer(inputs, np.float32).reshape(len(observed), -1)
 

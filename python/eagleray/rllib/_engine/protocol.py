@@ -162,10 +162,14 @@ class Policy(Protocol):
     def load(self, weights: bytes, exploration: Mapping[str, float]) -> None:
         """Take these weights, and what exploring depends on: `epsilon` for DQN."""
 
-    def act(self, observed: Floats, *, explore: bool, state: Any = None) -> tuple[Floats, Any]:
-        """Choose actions without writing anything down. The state is that of recurrent networks, None for others."""
+    @property
+    def state_size(self) -> int:
+        """Numbers that it remembers of each row: first those it shows (h), then as many that it keeps (c). None of others than recurrent networks."""
 
-    def inputs(self, observed: Floats) -> Floats:
+    def act(self, observed: Floats, *, explore: bool, state: Floats | None = None) -> tuple[Floats, Floats | None]:
+        """Choose actions without writing anything down. The state is that of recurrent networks, a row each; None begins anew."""
+
+    def inputs(self, observed: Floats, state: Floats | None = None) -> Floats:
         """What the distribution of actions is made of, a row each: logits, or means and logarithms of deviations, or Q values."""
 
     def collector(self, count: int) -> Collector:

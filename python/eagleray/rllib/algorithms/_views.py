@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from eagleray.rllib.algorithms import _memory
 from eagleray.rllib.policy.policy import Policy
 from eagleray.rllib.utils.error import SpaceMismatchError
 
 if TYPE_CHECKING:
     from eagleray.rllib._engine.protocol import Floats
+    from eagleray.rllib._engine.protocol import Policy as EnginePolicy
     from eagleray.rllib.algorithms.algorithm import Algorithm
     from eagleray.rllib.env.spaces import ActionForm, ObservationForm
 
@@ -40,24 +42,42 @@ class PolicyView(Policy):
         """Take weights."""
         self._algorithm.set_weights({self.policy_id: weights})
 
+    def is_recurrent(self) -> bool:
+        """Whether it remembers."""
+        return self._acting().state_size > 0
+
+    def get_initial_state(self) -> list[Floats]:
+        """What it remembers in the beginning: `[h, c]`, and nothing where it has no memory."""
+        import numpy as np
+
+        size = self._acting().state_size
+        return list(_memory.parts(np.zeros(size, np.float32))) if size else []
+
     def compute_single_action(
         self, obs: Any, state: Any = None, *, explore: bool = True, **_: Any
     ) -> tuple[Any, Any, Any]:
         """What it does when it sees this, its next state, and what the choice was made of."""
-        rows = self.rows([obs])
-        policy = self._algorithm.acting(self.policy_id)
-        actions, next_state = policy.act(rows, explore=explore, state=state or None)
-        more = {"action_dist_inputs": policy.inputs(rows)[0]}
-        return self._actions(actions)[0], next_state if next_state is not None else [], more
+        actions, next_state, inputs = self._act(self.rows([_memory.as_numpy(obs)]), state, explore=explore)
+        return self._actions(actions)[0], [part[0] for part in next_state], {"action_dist_inputs": inputs[0]}
 
     def compute_actions(self, obs_batch: Any, state_batches: Any = None, *, explore: bool = True, **_: Any) -> Any:
         """What it does for each of several."""
         import numpy as np
 
-        rows = self.rows(list(obs_batch))
-        policy = self._algorithm.acting(self.policy_id)
-        actions, next_state = policy.act(rows, explore=explore, state=state_batches or None)
-        return np.asarray(self._actions(actions)), next_state or [], {"action_dist_inputs": policy.inputs(rows)}
+        rows = self.rows(list(_memory.as_numpy(obs_batch)))
+        actions, next_state, inputs = self._act(rows, state_batches, explore=explore)
+        return np.asarray(self._actions(actions)), next_state, {"action_dist_inputs": inputs}
+
+    def _act(self, rows: Floats, state: Any, *, explore: bool) -> tuple[Floats, list[Floats], Floats]:
+        """Actions, the next state as `[h, c]`, and what the choice was made of."""
+        policy = self._acting()
+        before = _memory.taken(state, len(rows), policy.state_size)
+        inputs = policy.inputs(rows, before)
+        actions, after = policy.act(rows, explore=explore, state=before)
+        return actions, [] if after is None else list(_memory.parts(after)), inputs
+
+    def _acting(self) -> EnginePolicy:
+        return self._algorithm.acting(self.policy_id)
 
     def export_model(self, export_dir: str, **_: Any) -> str:
         """Write its weights and what its network looks like."""
@@ -78,8 +98,36 @@ class PolicyView(Policy):
         return np.concatenate([form.row(observation) for observation in observations])
 
     def inputs(self, observations: Any) -> Floats:
-        """What the distribution of actions is made of."""
-        return self._algorithm.acting(self.policy_id).inputs(self.rows(list(observations)))
+        """What the distribution of actions is made of, of those with a memory in the beginning."""
+        return self._acting().inputs(self.rows(list(observations)))
+
+    def remembering(self, observations: Any, state: Any) -> tuple[Floats, tuple[Floats, Floats]]:
+        """What the distribution of actions is made of, going on from a state; and h and c of the next one.
+
+        Observations are a batch, or a batch of steps one after the other, which then have a dimension of their own in what comes out.
+        """
+        import numpy as np
+
+        policy, seen = self._acting(), np.asarray(observations)
+        now = _memory.taken(state, len(seen), policy.state_size)
+        is_of_steps = self._has_steps(seen)
+        found: list[Floats] = []
+        for step in np.moveaxis(seen, 1, 0) if is_of_steps else [seen]:
+            rows = self.rows(list(step))
+            found.append(policy.inputs(rows, now))
+            _, now = policy.act(rows, explore=False, state=now)
+        if now is None:
+            raise ValueError("a batch of no steps leads to no state: give at least one")
+        return np.stack(found, 1) if is_of_steps else found[0], _memory.parts(now)
+
+    def _has_steps(self, seen: Any) -> bool:
+        """Whether there is a dimension of steps behind that of the batch."""
+        space, size = self.observation_space, self._spaces.observed.size
+        if space is not None and getattr(space, "shape", None) is not None:
+            return bool(seen.ndim == len(space.shape) + 2)
+        # A state of a built-in environment is its number, or a row.
+        is_numbers = seen.dtype.kind in "iu" and seen.ndim == 2 and seen.shape[-1] != size
+        return bool(is_numbers or seen.ndim == len(self._spaces.observed.shape) + 2)
 
     def _actions(self, rows: Floats) -> list[Any]:
         import numpy as np
@@ -131,10 +179,27 @@ class ModuleView:
         self._policy = policy
 
     def forward_inference(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """What the distribution of actions is made of, for a batch of observations."""
-        return {"action_dist_inputs": self._policy.inputs(batch["obs"])}
+        """What the distribution of actions is made of, for a batch of observations. Nothing is kept between two calls.
+
+        Networks with a memory go on from `state_in`, or begin anew without it, and give `state_out`. Tensors are answered with tensors.
+        """
+        given = batch["obs"]
+        seen = _memory.as_numpy(given)
+        if not self.is_stateful():
+            return {"action_dist_inputs": _memory.like(given, self._policy.inputs(seen))}
+        inputs, (memory, kept) = self._policy.remembering(seen, batch.get("state_in"))
+        after = {"h": _memory.like(given, memory), "c": _memory.like(given, kept)}
+        return {"action_dist_inputs": _memory.like(given, inputs), "state_out": after}
 
     forward_exploration = forward_inference
+
+    def is_stateful(self) -> bool:
+        """Whether it remembers."""
+        return self._policy.is_recurrent()
+
+    def get_initial_state(self) -> dict[str, Any]:
+        """What one that remembers begins with: `h` and `c` of one observation, and nothing for others."""
+        return dict(zip(("h", "c"), self._policy.get_initial_state(), strict=False))
 
     def get_state(self) -> dict[str, Any]:
         """The weights by the names of their tensors."""

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from eagleray.rllib._engine import custom, engine
-from eagleray.rllib.algorithms import _checkpoints, _views
+from eagleray.rllib.algorithms import _checkpoints, _memory, _views
 from eagleray.rllib.algorithms._evaluation import Evaluation
 from eagleray.rllib.algorithms._interruptible import Interruptible
 from eagleray.rllib.algorithms._settings import DEFAULT_POLICY_ID
@@ -351,11 +351,15 @@ class Algorithm(Trainable):
         explore: bool | None = None,
         **_: Any,
     ) -> Any:
-        """What the policy does when it sees this. With a state, or `full_fetch`, also its next state and what it was made of."""
+        """What the policy does when it sees this. With a state, or `full_fetch`, also its next state and what it was made of.
+
+        States are `[h, c]`, and `[]` in the beginning.
+        """
         view = self.get_policy(policy_id)
         is_exploring = self.config.explore if explore is None else explore
         action, next_state, more = view.compute_single_action(observation, state, explore=is_exploring)
-        if state or full_fetch:
+        # Loops that begin with [] unpack three where there is a memory; without one [] says nothing.
+        if full_fetch or (state is not None and view.is_recurrent()) or not _memory.is_empty(state):
             return action, next_state, more
         return action
 

@@ -25,13 +25,18 @@ class RecordedPolicy:
         """Take these weights."""
         self._inner.load(weights, exploration)
 
-    def act(self, observed: Floats, *, explore: bool, state: Any = None) -> tuple[Floats, Any]:
+    @property
+    def state_size(self) -> int:
+        """Numbers that it remembers of each row."""
+        return self._inner.state_size
+
+    def act(self, observed: Floats, *, explore: bool, state: Floats | None = None) -> tuple[Floats, Floats | None]:
         """Choose actions without writing anything down."""
         return self._inner.act(observed, explore=explore, state=state)
 
-    def inputs(self, observed: Floats) -> Floats:
+    def inputs(self, observed: Floats, state: Floats | None = None) -> Floats:
         """What the distribution of actions is made of."""
-        return self._inner.inputs(observed)
+        return self._inner.inputs(observed, state)
 
     def collector(self, count: int) -> RecordedCollector:
         """A collector that writes down what it does."""

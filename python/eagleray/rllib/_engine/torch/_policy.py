@@ -86,12 +86,17 @@ class TorchPolicy:
         column: Floats = actions.astype(np.float32)[:, None]
         return column
 
-    def act(self, observed: Floats, *, explore: bool, state: Any = None) -> tuple[Floats, Any]:
+    @property
+    def state_size(self) -> int:
+        """Models that remember are refused."""
+        return 0
+
+    def act(self, observed: Floats, *, explore: bool, state: Floats | None = None) -> tuple[Floats, Floats | None]:
         """Choose actions without writing anything down."""
         inputs, _ = self.judge(self._scaled(observed), explore=explore, values=False)
-        return self.choose(inputs, self._chance, explore=explore), state
+        return self.choose(inputs, self._chance, explore=explore), None
 
-    def inputs(self, observed: Floats) -> Floats:
+    def inputs(self, observed: Floats, state: Floats | None = None) -> Floats:
         """What the distribution of actions is made of, a row each."""
         return self.judge(self._scaled(observed), explore=False, values=False)[0]
 
