@@ -50,7 +50,7 @@ class Wrong(gym.Env):
         self.steps += 1
         if self.steps > self.config.get("after", 0) and "step" in self.config:
             said = self.config["step"]
-            if isinstance(said, Exception):
+            if isinstance(said, BaseException):
                 raise said
             return said
         is_over = self.at >= 10 and not self.config.get("endless")
@@ -119,6 +119,44 @@ def test_environments_that_raise_say_where():
     with pytest.raises(RuntimeError, match="boom") as caught:
         config(step=RuntimeError("boom"), after=7).build_algo().train()
     assert "in runner 0, sub-environment 0, step (vector step 8)" in caught.value.__notes__
+
+
+@pytest.mark.parametrize("runners", [0, 1])
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        (lambda made: made.environment("CartPol-v1"), EnvError, "there is no environment 'CartPol-v1'"),
+        (lambda made: setattr(made, "env", None), ValueError, "no environment was said"),
+        (lambda made: made.environment(env_config={"init": True}), RuntimeError, "cannot be made"),
+        (lambda made: made.training(model={"fcnet_activation": "swoosh"}), ValueError, "'swoosh' is not built in"),
+    ],
+    ids=["name", "none", "raises", "activation"],
+)
+def test_what_cannot_be_built_says_so_in_the_same_way_with_actors(session, change, kind, text, runners):
+    made = config(runners=runners)
+    change(made)
+    with pytest.raises(kind, match=text) as caught:
+        made.build_algo()
+    assert not isinstance(caught.value, ray.exceptions.RayError)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (4, 0, 3)])
+def test_spaces_that_hold_nothing_are_refused_in_words(monkeypatch, shape):
+    with pytest.raises(UnsupportedSpaceException, match="action_space .* holds no actions"):
+        config(action_space=Box(0.0, 1.0, shape)).build_algo()
+    monkeypatch.setattr(Wrong, "observation_space", Box(0.0, 1.0, shape))
+    with pytest.raises(UnsupportedSpaceException, match="observation_space .* holds no numbers"):
+        config().build_algo()
+
+
+def test_a_runner_whose_process_always_ends_is_given_up_by_name(session):
+    algorithm = config(runners=1, step=SystemExit(3), after=3).build_algo()
+    with pytest.raises(
+        EnvError, match="runner 1 ended 3 times in a row before it gave a sample of the environment Wrong"
+    ):
+        algorithm.train()
+    algorithm.stop()
 
 
 def test_a_box_among_other_actions_is_refused_in_words():

@@ -25,7 +25,7 @@ _logger = logging.getLogger("eagleray.rllib")
 
 #: A runner that gave no answer for so many times `sample_timeout_s` has failed.
 _PATIENCE = 2
-#: Runners of which none has ever given a sample, and that raise so often in a row, will not give one: their code is wrong.
+#: Runners of which none has ever given a sample, and that raise or end so often in a row, will not give one: their code is wrong.
 _FIRST_TRIES = 3
 #: Runners that are not there by then are waited for, with a word about it.
 _START_S = 10.0
@@ -89,10 +89,17 @@ class EnvRunnerGroup:
                 eagleray.available_resources(),
             )
         for answer in answers:
-            _get(answer)
+            try:
+                _get(answer)
+            except RayTaskError as error:
+                # The same error as of a runner in this process; what the actor's stack was is its cause.
+                if isinstance(error.cause, Exception):
+                    raise error.cause from error
+                raise
 
     def _make(self, index: int, *, recreated: bool = False) -> Any:
-        return self._class.remote(self._config_ref, index, recreated)
+        is_asked = self.config.validate_env_runners_after_construction and not recreated
+        return self._class.remote(self._config_ref, index, recreated, is_asked)
 
     # Sampling.
 
@@ -198,10 +205,16 @@ class EnvRunnerGroup:
             if not self._remotes:
                 raise error
             return
-        never_worked = not self._has_sampled and isinstance(error, RayTaskError)
+        never_worked = not self._has_sampled and isinstance(error, RayError)
         tolerance = config.num_consecutive_env_runner_failures_tolerance
         if remote.failures_in_a_row > (min(tolerance, _FIRST_TRIES - 1) if never_worked else tolerance):
-            error.add_note(f"runner {remote.index} failed {remote.failures_in_a_row} times in a row")
+            times = f"{remote.failures_in_a_row} times in a row"
+            if never_worked and not isinstance(error, RayTaskError):
+                raise EnvError(
+                    f"the process of runner {remote.index} ended {times} before it gave a sample of {_env_name(config.env)}. "
+                    f"Does the environment exit, or need more memory than there is? num_env_runners=0 shows it. {error}"
+                ) from error
+            error.add_note(f"runner {remote.index} failed {times} with {_env_name(config.env)}")
             raise error
         if self.num_restarts >= config.max_num_env_runner_restarts:
             error.add_note(
@@ -312,9 +325,33 @@ class EnvRunnerGroup:
 class _RunnerActor(EnvRunner):
     """A runner in a process of its own. Configuration and known environments come as one stored object."""
 
-    def __init__(self, given: tuple[AlgorithmConfig, dict[str, Any]], index: int, recreated: bool) -> None:  # noqa: FBT001
+    def __init__(
+        self,
+        given: tuple[AlgorithmConfig, dict[str, Any]],
+        index: int,
+        recreated: bool,  # noqa: FBT001
+        is_asked: bool,  # noqa: FBT001 - whether a ping comes before anything else
+    ) -> None:
         config, known = given
-        super().__init__(config, index, known, recreated=recreated)
+        self._failure: Exception | None = None
+        try:
+            super().__init__(config, index, known, recreated=recreated)
+        except Exception as error:
+            # Raised here it would arrive as text: the death of an actor. The answer to the ping is the error itself.
+            if not is_asked:
+                raise
+            self._failure = error
+
+    def ping(self) -> str:
+        """Answer, or raise what kept it from being made."""
+        if self._failure is not None:
+            raise self._failure
+        return super().ping()
+
+
+def _env_name(env: Any) -> str:
+    """An environment as programs name it."""
+    return f"the environment {getattr(env, '__qualname__', None) or repr(env)}"
 
 
 def _brief(error: Exception) -> str:

@@ -40,6 +40,10 @@ class ObservationForm:
     def __init__(self, space: Any) -> None:
         self.space = space
         self._size, self._write = _writer(space, "observation_space")
+        if self._size == 0:
+            raise UnsupportedSpaceException(
+                f"observation_space {space!r} holds no numbers: a network needs at least one to see"
+            )
         is_image = kind_of(space) == "Box" and len(space.shape) == 3
         self.observed = Observed(tuple(space.shape) if is_image else (self._size,))
         #: Whether an observation is a row as it is.
@@ -221,6 +225,8 @@ class ActionForm:
             self._low, self._high = low, high
         else:
             self.acted = Acted("discrete", tuple(_sizes(space)))
+        if self.acted.size == 0:
+            raise UnsupportedSpaceException(f"action_space {space!r} holds no actions: there is nothing to choose")
 
     def actions(self, rows: Floats) -> list[Any]:
         """What the environments are given."""
