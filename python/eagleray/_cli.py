@@ -14,7 +14,10 @@ _DESCRIPTION = "Run Python functions, actors and data on all cores of this machi
 def main(arguments: list[str] | None = None) -> None:
     """Run one command."""
     parser = _parser()
-    options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    options, unknown = parser.parse_known_args(sys.argv[1:] if arguments is None else arguments)
+    if unknown:
+        # Commands that say who they are show their own usage.
+        getattr(options, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     if not hasattr(options, "run"):
         parser.print_help()
         sys.exit(2)

@@ -27,16 +27,20 @@ def add_parser(commands: Any) -> None:
         epilog="Without --stop it goes on until Ctrl-C. A file of experiments: "
         "NAME: {run: PPO, env: CartPole-v1, stop: {episode_reward_mean: 450}, config: {num_workers: 0, lr: 0.001}}",
     )
-    train.add_argument("--run", dest="algorithm", metavar="NAME", help="the algorithm: PPO, DQN, A2C, SAC, IMPALA, ES")
+    train.add_argument("file", nargs="*", metavar="file FILE", help="experiments in a file of YAML or JSON")
+    train.add_argument(
+        "--run", "--algo", dest="algorithm", metavar="NAME", help="the algorithm: PPO, DQN, A2C, SAC, IMPALA, ES"
+    )
     train.add_argument("--env", help="the environment's name")
     train.add_argument("--stop", type=_json, default={}, help="when to stop, as JSON: '{\"timesteps_total\": 100000}'")
     train.add_argument("--config", type=_json, default={}, help="settings as JSON: '{\"lr\": 0.001}'")
-    train.add_argument("-f", "--config-file", metavar="FILE", help="experiments in a file of YAML or JSON")
+    train.add_argument("-f", "--config-file", metavar="FILE", help="the same as `file FILE`")
+    train.add_argument("--checkpoint-at-end", action="store_true", help="save at the end, which is always done")
     train.add_argument("--checkpoint-freq", type=int, default=0, metavar="N", help="save after every N iterations")
     train.add_argument("--local-dir", metavar="DIR", help="where results go; ~/ray_results if not given")
     train.add_argument("--experiment-name", metavar="NAME", help="the name of the experiment and its folder")
     train.add_argument("--num-samples", type=int, default=1, metavar="N", help="trials of each configuration")
-    train.set_defaults(run=_train)
+    train.set_defaults(run=_train, parser=train)
 
     for name in ("evaluate", "rollout"):
         evaluate = actions.add_parser(
@@ -46,9 +50,13 @@ def add_parser(commands: Any) -> None:
             epilog="Pictures of built-in environments need pillow only; others draw themselves, gymnasium's with pygame.",
         )
         evaluate.add_argument("checkpoint", metavar="CKPT", help="the checkpoint's folder")
-        evaluate.add_argument("--run", dest="algorithm", metavar="NAME", help="the algorithm; the checkpoint knows it")
+        evaluate.add_argument(
+            "--run", "--algo", dest="algorithm", metavar="NAME", help="the algorithm; the checkpoint knows it"
+        )
         evaluate.add_argument("--env", help="another environment than that of the training")
-        evaluate.add_argument("--episodes", type=_positive, default=10, metavar="N", help="episodes to play (10)")
+        much = evaluate.add_mutually_exclusive_group()
+        much.add_argument("--episodes", type=_positive, default=10, metavar="N", help="episodes to play (10)")
+        much.add_argument("--steps", type=_positive, metavar="N", help="steps to play instead, ended episodes or not")
         evaluate.add_argument(
             "--explore", action="store_true", help="explore as in training; else take the best action"
         )
@@ -56,7 +64,7 @@ def add_parser(commands: Any) -> None:
             "--render", metavar="FILE", type=_gif, help="play them again into a .gif file (needs pillow)"
         )
         evaluate.add_argument("--json", action="store_true", help="as JSON")
-        evaluate.set_defaults(run=_evaluate)
+        evaluate.set_defaults(run=_evaluate, parser=evaluate)
 
 
 def _positive(text: str) -> int:
@@ -109,15 +117,15 @@ def _train(options: Any) -> int:
 
 
 def _experiments(options: Any) -> dict[str | None, dict[str, Any]]:
-    if options.config_file:
+    if (file := _file(options)) is not None:
         found: dict[str | None, dict[str, Any]] = {}
-        for name, experiment in _read(options.config_file).items():
+        for name, experiment in _read(file).items():
             if not isinstance(experiment, dict) or "run" not in experiment:
-                raise ValueError(f"{options.config_file}: experiment {name!r} does not say what to `run`")
+                raise ValueError(f"{file}: experiment {name!r} does not say what to `run`")
             found[name] = dict(experiment)
         return found
     if not options.algorithm:
-        raise ValueError("say which algorithm: --run PPO; or give a file with experiments: -f FILE")
+        options.parser.error("say which algorithm: --run PPO; or give a file with experiments: file FILE")
     experiment = {
         "run": options.algorithm,
         "stop": options.stop or None,
@@ -129,6 +137,15 @@ def _experiments(options: Any) -> dict[str | None, dict[str, Any]]:
     if options.env:
         experiment["env"] = options.env
     return {options.experiment_name: experiment}
+
+
+def _file(options: Any) -> str | None:
+    """The file with experiments, if one was given: `file FILE` or `-f FILE`."""
+    words: list[str] = options.file
+    if words and (len(words) != 2 or words[0] != "file" or options.config_file):
+        options.parser.error(f"what to do with {' '.join(words)}? Experiments come from one file: file FILE")
+    path: str | None = words[1] if words else options.config_file
+    return path
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -173,8 +190,8 @@ def _evaluate(options: Any) -> int:
         options.checkpoint,
         env=options.env,
         num_env_runners=0,
-        evaluation_duration=options.episodes,
-        evaluation_duration_unit="episodes",
+        evaluation_duration=options.steps or options.episodes,
+        evaluation_duration_unit="timesteps" if options.steps else "episodes",
         evaluation_num_env_runners=0,
         evaluation_config={"explore": options.explore},
     )
@@ -203,7 +220,8 @@ def _render(algorithm: Any, options: Any) -> str:
     except ImportError:
         raise ValueError("--render needs pillow: pip install pillow") from None
     played = _play_built_in(algorithm, options) if _is_drawn_here(algorithm) else _play_drawn(algorithm, options)
-    frames = list(itertools.islice(played, _FRAMES_MAX))
+    most = min(_FRAMES_MAX, options.steps or _FRAMES_MAX)
+    frames = list(itertools.islice(played, most))
     if not frames:
         raise ValueError("--render: no episode was played, so that there is nothing to draw")
     frames[0].save(options.render, save_all=True, append_images=frames[1:], duration=_GIF_MS, loop=0)

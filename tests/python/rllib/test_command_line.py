@@ -31,21 +31,28 @@ CONFIG = json.dumps({"num_workers": 0, "train_batch_size": 200, "lr": 0.01, "gam
 
 def test_a_policy_is_trained_saved_and_tried(capsys, tmp_path):
     arguments = ["--env", "CartPole-v1", "--config", CONFIG, "--stop", '{"training_iteration": 2}']
-    code, out, err = run(capsys, "train", "--run", "PPO", *arguments, "--local-dir", str(tmp_path))
+    code, out, err = run(
+        capsys, "train", "--algo", "PPO", *arguments, "--local-dir", str(tmp_path), "--checkpoint-at-end"
+    )
     assert code == 0, err
     folder = next(line.split(": ", 1)[1] for line in out.splitlines() if line.startswith("Checkpoint: "))
     code, out, err = run(capsys, "evaluate", folder, "--run", "PPO", "--episodes", "3", "--json")
     assert code == 0, err
     assert json.loads(out)["num_episodes"] >= 3
+    code, out, err = run(capsys, "evaluate", folder, "--steps", "400", "--json")
+    assert code == 0, err
+    played = json.loads(out)
+    assert 0 < played["num_episodes"] * played["episode_len_mean"] <= 400
     code, out, err = run(capsys, "evaluate", folder, "--run", "DQN")
     assert (code, "is of PPO, not of DQN" in err) == (1, True)
 
 
-def test_experiments_stand_in_a_file(capsys, tmp_path):
+@pytest.mark.parametrize("how", [["-f"], ["file"], ["--checkpoint-at-end", "file"]])
+def test_experiments_stand_in_a_file(capsys, tmp_path, how):
     file = tmp_path / "signs.json"
     spec = {"run": "PPO", "env": "Signs-v0", "stop": {"training_iteration": 1}, "config": json.loads(CONFIG)}
     file.write_text(json.dumps({"signs": spec | {"local_dir": str(tmp_path)}}))
-    code, _, err = run(capsys, "train", "-f", str(file))
+    code, _, err = run(capsys, "train", *how, str(file))
     assert code == 0, err
     assert (tmp_path / "signs").is_dir()
 
@@ -58,6 +65,10 @@ def test_experiments_stand_in_a_file(capsys, tmp_path):
         (["train", "-f", "/nowhere.json"], "/nowhere.json: No such file"),
         (["evaluate", "/nowhere"], "no checkpoint"),
         (["train", "--run", "PPO", "--config", "{"], "is no JSON"),
+        (["train", "fiel", "x.json"], "what to do with fiel x.json?"),
+        (["train", "--envv", "X"], "usage: eagleray rllib train"),
+        (["evaluate", "/nowhere", "--stesp", "3"], "usage: eagleray rllib evaluate"),
+        (["evaluate", "/nowhere", "--steps", "3", "--episodes", "3"], "not allowed with"),
     ],
 )
 def test_mistakes_are_told_in_a_line(capsys, arguments, text):
