@@ -109,10 +109,10 @@ def _read(source: Any, policy_id: str) -> Exported:
         about = json.loads(json.dumps(_checkpoints.about(source, policy_id, weights), default=str))
     else:
         folder = Path(str(getattr(source, "path", source)))
-        inner = folder / _checkpoints._MODULES / policy_id
+        inner = folder / _checkpoints.MODULES / policy_id
         folder = inner if inner.is_dir() else folder
         try:
-            weights = (folder / _checkpoints._WEIGHTS).read_bytes()
+            weights = (folder / _checkpoints.WEIGHTS).read_bytes()
             about = json.loads((folder / _checkpoints._ABOUT).read_text())
         except FileNotFoundError as error:
             raise _checkpoints.CheckpointError(

@@ -4,6 +4,7 @@ metadata.json                                        which version wrote it, for
 algorithm_state.json                                 counters and the statistics of episodes
 class_and_ctor_args.pkl                              class and configuration, which may hold functions
 learner_group/learner/rl_module/POLICY/module_state.safetensors
+learner_group/learner/rl_module/POLICY/class_and_ctor_args.pkl   what acting needs beside: `Policy.from_checkpoint` reads it
 learner_group/learner/rl_module/POLICY/module.json   what the network looks like: `eagleray.rllib.export` reads both
 learner_group/learner/state/POLICY.bin               optimiser, chance, coefficients
 env_runner/{simulator,collector}.bin                 of the runner in this process, where it can be written down
@@ -23,16 +24,17 @@ from eagleray.tune import registry
 from eagleray.tune._checkpoint import Checkpoint
 
 if TYPE_CHECKING:
+    from eagleray.rllib.algorithms._deployed import Deployable, Deployed
     from eagleray.rllib.algorithms.algorithm import Algorithm
 
 #: Raised when what the files mean changes.
 FORMAT = 2
 
-_MODULES = "learner_group/learner/rl_module"
+MODULES = "learner_group/learner/rl_module"
 _STATES = "learner_group/learner/state"
-_WEIGHTS = "module_state.safetensors"
+WEIGHTS = "module_state.safetensors"
 _ABOUT = "module.json"
-_CONSTRUCTOR = "class_and_ctor_args.pkl"
+CONSTRUCTOR = "class_and_ctor_args.pkl"
 _METADATA = "metadata.json"
 _STATE = "algorithm_state.json"
 
@@ -78,23 +80,19 @@ def write(algorithm: Algorithm, folder: str) -> None:
 
     for name, learner in algorithm.learners.items():
         weights = learner.weights()
-        put(f"{_MODULES}/{name}/{_WEIGHTS}", weights)
-        put(f"{_MODULES}/{name}/{_ABOUT}", _told(about(algorithm, name, weights)))
+        put(f"{MODULES}/{name}/{WEIGHTS}", weights)
+        put(f"{MODULES}/{name}/{_ABOUT}", _told(about(algorithm, name, weights)))
+        put(f"{MODULES}/{name}/{CONSTRUCTOR}", cloudpickle.dumps(_deployable(algorithm, name)))
         put(f"{_STATES}/{name}.bin", learner.state())
     local = algorithm.env_runner_group.local_env_runner
     if local is not None:
         for name, data in local.get_state().items():
             put(f"env_runner/{name}.bin", data)
-    state = {
-        "counters": algorithm.counters.lifetime,
-        "episodes": algorithm._episodes.state(),
-        "own": algorithm.own_state(),
-    }
-    put(_STATE, json.dumps(state).encode())
+    put(_STATE, json.dumps(_counted(algorithm)).encode())
     env = algorithm.config.env
     known = {name: creator for name, creator in registry.known_envs().items() if name == env}
     kind = _plain_class(algorithm)
-    put(_CONSTRUCTOR, cloudpickle.dumps((kind, algorithm.config, known)))
+    put(CONSTRUCTOR, cloudpickle.dumps((kind, algorithm.config, known)))
     metadata = {
         "type": "Algorithm",
         "format": FORMAT,
@@ -112,27 +110,85 @@ def read(algorithm: Algorithm, folder: str) -> None:
     """Goes on from it. Refuses one of another version or shape before anything is changed."""
     root = Path(folder)
     metadata = _metadata(root)
-    then, now = metadata.get("engine"), type(algorithm).config_class.ENGINE
-    if then is not None and then != now:
-        raise CheckpointError(f"{folder} is of {then}, not of {now}: use Algorithm.from_checkpoint, or {then}Config")
-    for name in algorithm.learners:
-        if name not in metadata["policy_ids"]:
-            raise CheckpointError(f"{folder} has no policy {name!r}; it has {metadata['policy_ids']}")
-        was, is_now = metadata["shapes"][name], _shapes(algorithm, name)
-        if was != is_now:
-            raise CheckpointError(f"{folder} is of another shape: policy {name!r} was {was}, and is {is_now} here")
+    _fits(algorithm, folder, metadata)
     _verify(root, metadata)
-    for name, learner in algorithm.learners.items():
-        learner.set_weights((root / _MODULES / name / _WEIGHTS).read_bytes())
-        learner.restore((root / _STATES / f"{name}.bin").read_bytes())
+    policies = {}
+    for name in algorithm.learners:
+        weights = (root / MODULES / name / WEIGHTS).read_bytes()
+        policies[name] = {"weights": weights, "state": (root / _STATES / f"{name}.bin").read_bytes()}
+    runner = {file.stem: file.read_bytes() for file in sorted((root / "env_runner").glob("*.bin"))}
+    _take_up(algorithm, {"policies": policies, "env_runner": runner, **json.loads((root / _STATE).read_text())})
+
+
+def state_of(algorithm: Algorithm) -> dict[str, Any]:
+    """What a checkpoint holds, in memory: all that is needed to go on from here."""
+    names = sorted(algorithm.learners)
     local = algorithm.env_runner_group.local_env_runner
-    runner = root / "env_runner"
-    if local is not None and runner.is_dir():
-        local.set_state({file.stem: file.read_bytes() for file in sorted(runner.glob("*.bin"))})
-    state = json.loads((root / _STATE).read_text())
+    return {
+        "engine": type(algorithm).config_class.ENGINE,
+        "policy_ids": names,
+        "shapes": {name: _shapes(algorithm, name) for name in names},
+        "policies": {
+            name: {"weights": learner.weights(), "state": learner.state()}
+            for name, learner in algorithm.learners.items()
+        },
+        "env_runner": {} if local is None else local.get_state(),
+        "training_iteration": algorithm._iteration,
+        # What is counted goes on in the algorithm; this must not.
+        **json.loads(json.dumps(_counted(algorithm))),
+    }
+
+
+def take_state(algorithm: Algorithm, state: dict[str, Any]) -> None:
+    """Goes on from what `state_of` gave. Refuses that of another algorithm or shape before anything is changed."""
+    missing = [name for name in ("engine", "policy_ids", "shapes", "policies") if name not in state]
+    if missing:
+        raise CheckpointError(f"the state has no {', '.join(missing)}: give what get_state() of an algorithm returned")
+    _fits(algorithm, "the state", state)
+    _take_up(algorithm, state)
+    algorithm._iteration = state["training_iteration"]
+
+
+def _counted(algorithm: Algorithm) -> dict[str, Any]:
+    return {
+        "counters": algorithm.counters.lifetime,
+        "episodes": algorithm._episodes.state(),
+        "own": algorithm.own_state(),
+    }
+
+
+def _fits(algorithm: Algorithm, where: str, told: dict[str, Any]) -> None:
+    then, now = told.get("engine"), type(algorithm).config_class.ENGINE
+    if then is not None and then != now:
+        raise CheckpointError(f"{where} is of {then}, not of {now}: use Algorithm.from_checkpoint, or {then}Config")
+    for name in algorithm.learners:
+        if name not in told["policy_ids"]:
+            raise CheckpointError(f"{where} has no policy {name!r}; it has {told['policy_ids']}")
+        was, is_now = told["shapes"][name], _shapes(algorithm, name)
+        if was != is_now:
+            raise CheckpointError(f"{where} is of another shape: policy {name!r} was {was}, and is {is_now} here")
+
+
+def _take_up(algorithm: Algorithm, state: dict[str, Any]) -> None:
+    for name, learner in algorithm.learners.items():
+        learner.set_weights(state["policies"][name]["weights"])
+        learner.restore(state["policies"][name]["state"])
+    local = algorithm.env_runner_group.local_env_runner
+    if local is not None and state["env_runner"]:
+        local.set_state(state["env_runner"])
     algorithm.counters.lifetime.update(state["counters"])
     algorithm._episodes.restore(state["episodes"])
     algorithm.restore_own(state["own"])
+
+
+def verify(folder: str, kind: type[Algorithm] | None = None) -> None:
+    """Refuses what is no whole checkpoint, or one of another algorithm than this kind."""
+    root = Path(folder)
+    metadata = _metadata(root)
+    _verify(root, metadata)
+    then, now = metadata.get("engine"), "" if kind is None else kind.config_class.ENGINE
+    if now and then is not None and then != now:
+        raise CheckpointError(f"{folder} is of {then}, not of {now}: use Algorithm.from_checkpoint, or {then}")
 
 
 def rebuild(folder: str, **over: Any) -> Algorithm:
@@ -140,7 +196,7 @@ def rebuild(folder: str, **over: Any) -> Algorithm:
     root = Path(folder)
     _verify(root, _metadata(root))
     try:
-        kind, config, known = cloudpickle.loads((root / _CONSTRUCTOR).read_bytes())
+        kind, config, known = cloudpickle.loads((root / CONSTRUCTOR).read_bytes())
     except (ImportError, AttributeError) as error:
         raise CheckpointError(f"{root} needs what is not here: {error}; import or install it first") from error
     config = config.copy(copy_frozen=False).update_from_dict(
@@ -151,22 +207,31 @@ def rebuild(folder: str, **over: Any) -> Algorithm:
     return made
 
 
-def export(algorithm: Algorithm, folder: str, policy_id: str) -> str:
+def export(algorithm: Algorithm | Deployed, folder: str, policy_id: str) -> str:
     """Writes a policy's weights, and what its network looks like."""
     root = Path(folder)
     if policy_id not in algorithm.learners:
         raise KeyError(f"there is no policy {policy_id!r}; there are {sorted(algorithm.learners)}")
     weights = algorithm.learners[policy_id].weights()
-    _write(root / _WEIGHTS, weights)
+    _write(root / WEIGHTS, weights)
     _write(root / _ABOUT, _told(about(algorithm, policy_id, weights)))
+    _write(root / CONSTRUCTOR, cloudpickle.dumps(_deployable(algorithm, policy_id)))
     return str(root)
+
+
+def _deployable(algorithm: Algorithm | Deployed, policy_id: str) -> Deployable:
+    from eagleray.rllib.algorithms._deployed import Deployable
+
+    config, exploration = algorithm.config, dict(algorithm.exploration_of(policy_id))
+    plan, spaces = algorithm._plans[policy_id], algorithm._spaces[policy_id]
+    return Deployable(plan, spaces, config.normalize_actions, config.clip_actions, exploration)
 
 
 def _told(said: dict[str, Any]) -> bytes:
     return json.dumps(said, indent=2, default=str).encode()
 
 
-def about(algorithm: Algorithm, policy_id: str, weights: bytes) -> dict[str, Any]:
+def about(algorithm: Algorithm | Deployed, policy_id: str, weights: bytes) -> dict[str, Any]:
     """What a policy's network looks like: enough to build it anew, without the program that trained it."""
     plan = algorithm._plans[policy_id]
     kind, network = ("custom", "null") if plan.custom is not None else _models.described(plan)
@@ -230,7 +295,7 @@ def _verify(root: Path, metadata: dict[str, Any]) -> None:
             raise CheckpointError(f"{root} is damaged: {name} is not what was written; go on from another checkpoint")
 
 
-def _shapes(algorithm: Algorithm, policy_id: str) -> dict[str, Any]:
+def _shapes(algorithm: Algorithm | Deployed, policy_id: str) -> dict[str, Any]:
     plan = algorithm._plans[policy_id]
     sizes = ("fcnet_hiddens", "conv_filters", "use_lstm", "lstm_cell_size", "vf_share_layers", "head_fcnet_hiddens")
     shape = {name: plan.model.get(name) for name in sizes}

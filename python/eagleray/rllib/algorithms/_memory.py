@@ -21,7 +21,7 @@ def as_numpy(value: Any) -> Any:
     return value.detach().cpu().numpy() if is_torch(value) else value
 
 
-def like(given: Any, found: Floats) -> Any:
+def like(given: Any, found: Any) -> Any:
     """What was found, as a tensor where a tensor was given."""
     if not is_torch(given):
         return found

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eagleray.rllib.algorithms import _memory
+from eagleray.rllib.core.rl_module.rl_module import RLModule
 from eagleray.rllib.policy.policy import Policy
 from eagleray.rllib.utils.error import SpaceMismatchError
 
 if TYPE_CHECKING:
     from eagleray.rllib._engine.protocol import Floats
     from eagleray.rllib._engine.protocol import Policy as EnginePolicy
+    from eagleray.rllib.algorithms._deployed import Deployed
+    from eagleray.rllib.algorithms._distributions import Distribution
     from eagleray.rllib.algorithms.algorithm import Algorithm
     from eagleray.rllib.env.spaces import ActionForm, ObservationForm
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 class PolicyView(Policy):
     """One policy of an algorithm, with the weights that it has now."""
 
-    def __init__(self, algorithm: Algorithm, policy_id: str) -> None:
+    def __init__(self, algorithm: Algorithm | Deployed, policy_id: str) -> None:
         self._algorithm = algorithm
         self.policy_id = policy_id
         self._spaces = algorithm._spaces[policy_id]
@@ -67,6 +70,38 @@ class PolicyView(Policy):
         rows = self.rows(list(_memory.as_numpy(obs_batch)))
         actions, next_state, inputs = self._act(rows, state_batches, explore=explore)
         return np.asarray(self._actions(actions)), next_state, {"action_dist_inputs": inputs}
+
+    def compute_log_likelihoods(
+        self, actions: Any, obs_batch: Any, state_batches: Any = None, *, actions_normalized: bool = True, **_: Any
+    ) -> Floats:
+        """The logarithm of each action's probability, or density, when it sees these.
+
+        Numbers are taken as the network chooses them, between -1 and 1, unless `actions_normalized=False` says that they are the environment's.
+        """
+        import numpy as np
+
+        from eagleray.rllib._engine._dist import dist_of
+        from eagleray.rllib.env.spaces import ActionForm, acted_space
+
+        plan, acted = self._algorithm._plans[self.policy_id], self._spaces.acted
+        if plan.algorithm in ("DQN", "SAC") or plan.model.get("use_sde"):
+            raise ValueError(
+                f"compute_log_likelihoods is not available for {plan.algorithm}{' with use_sde' if plan.model.get('use_sde') else ''}: "
+                "it needs scores of choices, or means and deviations of numbers"
+            )
+        rows = self.rows(list(_memory.as_numpy(obs_batch)))
+        policy = self._acting()
+        inputs = policy.inputs(rows, _memory.taken(state_batches, len(rows), policy.state_size))
+        given = _memory.as_numpy(actions)
+        if acted.kind == "box" and actions_normalized:
+            taken = np.asarray(given, np.float32).reshape(len(rows), -1)
+        else:
+            space = self.action_space if self.action_space is not None else acted_space(acted)
+            form = ActionForm(space, normalize=self._algorithm.config.normalize_actions)
+            taken = np.concatenate([form.row(action) for action in given])
+        if taken.shape != (len(rows), acted.size):
+            raise SpaceMismatchError(f"there are {len(rows)} observations, and actions of the shape {taken.shape}")
+        return dist_of(acted).logp(inputs, taken)
 
     def _act(self, rows: Floats, state: Any, *, explore: bool) -> tuple[Floats, list[Floats], Floats]:
         """Actions, the next state as `[h, c]`, and what the choice was made of."""
@@ -172,11 +207,12 @@ def _write(observation: Any, row: Floats) -> None:
         raise SpaceMismatchError(f"the observation {observation!r} is not what the environment shows: {what}")
 
 
-class ModuleView:
+class ModuleView(RLModule):
     """One network."""
 
     def __init__(self, policy: PolicyView) -> None:
         self._policy = policy
+        self.observation_space, self.action_space = policy.observation_space, policy.action_space
 
     def forward_inference(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
         """What the distribution of actions is made of, for a batch of observations. Nothing is kept between two calls.
@@ -201,6 +237,17 @@ class ModuleView:
         """What one that remembers begins with: `h` and `c` of one observation, and nothing for others."""
         return dict(zip(("h", "c"), self._policy.get_initial_state(), strict=False))
 
+    def get_exploration_action_dist_cls(self) -> type[Distribution]:
+        """What actions are drawn from: `from_logits(found["action_dist_inputs"]).sample()`."""
+        from eagleray.rllib.algorithms._distributions import class_for
+
+        plan = self._policy._algorithm._plans[self._policy.policy_id]
+        if plan.algorithm == "SAC":
+            raise ValueError("SAC's distribution is not available: use compute_single_action, or eagleray.rllib.export")
+        return class_for(plan.acted)
+
+    get_inference_action_dist_cls = get_exploration_action_dist_cls
+
     def get_state(self) -> dict[str, Any]:
         """The weights by the names of their tensors."""
         return self._policy.get_weights()
@@ -208,3 +255,27 @@ class ModuleView:
     def set_state(self, state: dict[str, Any]) -> None:
         """Take weights."""
         self._policy.set_weights(state)
+
+
+def module_of(view: PolicyView) -> Any:
+    """The network of a policy: the program's own module, where it has one."""
+    own = view.model
+    return ModuleView(view) if own is None else own
+
+
+class LearnerGroupView:
+    """The learners of an algorithm: one for each policy, in its process."""
+
+    is_local = True
+    is_remote = False
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self._algorithm = algorithm
+
+    def get_weights(self, module_ids: Any = None) -> dict[str, dict[str, Any]]:
+        """Weights of policies, by the names of their tensors."""
+        return self._algorithm.get_weights(module_ids)
+
+    def set_weights(self, weights: dict[str, dict[str, Any]]) -> None:
+        """Take weights, and hand them to all runners."""
+        self._algorithm.set_weights(weights)

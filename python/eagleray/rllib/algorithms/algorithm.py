@@ -323,6 +323,11 @@ class Algorithm(Trainable):
         return self.env_runner_group
 
     @property
+    def learner_group(self) -> _views.LearnerGroupView:
+        """The learner of each policy, as newer programs ask for them."""
+        return _views.LearnerGroupView(self)
+
+    @property
     def env_runner(self) -> Any:
         """The runner in this process, if there is one."""
         return self.env_runner_group.local_env_runner
@@ -384,9 +389,7 @@ class Algorithm(Trainable):
 
     def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> Any:
         """One network, as newer programs use it: the program's own module, where it has one."""
-        view = self.get_policy(module_id)
-        own = view.model
-        return _views.ModuleView(view) if own is None else own
+        return _views.module_of(self.get_policy(module_id))
 
     def acting(self, policy_id: str) -> Policy:
         """The policy as it acts in this process, with the learner's weights."""
@@ -454,9 +457,19 @@ class Algorithm(Trainable):
     def from_checkpoint(cls, checkpoint: Any, **_: Any) -> Algorithm:
         """Make the algorithm that wrote a checkpoint, as it was then."""
         folder = str(getattr(checkpoint, "path", checkpoint))
+        _checkpoints.verify(folder, cls)
         made = _checkpoints.rebuild(folder)
         made.restore(folder)
         return made
+
+    def get_state(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """What a checkpoint holds, in memory."""
+        return _checkpoints.state_of(self)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `get_state` gave, of this algorithm or another of its kind and shape."""
+        _checkpoints.take_state(self, state)
+        self.sync_weights()
 
     # As Tune sees it.
 

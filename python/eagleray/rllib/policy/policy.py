@@ -9,6 +9,19 @@ from typing import Any
 class Policy:
     """A name that programs write in their signatures; what they get is what `Algorithm.get_policy` gives."""
 
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Any, policy_ids: Any = None) -> Any:
+        """A policy to act with, without its algorithm: of a policy's folder itself, of a checkpoint a dictionary by name."""
+        from eagleray.rllib.algorithms import _deployed
+
+        found = _deployed.policies(checkpoint)
+        if policy_ids is None or not isinstance(found, dict):
+            return found
+        for name in policy_ids:
+            if name not in found:
+                raise KeyError(f"there is no policy {name!r} in {checkpoint}; there are {sorted(found)}")
+        return {name: found[name] for name in policy_ids}
+
 
 @dataclass
 class PolicySpec:

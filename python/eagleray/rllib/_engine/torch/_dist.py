@@ -1,52 +1,20 @@
-"""How a model's numbers choose actions. Drawing is numpy's, on rows that runners have; losses are torch's.
-
-The numbers mean what they mean to built-in networks (`crates/rl/src/dist`): scores for choices, means and then logarithms of deviations for numbers.
-"""
+"""How a model's numbers choose actions. Drawing is numpy's, on rows that runners have; losses are torch's."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
+from eagleray.rllib._engine import _dist
+from eagleray.rllib._engine._dist import HALF_LN_TAU
+
 if TYPE_CHECKING:
-    from eagleray.rllib._engine.protocol import Acted, Floats
-
-_HALF_LN_TAU = 0.5 * math.log(2 * math.pi)
+    from eagleray.rllib._engine.protocol import Acted
 
 
-class Categorical:
+class Categorical(_dist.Categorical):
     """One choice of each of `sizes`, from a score per choice."""
-
-    def __init__(self, sizes: tuple[int, ...]) -> None:
-        self.sizes = list(sizes)
-        self._ends = np.cumsum(self.sizes)[:-1].tolist()
-
-    def draw(self, inputs: Floats, chance: np.random.Generator | None) -> Floats:
-        """An action for each row: drawn, or without chance the likeliest."""
-        columns = []
-        for scores in np.split(inputs, self._ends, axis=-1):
-            if chance is None:
-                columns.append(scores.argmax(-1))
-                continue
-            wide = scores.astype(np.float64)
-            sums = np.exp(wide - wide.max(-1, keepdims=True)).cumsum(-1)
-            # Below the whole sum, so that what has no probability is never chosen, wherever it stands.
-            at = chance.random((len(wide), 1)) * sums[:, -1:]
-            columns.append((sums <= at).sum(-1))
-        return np.stack(columns, -1).astype(np.float32)
-
-    def logp(self, inputs: Floats, actions: Floats) -> Floats:
-        """The logarithms of the actions' probabilities."""
-        total = np.zeros(len(inputs), np.float32)
-        rows = np.arange(len(inputs))
-        for index, scores in enumerate(np.split(inputs, self._ends, axis=-1)):
-            most = scores.max(-1, keepdims=True)
-            whole = np.log(np.exp(scores - most).sum(-1)) + most[:, 0]
-            total += scores[rows, actions[:, index].astype(np.int64)] - whole
-        return total
 
     def terms(self, inputs: Any, actions: Any, older: Any) -> tuple[Any, Any, Any]:
         """Logarithms of probabilities, entropies, and how far the older rows are: KL(older || these)."""
@@ -62,32 +30,15 @@ class Categorical:
         return logp, entropy, kl
 
 
-class Gaussian:
+class Gaussian(_dist.Gaussian):
     """Numbers, from a mean of each and then the logarithm of each deviation."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-
-    def draw(self, inputs: Floats, chance: np.random.Generator | None) -> Floats:
-        """An action for each row: drawn, or without chance the likeliest."""
-        means, logs = inputs[:, : self._size], inputs[:, self._size :]
-        if chance is None:
-            return np.ascontiguousarray(means)
-        return (means + np.exp(logs) * chance.standard_normal(means.shape)).astype(np.float32)
-
-    def logp(self, inputs: Floats, actions: Floats) -> Floats:
-        """The logarithms of the actions' densities."""
-        means, logs = inputs[:, : self._size], inputs[:, self._size :]
-        away = (actions - means) * np.exp(-logs)
-        found: Floats = -(0.5 * away * away + logs + np.float32(_HALF_LN_TAU)).sum(-1)
-        return found
 
     def terms(self, inputs: Any, actions: Any, older: Any) -> tuple[Any, Any, Any]:
         """Logarithms of densities, entropies, and how far the older rows are: KL(older || these)."""
         (means, logs), (means_then, logs_then) = inputs.chunk(2, -1), older.chunk(2, -1)
         away = (actions - means) * (-logs).exp()
-        logp = -(0.5 * away**2 + logs + _HALF_LN_TAU).sum(-1)
-        entropy = (logs + 0.5 + _HALF_LN_TAU).sum(-1)
+        logp = -(0.5 * away**2 + logs + HALF_LN_TAU).sum(-1)
+        entropy = (logs + 0.5 + HALF_LN_TAU).sum(-1)
         ratio, apart = (logs_then - logs).exp(), (means_then - means) * (-logs).exp()
         kl = (logs - logs_then + 0.5 * (ratio**2 + apart**2) - 0.5).sum(-1)
         return logp, entropy, kl

@@ -18,6 +18,16 @@ class RLModule:
     model_config: Any
     inference_only: bool
 
+    @classmethod
+    def from_checkpoint(cls, path: Any, *_: Any, **__: Any) -> Any:
+        """A network to act with, without its algorithm: of a policy's folder, or by name those of a checkpoint or its `rl_module` folder."""
+        from eagleray.rllib.algorithms import _deployed, _views
+
+        found = _deployed.policies(path)
+        if isinstance(found, dict):
+            return {name: _views.module_of(view) for name, view in found.items()}
+        return _views.module_of(found)
+
     def setup(self) -> None:
         """Make the layers. Modules write it."""
 
