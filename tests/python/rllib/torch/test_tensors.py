@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from eagleray.rllib.algorithms.dqn import DQNConfig
 from eagleray.rllib.algorithms.ppo import PPOConfig
+from eagleray.rllib.core.rl_module import RLModule
+from eagleray.rllib.policy.policy import Policy
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -25,3 +28,22 @@ def test_tensors_are_answered_with_tensors(model):
             assert torch.equal(found["state_out"]["c"], torch.from_numpy(expected["state_out"]["c"]))
     finally:
         algo.stop()
+
+
+def linear(observation_space, action_space, num_outputs):
+    return torch.nn.Linear(observation_space.shape[0], num_outputs)
+
+
+def test_a_model_of_one_s_own_acts_without_its_algorithm(tmp_path):
+    config = DQNConfig().environment("CartPole-v1").env_runners(num_env_runners=0)
+    algo = config.training(model={"custom_model": linear}).build_algo()
+    seen = np.array([[0.1, -0.2, 0.3, 0.4]], np.float32)
+    expected = algo.get_policy().inputs(seen)
+    path = algo.save_to_path(tmp_path / "checkpoint")
+    algo.stop()
+    policy = Policy.from_checkpoint(path)["default_policy"]
+    assert np.array_equal(policy.inputs(seen), expected)
+    assert policy.compute_single_action(seen[0], explore=False)[0] == expected[0].argmax()
+    module = RLModule.from_checkpoint(path)["default_policy"]
+    assert isinstance(module, torch.nn.Linear)
+    assert np.allclose(module(torch.from_numpy(seen)).detach().numpy(), expected, atol=1e-6)
