@@ -29,10 +29,9 @@ def test_rewards_add_up_until_the_agent_acts_again(streams):
     stream.reward(1.0)
     stream.reward(2.0)
     stream.act(row(2), explore=False)
-    assert stream.take() is None, "a step is open"
     stream.reward(5.0)
     stream.end(row(3), truncated=False)
-    seen, rewards, terminated, truncated, last = columns(stream.take())
+    seen, rewards, terminated, truncated, last = columns(*stream.take())
     assert (seen, rewards) == ([1, 2], [3, 5])
     assert (terminated, truncated) == ([False, True], [False, False])
     assert last[1] == 3
@@ -44,10 +43,24 @@ def test_what_is_cut_is_not_terminated_and_keeps_what_was_seen_last(streams):
     stream.end(row(7), truncated=True)
     stream.act(row(2), explore=False)  # of the next episode
     stream.close(row(3))
-    seen, _, terminated, truncated, last = columns(stream.take())
+    seen, _, terminated, truncated, last = columns(*stream.take())
     assert (seen, terminated, truncated) == ([1, 2], [False, False], [True, False])
     assert last[0] == 7
-    assert stream.take() is None, "nothing is handed over twice"
+    assert stream.take() == [], "nothing is handed over twice"
+
+
+def test_steps_before_an_open_one_go_once_it_is_whole(streams):
+    stream = streams.get()
+    stream.act(row(1), explore=False)
+    stream.act(row(2), explore=False)
+    assert stream.take() == [], "nobody knows yet what the second action led to"
+    assert stream.is_waiting
+    stream.reward(4.0)
+    stream.act(row(3), explore=False)
+    stream.act(row(4), explore=False)
+    # The batch ended behind the second step: what came later is not in its rollout, although both are taken together.
+    stream.close(row(5))
+    assert [columns(rollout)[:2] for rollout in stream.take()] == [[[1, 2], [0, 4]], [[3, 4], [0, 0]]]
 
 
 def test_streams_are_used_again_and_taken_together(streams):

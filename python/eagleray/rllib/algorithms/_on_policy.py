@@ -12,6 +12,6 @@ class OnPolicy(Algorithm):
         """One batch."""
         before = self.timestep
         rollouts = self.sample(self.config.total_train_batch_size)
-        self.learn(rollouts)
-        self.count_trained(self.timestep - before)
+        learned = self.learn(rollouts)
+        self.count_trained(self.timestep - before, learned)
         self.sync_weights()

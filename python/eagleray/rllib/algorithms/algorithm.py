@@ -131,6 +131,8 @@ class Algorithm(Trainable):
         config = self.config
         self.counters.next_iteration()
         self._episodes.next_iteration()
+        # A policy that learns nothing in this iteration has nothing to say in its result.
+        self._learner_results = {}
         start = time.perf_counter()
         try:
             evaluation = self._one_iteration(start)
@@ -239,18 +241,21 @@ class Algorithm(Trainable):
         self.metrics.take(measured.logged)
         self._sub_restarts += measured.restarts
 
-    def learn(self, rollouts: dict[str, list[Rollout]], **settings: Any) -> None:
-        """Lets the policies that are trained learn from their rollouts."""
+    def learn(self, rollouts: dict[str, list[Rollout]], **settings: Any) -> int:
+        """Lets the policies that are trained learn from their rollouts. Returns how many steps of agents those had."""
+        steps = 0
         with self.timers.measure("learner_update_timer"):
             for name, learner in self.learners.items():
                 if not self.config.is_trained(name) or not (rollouts.get(name) or settings.get("updates")):
                     continue
                 now = self.settings_now(name) | settings
                 said = learner.update(rollouts.get(name, []), now)
+                steps += sum(rollout.steps for rollout in rollouts.get(name, []))
                 self.learned(name, said, now)
                 if self._hooks.wants("on_learn_on_batch"):
                     view = self.get_policy(name)
                     self._hooks.call("on_learn_on_batch", policy=view, train_batch=rollouts.get(name), result=said)
+        return steps
 
     def learned(self, policy_id: str, said: dict[str, float], now: dict[str, Any]) -> None:
         """Keeps what a learner said. Stops where it is not a number any more."""
@@ -268,10 +273,12 @@ class Algorithm(Trainable):
             result.setdefault("curr_entropy_coeff", now["entropy_coeff"])
         self._learner_results[policy_id] = result
 
-    def count_trained(self, steps: int) -> None:
-        """Counts steps that were learned from."""
-        self.counters.add("env_steps_trained", steps)
-        self.counters.add("agent_steps_trained", steps)
+    def count_trained(self, steps: int, agent_steps: int | None = None) -> None:
+        """Counts steps of environments that were learned from, and of agents where those are others."""
+        of_agents = steps if agent_steps is None else agent_steps
+        # What only some agents did is no more than that.
+        self.counters.add("env_steps_trained", min(steps, of_agents))
+        self.counters.add("agent_steps_trained", of_agents)
 
     def settings_now(self, policy_id: str) -> dict[str, Any]:
         """What changes with the timestep, as it is now."""

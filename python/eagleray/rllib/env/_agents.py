@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     #: How one policy's observations become rows, and its rows actions.
     Forms = tuple[ObservationForm, ActionForm]
 
+#: A batch may become longer by this part of it until agents that wait for their turn have seen what their last action led to.
+_LONGER = 1 / 16
+
 
 class _Table:
     """One environment with its agents."""
@@ -82,22 +85,43 @@ class AgentSampler:
         while (steps is not None and found.env_steps < steps) or (
             episodes is not None and len(self.records) - before < episodes
         ):
-            for table in self._tables:
-                if not table.is_begun:
-                    self._begin(table)
-                found.agent_steps += self._step(table, explore=explore)
-                found.env_steps += 1
+            self._round(found, explore=explore)
             quiet = quiet + 1 if len(self.records) == ended else 0
             ended = len(self.records)
             if episodes is not None:
                 check_endless(quiet)
+        # Where episodes are counted, more steps would end more of them.
+        longest = 0 if episodes is not None else int(found.env_steps * (1 + _LONGER))
+        while self._cut() and found.env_steps + len(self._tables) <= longest:
+            self._round(found, explore=explore)
         found.rollouts = {name: streams.take() for name, streams in self._streams.items()}
         return found
 
+    def _round(self, found: Sample, *, explore: bool) -> None:
+        """One step of each environment."""
+        for table in self._tables:
+            if not table.is_begun:
+                self._begin(table)
+            found.agent_steps += self._step(table, explore=explore)
+            found.env_steps += 1
+
+    def _cut(self) -> bool:
+        """A batch ends here. Returns whether an agent has not seen yet what its last action led to, and steps before that wait for it.
+
+        Those whose turn it is have seen it. They act on it in the next batch, by the weights of then.
+        """
+        for table in self._tables:
+            for agent, seen in table.seen.items():
+                name, stream = table.streams.get(agent, ("", None))
+                if stream is not None and stream.is_open:
+                    stream.close(self._forms[name][0].row(seen))
+        are_waiting = [streams.cut() for streams in self._streams.values()]
+        return any(are_waiting)
+
     def _begin(self, table: _Table) -> None:
-        for name, stream in table.streams.values():
-            self._streams[name].give_back(stream)
-        table.streams = {}
+        # An episode that is given up is cut: what its agents did last led to nothing of the next one.
+        for agent in list(table.streams):
+            self._leave(table, agent, table.seen.get(agent), truncated=True)
         table.episode = Episode(table.index)
         if self._is_watched:
             self._telling.tell("on_episode_created", table.episode, table.env)

@@ -2,6 +2,9 @@
 
 A collector wants to know at once what an action led to; an agent hears of it when it is its turn again. A stream holds the step open until
 then. It writes to a collector for one environment of its own, so that streams need not keep pace with each other.
+
+A step is in exactly one rollout. At the end of a batch whole steps are parted from what follows. A step that is still open cannot be parted from
+those before it, as the collector has written its action already: they wait together until it is whole, and what is done next begins another rollout.
 """
 
 from __future__ import annotations
@@ -22,8 +25,16 @@ class Stream:
         self._is_open = False
         self._reward = 0.0
         self._ending: tuple[bool, Floats] | None = None
-        #: Steps that are whole and were not taken yet.
+        #: Steps that are whole and not parted from what follows yet.
         self.steps = 0
+        #: Whether those go as soon as the open step is whole.
+        self.is_waiting = False
+        self._parted: list[Rollout] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not known yet what the last action led to."""
+        return self._is_open
 
     def act(self, row: Floats, *, explore: bool) -> Floats:
         """Chooses an action. What the one before led to is known by now: this."""
@@ -60,16 +71,30 @@ class Stream:
         )
         self._is_open, self._reward, self._ending = False, 0.0, None
         self.steps += 1
+        if self.is_waiting:
+            self._part()
         return True
 
-    def take(self) -> Rollout | None:
-        """What was written, unless a step is still open: then it waits for the next time."""
+    def cut(self) -> None:
+        """A batch ends here: whole steps go, at once or with the step that is open."""
         if self._ending is not None:
             self.close(self._ending[1])
-        if self._is_open or self.steps == 0:
-            return None
-        self.steps = 0
-        return self._collector.take()
+        if self.steps == 0:
+            return
+        if self._is_open:
+            self.is_waiting = True
+        else:
+            self._part()
+
+    def _part(self) -> None:
+        self._parted.append(self._collector.take())
+        self.steps, self.is_waiting = 0, False
+
+    def take(self) -> list[Rollout]:
+        """What was written, up to here or to where it was cut."""
+        self.cut()
+        parted, self._parted = self._parted, []
+        return parted
 
 
 class Streams:
@@ -92,6 +117,12 @@ class Streams:
         """Its agent is gone."""
         self._free.append(stream)
 
+    def cut(self) -> bool:
+        """A batch ends here. Returns whether one of them waits for a step to be whole."""
+        for stream in self._all:
+            stream.cut()
+        return any(stream.is_waiting for stream in self._all)
+
     def take(self) -> list[Rollout]:
         """What was written in all of them."""
-        return [rollout for stream in self._all if (rollout := stream.take()) is not None]
+        return [rollout for stream in self._all for rollout in stream.take()]

@@ -33,8 +33,8 @@ class IMPALA(Algorithm):
         # The others sample on while this learns.
         if config.num_env_runners:
             self.env_runner_group.ask()
-        self.learn(found)
-        self.count_trained(steps)
+        learned = self.learn(found)
+        self.count_trained(steps, learned)
         self._updates += 1
         if self._updates % max(config.broadcast_interval, 1) == 0:
             self.sync_weights()
