@@ -94,6 +94,10 @@ class NativePolicy:
             if moments is not None:
                 collector.native.set_filter_moments(moments)
 
+    def written(self) -> bytes:
+        """The weights that it acts by."""
+        return _filters.joined(None if self._filter is None else self._filter.moments(), self.native.weights())
+
     def choice(self, *, explore: bool) -> tuple[str, float]:
         """How actions are chosen."""
         if not explore:

@@ -166,6 +166,9 @@ class Policy(Protocol):
     def state_size(self) -> int:
         """Numbers that it remembers of each row: first those it shows (h), then as many that it keeps (c). None of others than recurrent networks."""
 
+    def written(self) -> bytes:
+        """The weights that it acts by: safetensors, as `Learner.weights`."""
+
     def act(self, observed: Floats, *, explore: bool, state: Floats | None = None) -> tuple[Floats, Floats | None]:
         """Choose actions without writing anything down. The state is that of recurrent networks, a row each; None begins anew."""
 

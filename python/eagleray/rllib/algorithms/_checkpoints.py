@@ -84,7 +84,7 @@ def write(algorithm: Algorithm, folder: str) -> None:
         put(f"{MODULES}/{name}/{_ABOUT}", _told(about(algorithm, name, weights)))
         put(f"{MODULES}/{name}/{CONSTRUCTOR}", cloudpickle.dumps(_deployable(algorithm, name)))
         put(f"{_STATES}/{name}.bin", learner.state())
-    local = algorithm.env_runner_group.local_env_runner
+    local = algorithm.env_runner_group.runner
     if local is not None:
         for name, data in local.get_state().items():
             put(f"env_runner/{name}.bin", data)
@@ -123,7 +123,7 @@ def read(algorithm: Algorithm, folder: str) -> None:
 def state_of(algorithm: Algorithm) -> dict[str, Any]:
     """What a checkpoint holds, in memory: all that is needed to go on from here."""
     names = sorted(algorithm.learners)
-    local = algorithm.env_runner_group.local_env_runner
+    local = algorithm.env_runner_group.runner
     return {
         "engine": type(algorithm).config_class.ENGINE,
         "policy_ids": names,
@@ -173,7 +173,7 @@ def _take_up(algorithm: Algorithm, state: dict[str, Any]) -> None:
     for name, learner in algorithm.learners.items():
         learner.set_weights(state["policies"][name]["weights"])
         learner.restore(state["policies"][name]["state"])
-    local = algorithm.env_runner_group.local_env_runner
+    local = algorithm.env_runner_group.runner
     if local is not None and state["env_runner"]:
         local.set_state(state["env_runner"])
     algorithm.counters.lifetime.update(state["counters"])

@@ -108,4 +108,5 @@ def _read(folder: Path) -> _views.PolicyView:
         ) from None
     except (ImportError, AttributeError) as error:
         raise _checkpoints.CheckpointError(f"{folder} needs what is not here: {error}; import or install it") from error
-    return _views.PolicyView(Deployed(folder.name, made, (folder / _checkpoints.WEIGHTS).read_bytes()), folder.name)
+    deployed = Deployed(folder.name, made, (folder / _checkpoints.WEIGHTS).read_bytes())
+    return _views.PolicyView(deployed, folder.name, made.spaces)

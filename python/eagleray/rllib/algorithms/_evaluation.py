@@ -77,6 +77,7 @@ class Evaluation:
                 config.sample_timeout_s = algorithm.config.evaluation_sample_timeout_s
             config.freeze()
             self.group = EnvRunnerGroup(config, on_recreated=algorithm._on_recreated)
+            self.group.add_local_worker(algorithm)
         self.group.sync_weights(algorithm.weights_now())
         return self.group
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from eagleray.rllib.algorithms import _memory
 from eagleray.rllib.core.rl_module.rl_module import RLModule
@@ -10,40 +10,57 @@ from eagleray.rllib.policy.policy import Policy
 from eagleray.rllib.utils.error import SpaceMismatchError
 
 if TYPE_CHECKING:
-    from eagleray.rllib._engine.protocol import Floats
+    from collections.abc import Iterable
+
+    from eagleray.rllib._engine.protocol import Floats, Plan
     from eagleray.rllib._engine.protocol import Policy as EnginePolicy
-    from eagleray.rllib.algorithms._deployed import Deployed
     from eagleray.rllib.algorithms._distributions import Distribution
     from eagleray.rllib.algorithms.algorithm import Algorithm
+    from eagleray.rllib.env.env_runner import PolicySpaces
     from eagleray.rllib.env.spaces import ActionForm, ObservationForm
 
 
-class PolicyView(Policy):
-    """One policy of an algorithm, with the weights that it has now."""
+class Holder(Protocol):
+    """Who has policies: an algorithm those that learn, a runner those that act."""
 
-    def __init__(self, algorithm: Algorithm | Deployed, policy_id: str) -> None:
-        self._algorithm = algorithm
+    config: Any
+
+    _plans: dict[str, Plan]
+
+    def acting(self, policy_id: str) -> EnginePolicy:
+        """One policy, with the weights of now."""
+
+    def get_weights(self, policies: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Weights by the names of their tensors."""
+
+    def set_weights(self, weights: Any) -> None:
+        """Take weights."""
+
+
+class PolicyView(Policy):
+    """One policy of an algorithm or of a runner, with the weights that it has now."""
+
+    def __init__(self, holder: Holder, policy_id: str, spaces: PolicySpaces) -> None:
+        self._holder = holder
         self.policy_id = policy_id
-        self._spaces = algorithm._spaces[policy_id]
-        self.observation_space = self._spaces.observation_space
-        self.action_space = self._spaces.action_space
+        self._spaces = spaces
+        # Built-in environments have none of gymnasium's: then those of what the network sees and does.
+        self.observation_space, self.action_space = spaces.public()
         self._made: tuple[ObservationForm, ActionForm] | None = None
-        self.config = algorithm.config.get_config_for_module(policy_id).to_dict()
+        self.config = holder.config.get_config_for_module(policy_id).to_dict()
 
     @property
     def model(self) -> Any:
         """The program's own module as it acts in this process, with the weights of now; None where networks are built in."""
-        if self._algorithm._plans[self.policy_id].custom is None:
-            return None
-        return getattr(self._algorithm.acting(self.policy_id), "module", None)
+        return getattr(self._holder.acting(self.policy_id), "module", None)
 
     def get_weights(self) -> dict[str, Any]:
         """Its weights by the names of their tensors."""
-        return self._algorithm.get_weights([self.policy_id])[self.policy_id]
+        return self._holder.get_weights([self.policy_id])[self.policy_id]
 
     def set_weights(self, weights: dict[str, Any]) -> None:
         """Take weights."""
-        self._algorithm.set_weights({self.policy_id: weights})
+        self._holder.set_weights({self.policy_id: weights})
 
     def is_recurrent(self) -> bool:
         """Whether it remembers."""
@@ -83,7 +100,7 @@ class PolicyView(Policy):
         from eagleray.rllib._engine._dist import dist_of
         from eagleray.rllib.env.spaces import ActionForm, acted_space
 
-        plan, acted = self._algorithm._plans[self.policy_id], self._spaces.acted
+        plan, acted = self.plan(), self._spaces.acted
         if plan.algorithm in ("DQN", "SAC") or plan.model.get("use_sde"):
             raise ValueError(
                 f"compute_log_likelihoods is not available for {plan.algorithm}{' with use_sde' if plan.model.get('use_sde') else ''}: "
@@ -97,7 +114,7 @@ class PolicyView(Policy):
             taken = np.asarray(given, np.float32).reshape(len(rows), -1)
         else:
             space = self.action_space if self.action_space is not None else acted_space(acted)
-            form = ActionForm(space, normalize=self._algorithm.config.normalize_actions)
+            form = ActionForm(space, normalize=self._holder.config.normalize_actions)
             taken = np.concatenate([form.row(action) for action in given])
         if taken.shape != (len(rows), acted.size):
             raise SpaceMismatchError(f"there are {len(rows)} observations, and actions of the shape {taken.shape}")
@@ -111,18 +128,26 @@ class PolicyView(Policy):
         actions, after = policy.act(rows, explore=explore, state=before)
         return actions, [] if after is None else list(_memory.parts(after)), inputs
 
+    def plan(self) -> Plan:
+        """What its network was planned from."""
+        found: Plan = self._holder._plans[self.policy_id]
+        return found
+
     def _acting(self) -> EnginePolicy:
-        return self._algorithm.acting(self.policy_id)
+        return self._holder.acting(self.policy_id)
 
     def export_model(self, export_dir: str, **_: Any) -> str:
         """Write its weights and what its network looks like."""
-        return self._algorithm.export_policy_model(export_dir, self.policy_id)
+        export = getattr(self._holder, "export_policy_model", None)
+        if export is None:
+            raise ValueError("a runner exports no policies: call `export_policy_model` of the algorithm")
+        return str(export(export_dir, self.policy_id))
 
     def rows(self, observations: list[Any]) -> Floats:
         """Observations as the network sees them."""
         import numpy as np
 
-        if self.observation_space is None:
+        if self._spaces.observation_space is None:
             # Built-in environments: numbers as they are, states one-hot.
             size = self._spaces.observed.size
             rows = np.zeros((len(observations), size), np.float32)
@@ -167,8 +192,8 @@ class PolicyView(Policy):
     def _actions(self, rows: Floats) -> list[Any]:
         import numpy as np
 
-        config, acted = self._algorithm.config, self._spaces.acted
-        if self.action_space is None:
+        config, acted = self._holder.config, self._spaces.acted
+        if self._spaces.action_space is None:
             if acted.kind == "discrete":
                 return [int(row[0]) if len(row) == 1 else row.astype(np.int64) for row in rows]
             low, high = np.asarray(acted.low), np.asarray(acted.high)
@@ -184,7 +209,7 @@ class PolicyView(Policy):
         if self._made is None:
             from eagleray.rllib.env.spaces import ActionForm, ObservationForm
 
-            config = self._algorithm.config
+            config = self._holder.config
             actions = ActionForm(self.action_space, normalize=config.normalize_actions, clip=config.clip_actions)
             self._made = (ObservationForm(self.observation_space), actions)
         return self._made
@@ -241,7 +266,7 @@ class ModuleView(RLModule):
         """What actions are drawn from: `from_logits(found["action_dist_inputs"]).sample()`."""
         from eagleray.rllib.algorithms._distributions import class_for
 
-        plan = self._policy._algorithm._plans[self._policy.policy_id]
+        plan = self._policy.plan()
         if plan.algorithm == "SAC":
             raise ValueError("SAC's distribution is not available: use compute_single_action, or eagleray.rllib.export")
         return class_for(plan.acted)
@@ -270,12 +295,12 @@ class LearnerGroupView:
     is_remote = False
 
     def __init__(self, algorithm: Algorithm) -> None:
-        self._algorithm = algorithm
+        self._holder = algorithm
 
     def get_weights(self, module_ids: Any = None) -> dict[str, dict[str, Any]]:
         """Weights of policies, by the names of their tensors."""
-        return self._algorithm.get_weights(module_ids)
+        return self._holder.get_weights(module_ids)
 
     def set_weights(self, weights: dict[str, dict[str, Any]]) -> None:
         """Take weights, and hand them to all runners."""
-        self._algorithm.set_weights(weights)
+        self._holder.set_weights(weights)

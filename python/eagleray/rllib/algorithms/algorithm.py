@@ -123,6 +123,7 @@ class Algorithm(Trainable):
         self._versions: dict[str, int] = {}
         self._schedules: dict[tuple[str, str], Schedule] = {}
         self._evaluation = Evaluation(self)
+        self.env_runner_group.add_local_worker(self)
         self.sync_weights()
         self._hooks.call("on_algorithm_init", algorithm=self, metrics_logger=self.metrics)
 
@@ -336,7 +337,7 @@ class Algorithm(Trainable):
 
     @property
     def env_runner(self) -> Any:
-        """The runner in this process, if there is one."""
+        """The runner in this process; where others sample, what this process has of one: policies, no environment."""
         return self.env_runner_group.local_env_runner
 
     @property
@@ -391,7 +392,7 @@ class Algorithm(Trainable):
         if policy_id not in self.learners:
             raise KeyError(f"there is no policy {policy_id!r}; there are {sorted(self.learners)}")
         if policy_id not in self._views:
-            self._views[policy_id] = _views.PolicyView(self, policy_id)
+            self._views[policy_id] = _views.PolicyView(self, policy_id, self._spaces[policy_id])
         return self._views[policy_id]
 
     def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> Any:

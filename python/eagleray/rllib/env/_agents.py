@@ -78,6 +78,10 @@ class AgentSampler:
             if callable(end := getattr(table.env, "close", None)):
                 end()
 
+    def environments(self) -> list[Any]:
+        """All of them."""
+        return [table.env for table in self._tables]
+
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         """Samples in whole steps of the environments."""
         found, before = Sample(), len(self.records)
@@ -227,6 +231,10 @@ class ExternalSampler:
         if self._held is not None:
             self._env._requests.put(self._held)
             self._env.end()
+
+    def environments(self) -> list[Any]:
+        """The simulator."""
+        return [self._env]
 
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         """Answers the simulator until it has done enough."""

@@ -124,6 +124,10 @@ class Bridge:
         """One of them, as the program made it."""
         return None
 
+    def environments(self) -> list[Any]:
+        """All of them, as the program made them."""
+        return [self.environment(index) for index in range(self.count)]
+
     # What kinds of environments do each in their own way.
 
     def _reset_one(self, index: int) -> Any:
@@ -284,6 +288,10 @@ class VectorEnvBridge(Bridge):
     def environment(self, index: int) -> Any:
         """The whole of it."""
         return self._env
+
+    def environments(self) -> list[Any]:
+        """Its parts, or the whole where it does not say them."""
+        return list(self._env.get_sub_environments()) or [self._env]
 
     def reset(self) -> Floats:
         """Begins all episodes anew."""

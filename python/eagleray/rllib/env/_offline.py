@@ -44,6 +44,10 @@ class OfflineSampler:
     def close(self) -> None:
         """Nothing is held."""
 
+    def environments(self) -> list[Any]:
+        """There are none."""
+        return []
+
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         """Reads whole batches until there are enough steps."""
         if steps is None:

@@ -64,6 +64,9 @@ class Sampler(Protocol):
     def close(self) -> None:
         """Lets go of the environments."""
 
+    def environments(self) -> list[Any]:
+        """Those that are in Python."""
+
 
 @dataclass
 class Telling:
@@ -133,6 +136,10 @@ class SimulatorSampler:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def environments(self) -> list[Any]:
+        """None is in Python."""
+        return []
 
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         """Samples in one call, or step by step until so many episodes ended."""
@@ -205,6 +212,10 @@ class BridgeSampler:
     def close(self) -> None:
         """Lets go of the environments."""
         self.bridge.close()
+
+    def environments(self) -> list[Any]:
+        """All of them, as the program made them; of a `VectorEnv` its parts, if it says them."""
+        return self.bridge.environments()
 
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         """Samples in whole vector steps."""
@@ -322,6 +333,10 @@ class WholeEpisodesSampler:
         """Lets go of the environments."""
         for sampler in self._samplers:
             sampler.close()
+
+    def environments(self) -> list[Any]:
+        """Of all of them."""
+        return [env for sampler in self._samplers for env in sampler.environments()]
 
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         """Samples episode by episode."""

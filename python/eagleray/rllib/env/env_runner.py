@@ -13,6 +13,7 @@ from eagleray.rllib.callbacks._hooks import EPISODE_HOOKS, Hooks
 from eagleray.rllib.env import _make
 from eagleray.rllib.env._episode import POLICY, Episode
 from eagleray.rllib.env._samplers import Sample, SimulatorSampler, Telling
+from eagleray.rllib.env._worker import HasPolicies
 from eagleray.rllib.env.env_context import EnvContext
 from eagleray.rllib.env.external_env import ExternalEnv
 from eagleray.rllib.env.multi_agent_env import MultiAgentEnv
@@ -21,7 +22,7 @@ from eagleray.rllib.utils.metrics import MetricsLogger
 from eagleray.tune import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from eagleray.rllib._engine.protocol import Policy
     from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -42,6 +43,13 @@ class PolicySpaces:
     acted: Acted
     observation_space: Any = None
     action_space: Any = None
+
+    def public(self) -> tuple[Any, Any]:
+        """Spaces for programs to look at: of gymnasium if it is there, else with the same names in them."""
+        from eagleray.rllib.env.spaces import acted_space, as_gymnasium, seen_space
+
+        seen = self.observation_space if self.observation_space is not None else as_gymnasium(seen_space(self.observed))
+        return seen, self.action_space if self.action_space is not None else as_gymnasium(acted_space(self.acted))
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, int | float | str | bool)
 
 
-class EnvRunner:
+class EnvRunner(HasPolicies):
     """Samples from its environments. `worker_index` is 0 in the main process, and from 1 on in actors."""
 
     def __init__(
@@ -96,6 +104,7 @@ class EnvRunner:
         self.worker_index = worker_index
         self.metrics = MetricsLogger()
         self.global_timestep = 0
+        self._exploration: dict[str, dict[str, float]] = {}
         self._engine = engine()
         self._context = EnvContext(
             config.env_config, worker_index, num_workers=config.num_env_runners, recreated_worker=recreated
@@ -107,6 +116,7 @@ class EnvRunner:
         self._hooks = Hooks(config)
         self._telling = Telling(self._hooks, self)
         self.policies: dict[str, Policy] = {}
+        self._plans: dict[str, Plan] = {}
         self.spaces: dict[str, PolicySpaces] = {}
         self.env: Any = None
         self._restarts_told = 0
@@ -155,8 +165,15 @@ class EnvRunner:
         """Both in one call."""
         return self.sample(**how), self.get_metrics()
 
-    def set_weights(self, weights: Weights) -> None:
-        """Act by these from now on."""
+    def set_weights(self, weights: Weights | Mapping[str, Mapping[str, Any]]) -> None:
+        """Act by these from now on: as the algorithm sends them, or arrays by the names of policies and tensors."""
+        if not isinstance(weights, Weights):
+            weights = Weights(
+                {name: self._engine.packed(arrays) for name, arrays in weights.items()},
+                self._exploration,
+                self.global_timestep,
+            )
+        self._exploration = weights.exploration
         self.global_timestep = weights.timestep
         for name, data in weights.policies.items():
             self.policies[name].load(data, weights.exploration.get(name, {}))
@@ -171,6 +188,31 @@ class EnvRunner:
         sample = self._sampler.sample(None, episodes, explore=self.config.explore)
         records, self._sampler.records = self._sampler.records, []
         return [(record.total, record.length) for record in records[:episodes]], sample.env_steps
+
+    def get_weights(self, policies: Iterable[str] | None = None, **_: Any) -> dict[str, dict[str, Any]]:
+        """What it acts by, by the names of policies and tensors."""
+        names = list(self.policies) if policies is None else policies
+        return {name: self._engine.arrays(self.acting(name).written()) for name in names}
+
+    def acting(self, policy_id: str) -> Policy:
+        """The policy as it acts here."""
+        if policy_id not in self.policies:
+            raise KeyError(f"there is no policy {policy_id!r}; there are {sorted(self.policies)}")
+        return self.policies[policy_id]
+
+    def get_policy(self, policy_id: str = POLICY) -> Any:
+        """One policy as it acts here. What learns is the algorithm's: weights set here hold until it sends new ones."""
+        from eagleray.rllib.algorithms._views import PolicyView
+
+        self.acting(policy_id)
+        return PolicyView(self, policy_id, self.spaces[policy_id])
+
+    def _policy_ids(self) -> list[str]:
+        return list(self.policies)
+
+    def foreach_env(self, func: Callable[[Any], Any]) -> list[Any]:
+        """Calls a function with each of its environments that is in Python."""
+        return [func(env) for env in self._sampler.environments()]
 
     def get_spaces(self) -> dict[str, PolicySpaces]:
         """What each policy sees and does."""
@@ -401,7 +443,7 @@ class EnvRunner:
 
     def _make_policies(self) -> None:
         for number, (name, spaces) in enumerate(self.spaces.items()):
-            plan = make_plan(self.config, name, spaces, self._chance + number)
+            plan = self._plans[name] = make_plan(self.config, name, spaces, self._chance + number)
             self.policies[name] = self._recorded(name, spaces, self._engine.policy(plan))
             self._hooks.call("on_create_policy", policy_id=name, policy=self.policies[name])
 

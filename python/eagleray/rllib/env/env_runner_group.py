@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import eagleray
 from eagleray.exceptions import RayError, RayTaskError
+from eagleray.rllib.env._worker import LocalWorker
 from eagleray.rllib.env.env_runner import EnvRunner
 from eagleray.rllib.utils.error import EnvError
 from eagleray.tune import registry
@@ -17,6 +18,7 @@ from eagleray.tune import registry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from eagleray.rllib.algorithms.algorithm import Algorithm
     from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from eagleray.rllib.env._samplers import Sample
     from eagleray.rllib.env.env_runner import PolicySpaces, RunnerMetrics, Weights
@@ -56,6 +58,7 @@ class EnvRunnerGroup:
         #: Whether any runner has ever done what it was asked for.
         self._has_sampled = False
         self._local: EnvRunner | None = None
+        self._worker: LocalWorker | None = None
         self._remotes: list[_Remote] = []
         if config.num_env_runners == 0:
             self._local = EnvRunner(config, 0, self._known)
@@ -273,16 +276,25 @@ class EnvRunnerGroup:
 
     def foreach_env(self, func: Callable[[Any], Any]) -> list[list[Any]]:
         """Calls a function with the environment of every runner."""
-        return self.foreach_env_runner(lambda runner: [func(runner.env)])
+        return self.foreach_env_runner(lambda runner: runner.foreach_env(func))
+
+    def add_local_worker(self, algorithm: Algorithm) -> None:
+        """Lets the algorithm's own process be asked as a worker, also where it does not sample."""
+        self._worker = LocalWorker(algorithm, self._local)
 
     @property
-    def local_env_runner(self) -> EnvRunner | None:
-        """The runner in this process, if there is one."""
+    def runner(self) -> EnvRunner | None:
+        """The runner that samples in this process, if one does."""
         return self._local
 
-    def local_worker(self) -> EnvRunner | None:
-        """The runner in this process: the older name."""
-        return self._local
+    @property
+    def local_env_runner(self) -> EnvRunner | LocalWorker | None:
+        """The runner in this process, or else what this process has of one: policies, no environment."""
+        return self._local if self._local is not None else self._worker
+
+    def local_worker(self) -> EnvRunner | LocalWorker | None:
+        """The algorithm's own process: the older name. Its policies are those that learn."""
+        return self._worker if self._worker is not None else self._local
 
     def remote_workers(self) -> list[Any]:
         """The actors."""

@@ -344,6 +344,17 @@ class MultiDiscrete:
     dtype: Any = np.int64
 
 
+def as_gymnasium(space: Box | Discrete | MultiDiscrete) -> Any:
+    """The same as a space of gymnasium, if that is installed."""
+    try:
+        from gymnasium import spaces
+    except ImportError:
+        return space
+    if isinstance(space, Box):
+        return spaces.Box(space.low, space.high, space.shape, space.dtype)
+    return spaces.Discrete(space.n) if isinstance(space, Discrete) else spaces.MultiDiscrete(space.nvec)
+
+
 def seen_space(observed: Observed) -> Box:
     """The space of what a built-in environment shows."""
     bounds = np.full(observed.shape, np.inf, np.float32)

@@ -25,6 +25,10 @@ class RecordedPolicy:
         """Take these weights."""
         self._inner.load(weights, exploration)
 
+    def written(self) -> bytes:
+        """The weights that it acts by."""
+        return self._inner.written()
+
     @property
     def state_size(self) -> int:
         """Numbers that it remembers of each row."""

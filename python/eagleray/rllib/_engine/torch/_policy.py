@@ -14,7 +14,7 @@ from eagleray.rllib._engine._moments import Filter
 from eagleray.rllib._engine.protocol import Ended
 from eagleray.rllib._engine.torch._columns import Columns
 from eagleray.rllib._engine.torch._dist import dist_of
-from eagleray.rllib._engine.torch._network import Network, device_of, unpack
+from eagleray.rllib._engine.torch._network import Network, device_of, pack, unpack
 from eagleray.rllib._engine.torch._threads import threads
 
 if TYPE_CHECKING:
@@ -64,6 +64,10 @@ class TorchPolicy:
             for filter_ in (self._filter, *(collector.filter for collector in self._collectors)):
                 if filter_ is not None:
                     filter_.set_moments(moments)
+
+    def written(self) -> bytes:
+        """The weights that it acts by."""
+        return _filters.joined(None if self._filter is None else self._filter.moments(), pack(self.network.tensors()))
 
     def judge(self, rows: Floats, *, explore: bool, values: bool) -> tuple[Floats, Floats | None]:
         """What actions are chosen from, and what the rows are worth."""
