@@ -210,6 +210,12 @@ class FakeEngine:
     def simulator(self, name, env_config, count, seed, bounded="spread"):
         return FakeSimulator(count, seed) if name == "Signs-v0" else None
 
+    def columns(self, rollout):
+        rows = {"obs": rollout.seen, "actions": rollout.actions, "rewards": rollout.rewards}
+        rows |= {"terminateds": rollout.terminated, "truncateds": rollout.truncated}
+        shape = (*rollout.rewards.shape, -1)
+        return {name: part.reshape(shape).swapaxes(0, 1).reshape(rollout.steps, -1) for name, part in rows.items()}
+
     def arrays(self, weights):
         return {"w": pickle.loads(weights)}
 

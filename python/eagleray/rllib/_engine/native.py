@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from eagleray._native import rl
-from eagleray.rllib._engine import _filters, _models, _safetensors
+from eagleray.rllib._engine import _filters, _models, _rollouts, _safetensors
 from eagleray.rllib._engine._learners import LEARNERS
 from eagleray.rllib._engine.protocol import Acted, Ended, Observed, Stepped
 
@@ -244,6 +244,10 @@ class Engine:
         if name not in rl.environments():
             return None
         return cast("Simulator", NativeSimulator(name, env_config, count, seed, bounded))
+
+    def columns(self, rollout: Rollout) -> dict[str, Any]:
+        """A rollout's columns by RLlib's names."""
+        return _rollouts.columns_of(rollout)
 
     def arrays(self, weights: bytes) -> dict[str, Floats]:
         """Weights by the names of their tensors."""

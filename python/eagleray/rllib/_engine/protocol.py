@@ -226,6 +226,9 @@ class Engine(Protocol):
     ) -> Simulator | None:
         """The built-in environments of this name, or None."""
 
+    def columns(self, rollout: Rollout) -> dict[str, Any]:
+        """A rollout's columns by RLlib's names, for programs to look at: a row for each step, those of one environment together."""
+
     def arrays(self, weights: bytes) -> dict[str, Floats]:
         """Weights by the names of their tensors."""
 

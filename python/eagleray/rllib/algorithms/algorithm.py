@@ -19,6 +19,7 @@ from eagleray.rllib.algorithms._evaluation import Evaluation
 from eagleray.rllib.algorithms._interruptible import Interruptible
 from eagleray.rllib.algorithms._settings import DEFAULT_POLICY_ID
 from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from eagleray.rllib.callbacks._given import Batch
 from eagleray.rllib.callbacks._hooks import Hooks
 from eagleray.rllib.env.env_runner import Weights, make_plan
 from eagleray.rllib.env.env_runner_group import EnvRunnerGroup
@@ -159,6 +160,7 @@ class Algorithm(Trainable):
                 keep_custom=config.keep_per_episode_custom_metrics,
             )
         )
+        self.metrics.reported = result
         self._hooks.call("on_train_result", algorithm=self, trainer=self, result=result, metrics_logger=self.metrics)
         return result
 
@@ -254,9 +256,17 @@ class Algorithm(Trainable):
                 steps += sum(rollout.steps for rollout in rollouts.get(name, []))
                 self.learned(name, said, now)
                 if self._hooks.wants("on_learn_on_batch"):
-                    view = self.get_policy(name)
-                    self._hooks.call("on_learn_on_batch", policy=view, train_batch=rollouts.get(name), result=said)
+                    self._tell_learned(name, rollouts.get(name, []), said)
         return steps
+
+    def _tell_learned(self, policy_id: str, rollouts: list[Rollout], said: dict[str, Any]) -> None:
+        """Tells callbacks of a batch. What they write into the result stands beside what the learner said."""
+        spaces = self._spaces[policy_id]
+        batch = Batch(rollouts, self._engine.columns, spaces.observed, spaces.acted)
+        result = dict(said)
+        self._hooks.call("on_learn_on_batch", policy=self.get_policy(policy_id), train_batch=batch, result=result)
+        own = {name: value for name, value in result.items() if name not in said}
+        self._learner_results[policy_id].update(own)
 
     def learned(self, policy_id: str, said: dict[str, float], now: dict[str, Any]) -> None:
         """Keeps what a learner said. Stops where it is not a number any more."""

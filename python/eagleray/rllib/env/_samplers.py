@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from eagleray.rllib.callbacks._given import SubEnvironments
 from eagleray.rllib.callbacks._hooks import EPISODE_HOOKS
 from eagleray.rllib.env._episode import AGENT, POLICY, Episode
 from eagleray.rllib.utils.error import EnvError
@@ -85,7 +86,7 @@ class Telling:
             env_runner=runner,
             worker=runner,
             env=env,
-            base_env=env,
+            base_env=SubEnvironments(env, runner.environments),
             env_index=episode.env_id,
             rl_module=policies.get(POLICY),
             policies=policies,

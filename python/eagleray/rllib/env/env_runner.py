@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray.rllib._engine import custom, engine
 from eagleray.rllib._engine.protocol import Acted, Observed, Plan
+from eagleray.rllib.callbacks._given import AgentsBatch, Batch
 from eagleray.rllib.callbacks._hooks import EPISODE_HOOKS, Hooks
 from eagleray.rllib.env import _make
 from eagleray.rllib.env._episode import POLICY, Episode
@@ -151,8 +152,19 @@ class EnvRunner(HasPolicies):
             num_timesteps, num_episodes, explore=self.config.explore if explore is None else explore
         )
         if self._hooks.wants("on_sample_end"):
-            self._hooks.call("on_sample_end", env_runner=self, worker=self, samples=sample, metrics_logger=self.metrics)
+            samples = self._shown(sample)
+            self._hooks.call(
+                "on_sample_end", env_runner=self, worker=self, samples=samples, metrics_logger=self.metrics
+            )
         return sample
+
+    def _shown(self, sample: Sample) -> Batch | AgentsBatch:
+        """A sample as callbacks look at it."""
+        batches = {}
+        for name, rollouts in sample.rollouts.items():
+            spaces = self.spaces[name]
+            batches[name] = Batch(rollouts, self._engine.columns, spaces.observed, spaces.acted)
+        return AgentsBatch(batches, sample.env_steps) if self.config.is_multi_agent else batches[POLICY]
 
     def get_metrics(self) -> RunnerMetrics:
         """What was measured since the last time; it is not kept."""
@@ -212,7 +224,11 @@ class EnvRunner(HasPolicies):
 
     def foreach_env(self, func: Callable[[Any], Any]) -> list[Any]:
         """Calls a function with each of its environments that is in Python."""
-        return [func(env) for env in self._sampler.environments()]
+        return [func(env) for env in self.environments()]
+
+    def environments(self) -> list[Any]:
+        """Those that are in Python."""
+        return self._sampler.environments()
 
     def get_spaces(self) -> dict[str, PolicySpaces]:
         """What each policy sees and does."""

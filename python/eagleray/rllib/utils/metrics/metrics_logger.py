@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _REDUCED = ("mean", "sum", "min", "max", "lifetime_sum", None)
+_NOTHING = object()
 
 
 class _Stat:
@@ -42,6 +43,8 @@ class MetricsLogger:
 
     def __init__(self) -> None:
         self._stats: dict[tuple[str, ...], _Stat] = {}
+        #: The last result of an algorithm, whose numbers can be looked up too.
+        self.reported: dict[str, Any] = {}
 
     def log_value(
         self,
@@ -90,6 +93,8 @@ class MetricsLogger:
             return self._stats[path].result()
         below = {name: stat for name, stat in self._stats.items() if name[: len(path)] == path}
         if not below:
+            if path and (found := _found(self.reported, path)) is not _NOTHING:
+                return found
             if default is None and path:
                 raise KeyError(key)
             return default if path else {}
@@ -117,6 +122,14 @@ class MetricsLogger:
         for path, values, how in logged:
             for value in values:
                 self.log_value(path, value, **how)
+
+
+def _found(nested: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if not isinstance(nested, dict) or name not in nested:
+            return _NOTHING
+        nested = nested[name]
+    return nested
 
 
 def _nested(flat: dict[tuple[str, ...], Any]) -> dict[str, Any]:
