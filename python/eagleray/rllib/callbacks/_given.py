@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -64,6 +62,9 @@ class Batch:
 
     def _columns(self) -> dict[str, Any]:
         if self._made is None:
+            # Here, because configurations are made where numpy is not installed.
+            import numpy as np
+
             parts = [self._read(rollout) for rollout in self.rollouts if rollout.steps]
             joined = {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())}
             for name in ("rewards", "terminateds", "truncateds", "action_logp", "vf_preds"):

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
+
+torch = pytest.importorskip("torch")
 
 from eagleray.rllib.algorithms.dqn import DQNConfig
 from eagleray.rllib.algorithms.ppo import PPOConfig
