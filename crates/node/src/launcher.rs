@@ -136,13 +136,12 @@ impl Launcher {
         }
     }
 
-    /// Kills every descendant until none is left. Orphans become our children, so killing children again and again reaches them all.
+    /// Kills every descendant until none is left. Orphans become our children, so that none is missed; but a worker with much memory, or
+    /// on a machine that stands still, may take longer to go than there is time, and nobody would kill what it has started after that.
     fn end(&self) -> Next {
         let start = net::clock::now();
-        while net::clock::now().ms_since(start) < END_MS_MAX {
-            for pid in children_of(rustix::process::getpid()).into_iter().filter_map(Pid::from_raw) {
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
-            }
+        loop {
+            crate::family::kill_descendants(rustix::process::getpid());
             // The list leaves children out while others end. That there are none is what `wait` says, and nothing else.
             let waited = loop {
                 match rustix::process::wait(WaitOptions::NOHANG) {
@@ -150,7 +149,8 @@ impl Launcher {
                     other => break other,
                 }
             };
-            if waited.is_err_and(|errno| errno == rustix::io::Errno::CHILD) {
+            let are_gone = waited.is_err_and(|errno| errno == rustix::io::Errno::CHILD);
+            if are_gone || net::clock::now().ms_since(start) >= END_MS_MAX {
                 break;
             }
             // What it says is known; left unread it would make this loop spin.
@@ -168,13 +168,6 @@ impl Launcher {
 fn is_child(pid: Pid) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     rustix::process::waitid(WaitId::Pid(pid), look).is_ok()
-}
-
-fn children_of(pid: Pid) -> Vec<i32> {
-    let pid = pid.as_raw_nonzero();
-    std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
-        .map(|text| text.split_whitespace().filter_map(|word| word.parse().ok()).collect())
-        .unwrap_or_default()
 }
 
 /// Makes this process die with its parent. For workers: called right after the fork.

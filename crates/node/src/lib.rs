@@ -9,6 +9,7 @@
 
 mod actors;
 mod conns;
+mod family;
 mod folders;
 mod functions;
 mod groups;

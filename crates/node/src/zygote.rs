@@ -187,6 +187,10 @@ impl Node {
             let deadline = net::clock::now_ns() + Duration::from_secs(5).as_nanos() as u64;
             while matches!(child.try_wait(), Ok(None)) {
                 if net::clock::now_ns() > deadline {
+                    // Its workers die with it; what they have started would not.
+                    if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
+                        crate::family::kill_descendants(pid);
+                    }
                     let _ = child.kill();
                     let _ = child.wait();
                     break;

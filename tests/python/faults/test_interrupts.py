@@ -37,8 +37,8 @@ def test_ctrl_c_ends_a_blocked_call_at_once(drivers, call):
     actor = Actor.remote()
     ray.get(actor.pid.remote())
     ref = sleep.remote()
-    print("ready")
     try:
+        print("ready")
         {call}
     except KeyboardInterrupt:
         print("interrupted", time.monotonic())

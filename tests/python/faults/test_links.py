@@ -161,9 +161,11 @@ def test_death_of_either_side_while_links_come_and_go(session, rings):
     session(rings=rings, idle_ms=1)
     actors = [Counter.options(max_restarts=-1, max_task_retries=-1).remote() for _ in range(4)]
     chance = random.Random(rings)
-    deadline = time.monotonic() + 6
+    start = time.monotonic()
     kills = 0
-    while time.monotonic() < deadline:
+    # For as long as it takes to mean something, on a slow machine too.
+    while time.monotonic() < start + 6 or kills < 6:
+        assert time.monotonic() < start + 120
         refs = [
             actor.visit.remote(at, [actors[at - chance.randrange(1, 4)]], 2, 0.003) for at, actor in enumerate(actors)
         ]
@@ -176,7 +178,6 @@ def test_death_of_either_side_while_links_come_and_go(session, rings):
         for ref in refs:
             with contextlib.suppress(RayActorError, WorkerCrashedError):
                 ray.get(ref, timeout=40)
-    assert kills > 5
     assert ray.get([plus_one.remote(1) for _ in range(100)], timeout=40) == [2] * 100
     assert all(pid > 0 for pid in ray.get([actor.pid.remote() for actor in actors], timeout=40))
 

@@ -20,8 +20,9 @@ pytestmark = pytest.mark.usefixtures("shared_ray")
 @ray.remote(max_retries=0)
 def busy(signs, name="busy"):
     """Runs until it is interrupted, in many short steps."""
-    signs.set(f"{name}-started")
     try:
+        # Whoever sees it may cancel before the next line is reached.
+        signs.set(f"{name}-started")
         while True:
             time.sleep(0.01)
     except KeyboardInterrupt:
@@ -152,8 +153,8 @@ def test_K1d_interrupt_waits_until_the_arguments_are_unpickled(signs):
 def test_K1e_task_that_catches_it_may_return(signs):
     @ray.remote
     def stubborn():
-        signs.set("started")
         try:
+            signs.set("started")
             time.sleep(60)
         except KeyboardInterrupt:
             return "in spite of it"
@@ -167,9 +168,9 @@ def test_K1e_task_that_catches_it_may_return(signs):
 def test_K1f_force_kills_the_worker(signs, leaks, wait_until):
     @ray.remote
     def deaf():
-        signs.set(f"pid-{os.getpid()}")
         while True:
             try:
+                signs.set(f"pid-{os.getpid()}")
                 time.sleep(60)
             except KeyboardInterrupt:
                 continue
