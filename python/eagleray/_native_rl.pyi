@@ -7,6 +7,7 @@ from typing import Any
 Buffer = Any
 
 def environments() -> list[str]: ...
+def is_finite(column: Buffer) -> bool: ...
 
 class VectorEnv:
     count: int

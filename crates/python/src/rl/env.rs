@@ -123,10 +123,9 @@ impl VectorEnv {
         enter(py, || inner.step(actions, stepped));
         columns::write(py, "observed", &observed, &stepped.observed)?;
         columns::write(py, "rewards", &rewards, &stepped.rewards)?;
-        let bytes = |flags: &[bool]| flags.iter().map(|flag| u8::from(*flag)).collect::<Vec<u8>>();
-        columns::write(py, "terminated", &terminated, &bytes(&stepped.terminated))?;
-        columns::write(py, "truncated", &truncated, &bytes(&stepped.truncated))?;
-        columns::write(py, "last", &last, &stepped.last)
+        columns::write_flags("terminated", &terminated, &stepped.terminated)?;
+        columns::write_flags("truncated", &truncated, &stepped.truncated)?;
+        columns::write_rows("last", &last, &stepped.last, [&stepped.terminated, &stepped.truncated])
     }
 }
 

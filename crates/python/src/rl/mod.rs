@@ -11,6 +11,7 @@ mod on_policy;
 mod runner;
 mod sac;
 
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -30,6 +31,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rl.add_class::<es::EsLearner>()?;
     rl.add_function(wrap_pyfunction!(es::perturbed, &rl)?)?;
     rl.add_function(wrap_pyfunction!(environments, &rl)?)?;
+    rl.add_function(wrap_pyfunction!(is_finite, &rl)?)?;
     // Pickles of rollouts name it.
     module.py().import("sys")?.getattr("modules")?.set_item("eagleray._native.rl", &rl)?;
     module.add_submodule(&rl)
@@ -39,6 +41,12 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn environments() -> Vec<&'static str> {
     rl::env::names().collect()
+}
+
+/// Whether each number of a column is one, and finite.
+#[pyfunction]
+fn is_finite(column: PyBuffer<f32>) -> PyResult<bool> {
+    columns::is_finite(&column)
 }
 
 /// Reads settings that came as JSON.

@@ -157,11 +157,11 @@ fn suggestion(nearest: Option<&str>) -> String {
 /// environments clip them.
 #[must_use]
 pub fn misfit(acted: &Acted, actions: &[f32]) -> Option<usize> {
-    // A whole number is what it is when it was made whole. Counts are small: larger ones would not be floats either.
-    let is_index = |number: f32, count: usize| {
-        let whole = number as i32;
-        whole as f32 == number && (whole as u32 as usize) < count
-    };
+    // So far from zero a float has no places behind the point: what comes back from there is whole. Counts are smaller than that, and this
+    // is done for several numbers at once, as a conversion is not.
+    const FAR: f32 = 8_388_608.0;
+    let is_index =
+        |number: f32, count: usize| (number >= 0.0) & (number < count as f32) & ((number + FAR) - FAR == number);
     if let Acted::Discrete(count) = acted
         && actions.iter().fold(true, |all, number| all & is_index(*number, *count))
     {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eagleray._native import rl
 from eagleray.rllib.env import _single
 from eagleray.rllib.env.spaces import ActionForm, ObservationForm
 from eagleray.rllib.utils.error import EnvError, NotFiniteError, SpaceMismatchError
@@ -59,7 +60,7 @@ class Bridge:
         self.actions = ActionForm(action_space, normalize=options.normalize_actions, clip=options.clip_actions)
         size = self.form.observed.size
         self.observed_rows: Floats = np.zeros((count, size), np.float32)
-        self._flat, self._zeros = self.observed_rows.reshape(-1), np.zeros(count * size, np.float32)
+        self._flat = self.observed_rows.reshape(-1)
         self._rows = list(self.observed_rows)
         self.last: Floats = np.zeros((count, size), np.float32)
         self.rewards: Floats = np.zeros(count, np.float32)
@@ -173,8 +174,8 @@ class Bridge:
         return f"{self.options.label}sub-environment {index}, {what} (vector step {self.steps}): "
 
     def _check_finite(self) -> None:
-        # One product with zeros, which is not zero if anything in it is not finite; which one it is, is asked only then.
-        is_fine = math.isfinite(self._flat.dot(self._zeros)) and math.isfinite(sum(self.raw_rewards))
+        # Which one it is, is asked only if there is one.
+        is_fine = rl.is_finite(self._flat) and math.isfinite(sum(self.raw_rewards))
         if is_fine and (not self.ended or np.isfinite(self.last[self.ended]).all()):
             return
         for index in range(self.count):
