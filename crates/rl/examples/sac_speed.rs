@@ -21,6 +21,7 @@ fn main() {
         critic_hiddens: vec![256, 256],
         activation: Activation::Relu,
         is_twin: true,
+        image: None,
         sde: None,
         start: Start::Uniform,
     };

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
 use crate::dist::{Sde, SdeNoise, SdeSpec, Squashed};
-use crate::nn::{Activation, Gain, Layout, Net, Real, Start, Tape};
+use crate::nn::{Activation, Gain, ImageSpec, Inputs, Layout, Net, Real, Start, Tape};
 use crate::policy::{Choice, Chosen, Policy};
 
 /// What kind of networks these are.
@@ -24,6 +24,9 @@ pub struct SoftSpec {
     pub activation: Activation,
     /// Whether two value each choice and the lower word counts.
     pub is_twin: bool,
+    /// If an observation is a picture: how it is looked at before the hidden layers, by each network for itself.
+    #[serde(default)]
+    pub image: Option<ImageSpec>,
     /// Whether noise depends on the state, and how.
     #[serde(default)]
     pub sde: Option<SdeSpec>,
@@ -61,13 +64,14 @@ impl Actor {
     pub fn new(spec: &SoftSpec) -> Self {
         let (mut layout, squashed) = (Layout::default(), Squashed::new(&spec.low, &spec.high));
         let (actions, activation) = (squashed.actions(), spec.activation);
+        let seen = Inputs::of(spec.observed, spec.image.as_ref());
         let Some(sde) = spec.sde else {
             let last = Some((squashed.inputs(), Gain::POLICY));
-            let net = Net::new(&mut layout, "pi", spec.observed, &spec.hiddens, activation, last);
+            let net = Net::new(&mut layout, "pi", seen, &spec.hiddens, activation, last);
             return Self { observed: spec.observed, layout, body: None, net, sde: None, squashed, start: spec.start };
         };
-        let body = (!spec.hiddens.is_empty())
-            .then(|| Net::new(&mut layout, "pi", spec.observed, &spec.hiddens, activation, None));
+        let body = (!spec.hiddens.is_empty() || spec.image.is_some())
+            .then(|| Net::new(&mut layout, "pi", seen, &spec.hiddens, activation, None));
         let features = body.as_ref().map_or(spec.observed, Net::outputs);
         let net = Net::new(&mut layout, "mu", features, &[], activation, Some((actions, Gain::POLICY)));
         let range = layout.add("log_std".into(), &[features, actions]);
@@ -150,8 +154,29 @@ impl Actor {
 #[derive(Clone, Debug)]
 pub struct Critics {
     layout: Layout,
-    nets: Vec<Net>,
+    critics: Vec<Critic>,
+    observed: usize,
+    actions: usize,
     start: Start,
+}
+
+/// One of them. Pictures are looked at before the choice is put beside what was found in them.
+#[derive(Clone, Debug)]
+struct Critic {
+    looks: Option<Net>,
+    net: Net,
+}
+
+/// What came out on the way forward, and room for the way back.
+#[derive(Clone, Debug, Default)]
+pub struct CriticTape<T> {
+    looks: Tape<T>,
+    net: Tape<T>,
+    pictures: Vec<T>,
+    /// What was found in the pictures, and the choices.
+    pairs: Vec<T>,
+    of_pairs: Vec<T>,
+    of_found: Vec<T>,
 }
 
 impl Critics {
@@ -160,12 +185,18 @@ impl Critics {
     pub fn new(spec: &SoftSpec) -> Self {
         let mut layout = Layout::default();
         let names = if spec.is_twin { &["qf", "qf_twin"][..] } else { &["qf"] };
-        let inputs = spec.observed + spec.low.len();
-        let mut net = |name: &&str| {
-            Net::new(&mut layout, name, inputs, &spec.critic_hiddens, spec.activation, Some((1, Gain::VALUE)))
+        let (observed, actions) = (spec.observed, spec.low.len());
+        let critic = |name: &&str| {
+            let image = spec.image.as_ref().map(|image| Inputs::of(observed, Some(image)));
+            let looks =
+                image.map(|image| Net::new(&mut layout, &format!("{name}.conv"), image, &[], Activation::Relu, None));
+            let inputs = looks.as_ref().map_or(observed, Net::outputs) + actions;
+            let last = Some((1, Gain::VALUE));
+            let net = Net::new(&mut layout, name, inputs, &spec.critic_hiddens, spec.activation, last);
+            Critic { looks, net }
         };
-        let nets = names.iter().map(&mut net).collect();
-        Self { layout, nets, start: spec.start }
+        let critics = names.iter().map(critic).collect();
+        Self { layout, critics, observed, actions, start: spec.start }
     }
 
     /// Where the parameters lie.
@@ -177,44 +208,86 @@ impl Critics {
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.nets.len()
+        self.critics.len()
     }
 
     /// Parameters before training.
     #[must_use]
     pub fn init<T: Real>(&self, chance: &mut Chance) -> Vec<T> {
         let mut parameters = vec![T::ZERO; self.layout.len()];
-        self.nets.iter().for_each(|net| net.init(&mut parameters, self.start, chance));
+        let nets = self.critics.iter().flat_map(|critic| critic.looks.iter().chain([&critic.net]));
+        nets.for_each(|net| net.init(&mut parameters, self.start, chance));
         parameters
     }
 
     /// What one of them says of these rows.
-    pub fn forward<'a, T: Real>(&self, index: usize, parameters: &[T], rows: &[T], tape: &'a mut Tape<T>) -> &'a [T] {
-        self.nets[index].forward(parameters, rows, tape)
+    pub fn forward<'a, T: Real>(
+        &self,
+        index: usize,
+        parameters: &[T],
+        rows: &[T],
+        tape: &'a mut CriticTape<T>,
+    ) -> &'a [T] {
+        let Critic { looks, net } = &self.critics[index];
+        let CriticTape { looks: looks_tape, net: net_tape, pictures, pairs, .. } = tape;
+        let Some(looks) = looks else { return net.forward(parameters, rows, net_tape) };
+        let rows = rows.chunks_exact(self.observed + self.actions).map(|row| row.split_at(self.observed));
+        pictures.clear();
+        rows.clone().for_each(|(picture, _)| pictures.extend_from_slice(picture));
+        let found = looks.forward(parameters, pictures, looks_tape);
+        pairs.clear();
+        for (found, (_, unit)) in found.chunks_exact(looks.outputs()).zip(rows) {
+            pairs.extend_from_slice(found);
+            pairs.extend_from_slice(unit);
+        }
+        net.forward(parameters, pairs, net_tape)
     }
 
-    /// Adds to `gradients` those of one's parameters, given those of what it said, for the rows of its last `forward`.
+    /// Writes to `gradients` those of one's parameters, given those of what it said, for the rows of its last `forward`.
     pub fn backward<T: Real>(
         &self,
         index: usize,
         (parameters, rows): (&[T], &[T]),
-        tape: &mut Tape<T>,
+        tape: &mut CriticTape<T>,
         of_worth: &[T],
         gradients: &mut [T],
     ) {
-        self.nets[index].backward(parameters, rows, tape, of_worth, gradients, None);
+        let Critic { looks, net } = &self.critics[index];
+        let CriticTape { looks: looks_tape, net: net_tape, pictures, pairs, of_pairs, of_found } = tape;
+        let Some(looks) = looks else {
+            return net.backward(parameters, rows, net_tape, of_worth, gradients, None);
+        };
+        of_pairs.clear();
+        of_pairs.resize(pairs.len(), T::ZERO);
+        net.backward(parameters, pairs, net_tape, of_worth, gradients, Some(of_pairs));
+        of_found.clear();
+        let of_rows = of_pairs.chunks_exact(looks.outputs() + self.actions);
+        of_rows.for_each(|row| of_found.extend_from_slice(&row[..looks.outputs()]));
+        looks.backward(parameters, pictures, looks_tape, of_found, gradients, None);
     }
 
-    /// Adds to `of_rows` the gradients of the rows' numbers, given those of what one said of them in its last `forward`.
-    pub fn backward_rows<T: Real>(
+    /// Adds to `of_rows` the gradients of the choices in them, given those of what one said of them in its last `forward`.
+    pub fn backward_choices<T: Real>(
         &self,
         index: usize,
         (parameters, rows): (&[T], &[T]),
-        tape: &mut Tape<T>,
+        tape: &mut CriticTape<T>,
         of_worth: &[T],
         of_rows: &mut [T],
     ) {
-        self.nets[index].backward_inputs(parameters, rows, tape, of_worth, of_rows);
+        let Critic { looks, net } = &self.critics[index];
+        let CriticTape { net: net_tape, pairs, of_pairs, .. } = tape;
+        let Some(looks) = looks else {
+            return net.backward_inputs(parameters, rows, net_tape, of_worth, of_rows);
+        };
+        of_pairs.clear();
+        of_pairs.resize(pairs.len(), T::ZERO);
+        net.backward_inputs(parameters, pairs, net_tape, of_worth, of_pairs);
+        let of_pairs = of_pairs.chunks_exact(looks.outputs() + self.actions);
+        for (of_row, of_pair) in of_rows.chunks_exact_mut(self.observed + self.actions).zip(of_pairs) {
+            let of_units = of_row[self.observed..].iter_mut().zip(&of_pair[looks.outputs()..]);
+            of_units.for_each(|(sum, part)| *sum += *part);
+        }
     }
 }
 

@@ -23,6 +23,7 @@ fn runner(seed: u64) -> Runner {
         critic_hiddens: vec![4],
         activation: Activation::Relu,
         is_twin: true,
+        image: None,
         sde: None,
         start: Start::Uniform,
     };

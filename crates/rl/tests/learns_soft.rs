@@ -19,6 +19,7 @@ fn learned(rate: f32, steps: usize, sde: Option<SdeSpec>) -> f64 {
         critic_hiddens: vec![64, 64],
         activation: Activation::Relu,
         is_twin: true,
+        image: None,
         sde,
         start: Start::Uniform,
     };

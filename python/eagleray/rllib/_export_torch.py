@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from eagleray.rllib.export import SDE_EPSILON
+
 if TYPE_CHECKING:
     from eagleray.rllib.export import Exported, Part
 
@@ -30,7 +32,8 @@ class ExportedPolicy(nn.Module):
         self._size = int(policy.network["observed"])
         self._start = int(policy.about["observation_start"])
         self._picture = policy.picture
-        for name in ("encoder", "pi", "vf", "af"):
+        self._has_sde = policy.sde
+        for name in ("encoder", "pi", "mu", "vf", "af"):
             part = policy.part(name)
             setattr(self, name, None if part is None else _layers(policy, part))
         self._sees_picture = "encoder" if self.encoder is not None else "pi"
@@ -55,7 +58,16 @@ class ExportedPolicy(nn.Module):
         if self._kind == "q":
             gains = self.af(features)
             return gains if self.vf is None else self.vf(features) + gains - gains.mean(-1, keepdim=True)
-        found = self.pi(features)
+        if self.mu is not None and self.pi is not None:
+            features = self.pi(features)
+        head = self.pi if self.mu is None else self.mu
+        if self._has_sde:
+            # All but the last layer: what noise depends on.
+            features = head[:-1](features)
+            found = head[-1](features)
+            logs = (features.square() @ (2 * self.log_std).exp() + SDE_EPSILON).log() / 2
+            return torch.cat([found, logs], -1)
+        found = head(features)
         if self.log_std is not None:
             found = torch.cat([found, self.log_std.expand_as(found)], -1)
         return (found, state) if self.lstm is not None else found

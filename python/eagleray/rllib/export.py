@@ -48,6 +48,10 @@ def to_torch(source: Any, policy_id: str = DEFAULT_POLICY_ID) -> Any:
     return module_of(_read(source, policy_id))
 
 
+#: What is added to variances that depend on the state.
+SDE_EPSILON = 1e-6
+
+
 @dataclass(frozen=True)
 class Part:
     """One network of a policy: layers one behind the other."""
@@ -84,15 +88,22 @@ class Exported:
         """One of the networks, if there is one of this name."""
         if not any(key.startswith(f"{name}.") for key in self.arrays):
             return None
-        has_body = name == "encoder" or not self._has("encoder")
-        image = self.network.get("image") if has_body else None
+        # "mu" chooses by what "pi" has found, where noise depends on that.
+        is_body = name == "encoder" or (name == "pi" and self._has("mu"))
+        is_behind = (name != "encoder" and self._has("encoder")) or (name == "mu" and self._has("pi"))
+        image = None if is_behind else self.network.get("image")
         strides = tuple(int(stride) for _, _, stride in image["conv_filters"]) if image else ()
         # Heads of Q values have their own activation.
         activation = "relu" if self.kind == "q" and name != "encoder" else self.network["activation"]
-        return Part(name, strides, activation, ends_plain=name != "encoder")
+        return Part(name, strides, activation, ends_plain=not is_body)
 
     def _has(self, name: str) -> bool:
         return any(key.startswith(f"{name}.") for key in self.arrays)
+
+    @property
+    def sde(self) -> bool:
+        """Whether noise depends on the state."""
+        return bool(self.network.get("sde")) and "log_std" in self.arrays
 
     @property
     def picture(self) -> tuple[int, int, int] | None:
@@ -132,7 +143,7 @@ class _Forward:
 
     def __init__(self, policy: Exported) -> None:
         self._policy = policy
-        self._parts = {name: part for name in ("encoder", "pi", "vf", "af") if (part := policy.part(name))}
+        self._parts = {name: part for name in ("encoder", "pi", "mu", "vf", "af") if (part := policy.part(name))}
 
     def __call__(self, observed: Any, state: Any = None) -> Any:
         """What actions are chosen from. With a memory: that and the next state."""
@@ -147,8 +158,13 @@ class _Forward:
             if "vf" in self._parts:
                 found = self._through("vf", rows) + found - found.mean(-1, keepdims=True)
         else:
-            found = self._through("pi", rows)
-            if "log_std" in arrays:
+            if "mu" in self._parts and "pi" in self._parts:
+                rows = self._through("pi", rows)
+            found = self._through("mu" if "mu" in self._parts else "pi", rows)
+            if policy.sde:
+                logs = np.log(self._features**2 @ np.exp(2 * arrays["log_std"]) + np.float32(SDE_EPSILON)) / 2
+                found = np.concatenate([found, logs], -1)
+            elif "log_std" in arrays:
                 found = np.concatenate([found, np.broadcast_to(arrays["log_std"], found.shape)], -1)
         return (found, state) if policy.kind == "recurrent" else found
 
@@ -177,7 +193,9 @@ class _Forward:
             if weight.ndim == 4:
                 rows = np.maximum(_laid(rows, weight, part.strides[index]) + bias, np.float32(0.0))
                 continue
-            rows = rows.reshape(len(rows), -1) @ weight.T + bias
+            # What the last layer is given is what noise depends on, where it does.
+            self._features = rows = rows.reshape(len(rows), -1)
+            rows = rows @ weight.T + bias
             if not (part.ends_plain and index + 1 == len(layers)):
                 rows = _bent(rows, part.activation)
         return rows.reshape(len(rows), -1)

@@ -30,6 +30,17 @@ class Pictures(gym.Env):
         return self.chance.integers(0, 256, (9, 8, 3), np.uint8), float(action), self.steps >= 8, False, {}
 
 
+class Knobs(Pictures):
+    """The same, but numbers are chosen."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.action_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def step(self, action):
+        return super().step(np.sum(action))
+
+
 def small(config, env, **model):
     config.environment(env).env_runners(num_env_runners=0, num_envs_per_env_runner=2).debugging(seed=3)
     config.reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=64)
@@ -43,6 +54,10 @@ def ppo(env="CartPole-v1", **model):
 def dqn(env="CartPole-v1", dueling=True, **model):
     config = small(DQNConfig(), env, **model)
     return config.training(num_steps_sampled_before_learning_starts=0, dueling=dueling, hiddens=[8])
+
+
+def sac(env="Pendulum-v1", **model):
+    return small(SACConfig(), env, **model).training(num_steps_sampled_before_learning_starts=0)
 
 
 FILTERS = {"conv_filters": [[4, 4, 2], [5, 2, 1]]}
@@ -62,7 +77,12 @@ POLICIES = {
     "DQN, not dueling": lambda: dqn(dueling=False),
     "DQN of pictures": lambda: dqn(Pictures, **FILTERS),
     "DQN of states": lambda: dqn("FrozenLake-v1"),
-    "SAC": lambda: small(SACConfig(), "Pendulum-v1").training(num_steps_sampled_before_learning_starts=0),
+    "PPO with noise of the state": lambda: ppo("Pendulum-v1", use_sde=True),
+    "PPO with noise of the state, without layers": lambda: ppo("Pendulum-v1", use_sde=True, fcnet_hiddens=[]),
+    "SAC": lambda: sac(),
+    "SAC with noise of the state": lambda: sac(use_sde=True),
+    "SAC of pictures": lambda: sac(Knobs, **FILTERS),
+    "SAC of pictures, with noise of the state": lambda: sac(Knobs, use_sde=True, **FILTERS),
 }
 
 

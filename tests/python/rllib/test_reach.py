@@ -196,3 +196,46 @@ def test_large_pictures_are_looked_at_through_filters_unasked(shape, dimensions)
         assert max(array.ndim for array in weights.values()) == dimensions
         assert algorithm.compute_single_action(np.zeros(shape, np.uint8)) in (0, 1)
         algorithm.stop()
+
+
+class Bright(gym.Env):
+    """One column of a picture is bright: the number to choose says which."""
+
+    observation_space = gym.spaces.Box(0.0, 1.0, (8, 8, 1), np.float32)
+    action_space = gym.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, config=None):
+        self.chance = np.random.default_rng(5)
+
+    def reset(self, *, seed=None, options=None):
+        self.column, self.steps = int(self.chance.integers(8)), 0
+        return self.seen(), {}
+
+    def seen(self):
+        picture = np.zeros((8, 8, 1), np.float32)
+        picture[:, self.column] = 1.0
+        return picture
+
+    def step(self, action):
+        reward = 1.0 - abs(float(action[0]) - (self.column / 3.5 - 1.0))
+        self.column, self.steps = int(self.chance.integers(8)), self.steps + 1
+        return self.seen(), reward, self.steps == 10, False, {}
+
+
+@pytest.mark.parametrize(("rate", "is_learned"), [(2e-3, True), (0.0, False)])
+def test_numbers_are_chosen_by_pictures(rate, is_learned):
+    config = SACConfig().environment(Bright).env_runners(num_env_runners=0).debugging(seed=2)
+    config.rl_module(model_config={"conv_filters": [[8, 3, 2]], "fcnet_hiddens": [32]})
+    config.training(actor_lr=rate, critic_lr=rate, alpha_lr=rate, train_batch_size_per_learner=64, gamma=0.1, tau=0.05)
+    config.training(num_steps_sampled_before_learning_starts=200)
+    config.reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=1_600)
+    algorithm = config.build_algo()
+    assert {array.ndim for array in algorithm.get_policy().get_weights().values()} == {1, 2, 4}
+    algorithm.train()
+    environment, misses = Bright(), []
+    for _ in range(5):
+        seen, _ = environment.reset()
+        wanted = environment.column / 3.5 - 1.0
+        misses.append(abs(float(algorithm.compute_single_action(seen, explore=False)[0]) - wanted))
+    algorithm.stop()
+    assert (np.mean(misses) < 0.2) == is_learned, misses

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::team::{with_team, worth_it};
 use crate::chance::Chance;
-use crate::nn::{Adam, Layout, Real, Tape, clip_by_norm};
+use crate::nn::{Adam, Layout, Real, clip_by_norm};
 use crate::replay::{Drawn, Replay};
-use crate::soft::{Actor, ActorTape, Critics, SoftSpec};
+use crate::soft::{Actor, ActorTape, CriticTape, Critics, SoftSpec};
 
 /// How it learns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,7 +137,7 @@ struct Rows<T> {
 #[derive(Clone, Debug, Default)]
 struct Room<T> {
     actor: ActorTape<T>,
-    critics: [Tape<T>; 2],
+    critics: [CriticTape<T>; 2],
     pairs: Vec<T>,
     units: Vec<T>,
     logp: Vec<T>,
@@ -447,7 +447,7 @@ fn actor_gradient<T: Real>(
     of_pairs.clear();
     of_pairs.resize(pairs.len(), T::ZERO);
     for (index, (tape, of_worth)) in tapes.iter_mut().zip(&of_each).enumerate().take(critics.count()) {
-        critics.backward_rows(index, (values, pairs), tape, of_worth, of_pairs);
+        critics.backward_choices(index, (values, pairs), tape, of_worth, of_pairs);
     }
     of_units.clear();
     let (width, chosen) = (pairs.len() / count.max(1), actor.squashed().actions());

@@ -83,7 +83,7 @@ def actor_critic(plan: Plan) -> str:
         "hiddens": list(model.get("fcnet_hiddens", [256, 256])) + list(model.get("head_fcnet_hiddens") or []),
         "activation": activation_of(model),
         "free_log_std": bool(model.get("free_log_std", False)),
-        "image": _image(plan),
+        "image": _image(plan, model),
     }
     more: dict[str, Any]
     start, sde = _start(model, "orthogonal"), _sde(plan, model, 0.0)
@@ -96,11 +96,11 @@ def actor_critic(plan: Plan) -> str:
     return json.dumps(said | more)
 
 
-def _image(plan: Plan) -> dict[str, Any] | None:
+def _image(plan: Plan, model: Mapping[str, Any]) -> dict[str, Any] | None:
     """How pictures are looked at: by the filters that were given, or by our own if they are large. Others are rows of numbers."""
     if len(plan.observed.shape) != 3:
         return None
-    filters = plan.model.get("conv_filters") or _filters_for(plan.observed.shape)
+    filters = model.get("conv_filters") or _filters_for(plan.observed.shape)
     if not filters:
         return None
     height, width, channels = plan.observed.shape
@@ -154,6 +154,7 @@ def soft(plan: Plan) -> str:
             "critic_hiddens": list(critic.get("fcnet_hiddens", [256, 256])),
             "activation": activation_of(policy),
             "is_twin": bool(plan.settings.get("twin_q", True)),
+            "image": _image(plan, {**plan.model, **policy}),
             # Smaller than those that policy gradients begin with, as everywhere for this algorithm.
             "start": _start({**plan.model, **policy}, "uniform"),
             "sde": _sde(plan, {**plan.model, **policy}, -3.0),
@@ -179,7 +180,7 @@ def q_function(plan: Plan) -> str:
             "activation": activation_of(model),
             "heads": list(plan.settings.get("hiddens") or []),
             "is_dueling": bool(plan.settings.get("dueling", True)),
-            "image": _image(plan),
+            "image": _image(plan, model),
         }
     )
 

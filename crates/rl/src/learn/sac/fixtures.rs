@@ -38,6 +38,7 @@ fn losses_of_soft_actor_critic_and_their_gradients_are_torch_s() {
             critic_hiddens: vec![6],
             activation: Activation::Tanh,
             is_twin: case.is_twin,
+            image: None,
             sde: None,
             start: Start::Uniform,
         };

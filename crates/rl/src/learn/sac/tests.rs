@@ -3,7 +3,7 @@
 use super::{Room, Rows, Sac, SacSettings, actor_gradient, critic_gradient};
 use crate::chance::Chance;
 use crate::dist::SdeSpec;
-use crate::nn::{Activation, Start};
+use crate::nn::{Activation, ImageSpec, Start};
 use crate::replay::Replay;
 use crate::rollout::Rollout;
 use crate::soft::{Actor, Critics, SoftSpec};
@@ -17,16 +17,17 @@ fn spec(is_twin: bool) -> SoftSpec {
         critic_hiddens: vec![6],
         activation: Activation::Tanh,
         is_twin,
+        image: None,
         sde: None,
         start: Start::Uniform,
     }
 }
 
-fn rows(chance: &mut Chance, count: usize) -> Rows<f64> {
+fn rows(chance: &mut Chance, observed: usize, count: usize) -> Rows<f64> {
     let mut normal = |count: usize, by: f64| -> Vec<f64> { (0..count).map(|_| by * chance.normal()).collect() };
     Rows {
-        observed: normal(count * 3, 1.0),
-        following: normal(count * 3, 1.0),
+        observed: normal(count * observed, 1.0),
+        following: normal(count * observed, 1.0),
         units: normal(count * 2, 1.0).into_iter().map(f64::tanh).collect(),
         rewards: normal(count, 2.0),
         discounts: (0..count).map(|at| if at % 4 == 0 { 0.0 } else { 0.9 }).collect(),
@@ -55,10 +56,18 @@ fn compare(parameters: &mut [f64], gradients: &[f64], mut loss: impl FnMut(&[f64
 #[test]
 fn gradients_are_those_of_differences() {
     let of_state = Some(SdeSpec { every: None, log_std: -0.5 });
-    for (is_twin, sde, hiddens) in
-        [(false, None, vec![5, 4]), (true, None, vec![5, 4]), (true, of_state, vec![5, 4]), (true, of_state, vec![])]
-    {
-        let spec = SoftSpec { sde, hiddens, ..spec(is_twin) };
+    let picture = ImageSpec::new([4, 3, 2], vec![[3, 2, 1]], false).ok();
+    for (is_twin, sde, hiddens, image) in [
+        (false, None, vec![5, 4], None),
+        (true, None, vec![5, 4], None),
+        (true, of_state, vec![5, 4], None),
+        (true, of_state, vec![], None),
+        (false, None, vec![], picture.clone()),
+        (true, None, vec![4], picture.clone()),
+        (true, of_state, vec![], picture),
+    ] {
+        let observed = image.as_ref().map_or(3, |_| 4 * 3 * 2);
+        let spec = SoftSpec { observed, sde, hiddens, image, ..spec(is_twin) };
         let (actor, critics) = (Actor::new(&spec), Critics::new(&spec));
         let mut chance = Chance::seeded(5);
         let (mut chooses, mut values): (Vec<f64>, Vec<f64>) = (actor.init(&mut chance), critics.init(&mut chance));
@@ -66,7 +75,7 @@ fn gradients_are_those_of_differences() {
             *value += 0.3 * chance.normal();
         }
         let older: Vec<f64> = values.iter().map(|value| value + 0.1).collect();
-        let (rows, mut room) = (rows(&mut chance, 20), Room::default());
+        let (rows, mut room) = (rows(&mut chance, observed, 20), Room::default());
         room.aim(&actor, &critics, (&chooses, &older), &rows, 0.3);
 
         let mut gradients = vec![0.0; values.len()];
