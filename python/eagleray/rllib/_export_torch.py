@@ -44,7 +44,7 @@ class ExportedPolicy(nn.Module):
             own = {name.partition(".")[2]: value for name, value in policy.arrays.items() if name.startswith("lstm.")}
             self.lstm.load_state_dict({name: torch.tensor(value) for name, value in own.items()})
         log_std = policy.arrays.get("log_std")
-        self.log_std = None if log_std is None else nn.Parameter(torch.tensor(log_std))
+        self.log_std: Any = None if log_std is None else nn.Parameter(torch.tensor(log_std))
         scale = policy.about["observation_filter"]
         self._most = None if scale is None else float(scale["most"])
         for name in ("means", "factors"):

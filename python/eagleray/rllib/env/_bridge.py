@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eagleray._native import rl
+from eagleray.rllib._engine._columns import is_finite
 from eagleray.rllib.env import _single
 from eagleray.rllib.env.spaces import ActionForm, ObservationForm
 from eagleray.rllib.utils.error import EnvError, NotFiniteError, SpaceMismatchError
@@ -175,7 +175,7 @@ class Bridge:
 
     def _check_finite(self) -> None:
         # Which one it is, is asked only if there is one.
-        is_fine = rl.is_finite(self._flat) and math.isfinite(sum(self.raw_rewards))
+        is_fine = is_finite(self._flat) and math.isfinite(sum(self.raw_rewards))
         if is_fine and (not self.ended or np.isfinite(self.last[self.ended]).all()):
             return
         for index in range(self.count):
