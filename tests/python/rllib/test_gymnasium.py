@@ -70,3 +70,14 @@ def test_unknown_names_and_settings_say_what_is_near():
         rl.VectorEnv("CartPol-v1", 1, "{}")
     with pytest.raises(ValueError, match="max_episode_steps"):
         rl.VectorEnv("CartPole-v1", 1, '{"max_episode_step": 3}')
+
+
+def test_columns_of_the_same_memory_or_of_another_size_are_refused():
+    _, ours, _, columns = beside("CartPole-v1", 1)
+    action = np.zeros(1, np.float32)
+    with pytest.raises(ValueError, match="last and observed are the same memory"):
+        ours.step(action, *(columns | {"last": columns["observed"]}).values())
+    with pytest.raises(ValueError, match="rewards has 2 numbers instead of 1"):
+        ours.step(action, *(columns | {"rewards": np.zeros(2, np.float32)}).values())
+    with pytest.raises(ValueError, match="observed must be contiguous and writable"):
+        ours.step(action, *(columns | {"observed": np.zeros((4, 2), np.float32).T[:1]}).values())

@@ -30,24 +30,24 @@ pub(super) fn write_flags(name: &str, column: &PyBuffer<u8>, from: &[bool]) -> P
     Ok(())
 }
 
-/// Writes those rows of a column that have one of two flags; the others stay as they are.
-pub(super) fn write_rows(name: &str, column: &PyBuffer<f32>, from: &[f32], flags: [&[bool]; 2]) -> PyResult<()> {
-    /// Flags that are looked at together. Most are not set, and a branch for each would cost as much as a copy of all rows.
-    const BLOCK: usize = 16;
-    let start = start_of(name, column, from.len())?;
-    let size = from.len() / flags[0].len().max(1);
-    for (block, (one, other)) in flags[0].chunks(BLOCK).zip(flags[1].chunks(BLOCK)).enumerate() {
-        if !one.iter().chain(other).fold(false, |any, flag| any | flag) {
-            continue;
-        }
-        for row in (0..one.len()).filter(|row| one[*row] | other[*row]) {
-            let row = block * BLOCK + row;
-            let from = &from[row * size..(row + 1) * size];
-            // SAFETY: as above; the row lies within what `from` has, and Python's memory is not ours.
-            unsafe { start.add(row * size).copy_from_nonoverlapping(from.as_ptr(), size) };
+/// Columns to write into where they lie. Another thread that uses them at the same time sees some of it, as with any library that lets the
+/// interpreter's lock go.
+pub(super) fn writable<'a, const N: usize>(
+    columns: [(&str, &'a mut PyBuffer<f32>, usize); N],
+) -> PyResult<[&'a mut [f32]; N]> {
+    let mut starts = [std::ptr::null_mut(); N];
+    for (start, (name, column, count)) in starts.iter_mut().zip(&columns) {
+        *start = start_of(name, column, *count)?;
+    }
+    let range = |at: usize| starts[at] as usize..starts[at] as usize + columns[at].2 * size_of::<f32>();
+    for (at, other) in (0..N).flat_map(|at| (0..at).map(move |other| (at, other))) {
+        if range(at).start < range(other).end && range(other).start < range(at).end {
+            let (name, other) = (columns[at].0, columns[other].0);
+            return Err(PyValueError::new_err(format!("{name} and {other} are the same memory")));
         }
     }
-    Ok(())
+    // SAFETY: each has so many numbers, one behind the other, that may be written, no two share any, and all are held for as long.
+    Ok(std::array::from_fn(|at| unsafe { std::slice::from_raw_parts_mut(starts[at], columns[at].2) }))
 }
 
 fn start_of<T: Element>(name: &str, column: &PyBuffer<T>, expected: usize) -> PyResult<*mut T> {

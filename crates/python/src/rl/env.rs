@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rl::chance::Chance;
-use rl::env::{Adapted, Bounded, Stepped, Vector, make, misfit};
+use rl::env::{Adapted, Bounded, Columns, Stepped, Vector, make, misfit};
 use rl::space::Acted;
 
 use super::{columns, parsed};
@@ -108,11 +108,11 @@ impl VectorEnv {
         &mut self,
         py: Python<'_>,
         actions: PyBuffer<f32>,
-        observed: PyBuffer<f32>,
-        rewards: PyBuffer<f32>,
+        mut observed: PyBuffer<f32>,
+        mut rewards: PyBuffer<f32>,
         terminated: PyBuffer<u8>,
         truncated: PyBuffer<u8>,
-        last: PyBuffer<f32>,
+        mut last: PyBuffer<f32>,
     ) -> PyResult<()> {
         columns::check("actions", actions.item_count(), self.inner.count() * self.inner.spaces().acted.size())?;
         columns::read(py, "actions", &actions, &mut self.actions)?;
@@ -120,12 +120,16 @@ impl VectorEnv {
             return Err(PyValueError::new_err(format!("the action of environment {row} is none of its actions")));
         }
         let Self { inner, stepped, actions } = self;
-        enter(py, || inner.step(actions, stepped));
-        columns::write(py, "observed", &observed, &stepped.observed)?;
-        columns::write(py, "rewards", &rewards, &stepped.rewards)?;
+        let (count, size) = (inner.count(), inner.spaces().observed.size());
+        let [observed, rewards, last] = columns::writable([
+            ("observed", &mut observed, count * size),
+            ("rewards", &mut rewards, count),
+            ("last", &mut last, count * size),
+        ])?;
+        let into = Columns { observed, rewards, last, ..stepped.columns(count, size) };
+        enter(py, || inner.step_into(actions, into));
         columns::write_flags("terminated", &terminated, &stepped.terminated)?;
-        columns::write_flags("truncated", &truncated, &stepped.truncated)?;
-        columns::write_rows("last", &last, &stepped.last, [&stepped.terminated, &stepped.truncated])
+        columns::write_flags("truncated", &truncated, &stepped.truncated)
     }
 }
 

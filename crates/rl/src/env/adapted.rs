@@ -1,6 +1,6 @@
 //! Environments as networks want them: an index shown as one number per choice, actions between -1 and 1 spread over their bounds.
 
-use super::{EnvError, Stepped, Vector};
+use super::{Columns, EnvError, Stepped, Vector};
 use crate::space::{Acted, Observed, Spaces};
 
 /// How numbers become actions between bounds.
@@ -86,17 +86,16 @@ impl Vector for Adapted {
         }
     }
 
-    fn step(&mut self, actions: &[f32], into: &mut Stepped) {
+    fn step_into(&mut self, actions: &[f32], into: Columns<'_>) {
         self.bound(actions);
-        let Some(count) = self.choices else { return self.inner.step(&self.actions, into) };
-        self.inner.step(&self.actions, &mut self.stepped);
-        into.rewards.clone_from(&self.stepped.rewards);
-        into.terminated.clone_from(&self.stepped.terminated);
-        into.truncated.clone_from(&self.stepped.truncated);
-        for (indices, rows) in [(&self.stepped.observed, &mut into.observed), (&self.stepped.last, &mut into.last)] {
-            rows.resize(indices.len() * count, 0.0);
-            spread(indices, count, rows);
-        }
+        let Some(count) = self.choices else { return self.inner.step_into(&self.actions, into) };
+        let Self { inner, stepped, .. } = self;
+        inner.step(&self.actions, stepped);
+        into.rewards.copy_from_slice(&stepped.rewards);
+        into.terminated.copy_from_slice(&stepped.terminated);
+        into.truncated.copy_from_slice(&stepped.truncated);
+        spread(&stepped.observed, count, into.observed);
+        spread(&stepped.last, count, into.last);
     }
 
     fn observe(&self, observed: &mut [f32]) {

@@ -77,6 +77,33 @@ pub struct Stepped {
     pub last: Vec<f32>,
 }
 
+impl Stepped {
+    /// Room for so many environments with observations of this size.
+    pub fn columns(&mut self, count: usize, size: usize) -> Columns<'_> {
+        self.observed.resize(count * size, 0.0);
+        self.rewards.resize(count, 0.0);
+        self.terminated.resize(count, false);
+        self.truncated.resize(count, false);
+        self.last.resize(count * size, 0.0);
+        let Self { observed, rewards, terminated, truncated, last } = self;
+        Columns { observed, rewards, terminated, truncated, last }
+    }
+}
+
+/// As [`Stepped`], in memory of somebody else.
+pub struct Columns<'a> {
+    /// The newest observations.
+    pub observed: &'a mut [f32],
+    /// Rewards.
+    pub rewards: &'a mut [f32],
+    /// Whose episode has come to its end.
+    pub terminated: &'a mut [bool],
+    /// Whose episode was cut off.
+    pub truncated: &'a mut [bool],
+    /// The last observations of those.
+    pub last: &'a mut [f32],
+}
+
 /// Several environments of one kind that take their steps together. An episode that ends is followed by the next at once.
 pub trait Vector: Send + Sync {
     /// How many there are.
@@ -89,8 +116,14 @@ pub trait Vector: Send + Sync {
     /// never seeded is as if seeded with 0.
     fn reset(&mut self, seed: Option<u64>, observed: &mut [f32]);
 
+    /// One step of each, written to where there is room for all of it.
+    fn step_into(&mut self, actions: &[f32], into: Columns<'_>);
+
     /// One step of each.
-    fn step(&mut self, actions: &[f32], into: &mut Stepped);
+    fn step(&mut self, actions: &[f32], into: &mut Stepped) {
+        let (count, size) = (self.count(), self.spaces().observed.size());
+        self.step_into(actions, into.columns(count, size));
+    }
 
     /// What is seen now.
     fn observe(&self, observed: &mut [f32]);

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EnvError, Environment, Stepped, Vector};
+use super::{Columns, EnvError, Environment, Vector};
 use crate::chance::Chance;
 use crate::space::Spaces;
 
@@ -61,14 +61,11 @@ impl<E: Environment> Vector for Vectored<E> {
         self.observe(observed);
     }
 
-    fn step(&mut self, actions: &[f32], into: &mut Stepped) {
+    fn step_into(&mut self, actions: &[f32], into: Columns<'_>) {
         let (count, size) = (self.places.len(), self.observed_size);
         assert_eq!(actions.len(), count * self.acted_size, "an action for each environment");
-        into.observed.resize(count * size, 0.0);
-        into.last.resize(count * size, 0.0);
-        into.rewards.resize(count, 0.0);
-        into.terminated.resize(count, false);
-        into.truncated.resize(count, false);
+        assert_eq!((into.observed.len(), into.last.len()), (count * size, count * size), "room for each observation");
+        assert_eq!((into.rewards.len(), into.terminated.len(), into.truncated.len()), (count, count, count), "and end");
 
         let rows = into.observed.chunks_exact_mut(size).zip(into.last.chunks_exact_mut(size));
         let ends = into.rewards.iter_mut().zip(into.terminated.iter_mut()).zip(into.truncated.iter_mut());
