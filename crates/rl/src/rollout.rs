@@ -48,6 +48,19 @@ pub struct Rollout {
 }
 
 impl Rollout {
+    /// Whether it is known of each step what it led to, and nothing is there beside.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let rows = self.steps * self.envs;
+        let is_column = |numbers: usize| numbers == 0 || numbers == rows;
+        let ends = [self.rewards.len(), self.terminated.len(), self.truncated.len()];
+        ends == [rows; 3]
+            && self.observed.len() == self.steps * self.open.len()
+            && is_column(self.logp.len())
+            && is_column(self.values.len())
+            && is_column(self.following.len())
+    }
+
     /// The column of what follows, given what the states of `last` and then those of `open` are worth.
     #[must_use]
     pub fn following(&self, values: &[f32]) -> Vec<f32> {
@@ -289,6 +302,19 @@ impl Runner {
             vector.step(&self.rollout.actions[begin..], stepped);
             self.observe(stepped);
         }
+    }
+
+    /// Forgets the rollout that was begun, and the episodes in it: what comes is of others.
+    pub fn forget(&mut self) {
+        let Rollout { envs, source, begins_at, steps, .. } = self.rollout;
+        // Behind a gap, so that nobody takes what comes for what followed.
+        let begins_at = begins_at + steps as u64 + 1;
+        self.rollout = Rollout { envs, source, begins_at, ..Rollout::default() };
+        self.cut_states.clear();
+        self.ended.clear();
+        self.running.fill(Episode { reward: 0.0, length: 0 });
+        (0..envs).for_each(|env| self.policy.forget(env));
+        self.policy.rest();
     }
 
     /// Ends the rollout and gives it away; the next begins where this ends.

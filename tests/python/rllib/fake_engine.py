@@ -60,6 +60,10 @@ class FakeCollector:
             ended += self.ended
         return ended
 
+    def forget(self):
+        self.columns, self.open, self.ended = [], None, []
+        self.totals, self.lengths = np.zeros(self.count), np.zeros(self.count, int)
+
     def take(self):
         assert self.open is None, "taken in the middle of a step"
         columns, self.columns = self.columns, []

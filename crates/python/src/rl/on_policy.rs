@@ -11,7 +11,7 @@ use rl::model::Model;
 use rl::recurrent::RecurrentNet;
 
 use super::parsed;
-use super::runner::{Rollout, restored, unpack};
+use super::runner::{Rollout, restored, unpack, whole};
 use crate::door::enter;
 
 /// The face of one such learner: how it is made, its settings, what rollouts it refuses, and what it finds by name.
@@ -70,6 +70,7 @@ macro_rules! face {
             ) -> PyResult<Bound<'py, PyDict>> {
                 let settings: $settings = parsed(settings)?;
                 let rollouts: Vec<&rl::rollout::Rollout> = rollouts.iter().map(|rollout| &rollout.inner).collect();
+                rollouts.iter().try_for_each(|rollout| whole(rollout))?;
                 let refuses: fn(&rl::rollout::Rollout) -> Option<&'static str> = $refuses;
                 if let Some(why) = rollouts.iter().find_map(|rollout| refuses(rollout)) {
                     return Err(PyValueError::new_err(why));

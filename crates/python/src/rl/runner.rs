@@ -157,10 +157,23 @@ impl Runner {
         Rollout { inner: enter(py, || inner.take()) }
     }
 
+    /// Forgets the rollout that was begun, and the episodes in it.
+    fn forget(&mut self) {
+        self.inner.forget();
+    }
+
     /// The rewards and lengths of episodes that have ended since this was last asked.
     fn take_episodes(&mut self) -> Vec<(f64, u32)> {
         self.inner.take_episodes().into_iter().map(|episode| (episode.reward, episode.length)).collect()
     }
+}
+
+/// Refuses rollouts that would break whoever learns from them.
+pub(super) fn whole(rollout: &rl::rollout::Rollout) -> PyResult<()> {
+    if rollout.is_whole() {
+        return Ok(());
+    }
+    Err(PyValueError::new_err("a rollout has steps of which it is not known what they led to"))
 }
 
 /// The policy of a kind: "actor_critic", "recurrent", "q" or "soft".

@@ -8,7 +8,7 @@ use rl::replay::Replay;
 use rl::soft::SoftSpec;
 
 use super::parsed;
-use super::runner::{Rollout, restored, unpack};
+use super::runner::{Rollout, restored, unpack, whole};
 use crate::door::enter;
 
 /// Learns to choose numbers between bounds from replayed steps. Its weights are those of what chooses; what values choices is in what it saves.
@@ -66,9 +66,11 @@ impl SacLearner {
     }
 
     /// Keeps the steps of a rollout, each standing for up to `n`.
-    fn add(&mut self, py: Python<'_>, rollout: PyRef<'_, Rollout>, n: usize, gamma: f32) {
+    fn add(&mut self, py: Python<'_>, rollout: PyRef<'_, Rollout>, n: usize, gamma: f32) -> PyResult<()> {
         let (replay, rollout) = (&mut self.replay, &rollout.inner);
+        whole(rollout)?;
         enter(py, || replay.add(rollout, n, gamma));
+        Ok(())
     }
 
     /// Steps that are kept.

@@ -276,7 +276,8 @@ class EsLearner(_Learner):
 
     def tell(self, returns: Sequence[float], lengths: Sequence[int], settings: Mapping[str, Any]) -> dict[str, float]:
         """What came of them, in their order; nan where it failed: then the pair does not count."""
-        seeds, self._seeds = self._seeds, []
+        # Those before were asked for in a generation that was broken off.
+        seeds, self._seeds = self._seeds[len(self._seeds) - len(returns) // 2 :], []
         whole = [at for at in range(len(seeds)) if not any(math.isnan(value) for value in returns[2 * at : 2 * at + 2])]
         if not whole:
             raise RuntimeError("no candidate of this generation could be tried: see the runners' errors above")

@@ -197,6 +197,11 @@ class NativeCollector:
         self.native.run(native.native, steps, *self._policy.choice(explore=explore))
         return [Ended(total, length) for total, length in self.native.take_episodes()]
 
+    def forget(self) -> None:
+        """Drop what was written since the last `take`, and the episodes that ran."""
+        self.native.forget()
+        self.ended, self._simulator = [], None
+
     def take(self) -> Rollout:
         """Hand over what was written since the last time."""
         rollout, delta = self.native.take(), self.native.take_filter_delta()

@@ -149,6 +149,9 @@ class Collector(Protocol):
     def take(self) -> Rollout:
         """Hand over what was written since the last time. The steps all have been observed."""
 
+    def forget(self) -> None:
+        """Drop what was written since the last `take`, and the episodes that ran: something went wrong in the midst of it."""
+
     def state(self) -> bytes:
         """What its next choices depend on, beside the weights."""
 

@@ -40,6 +40,7 @@ class _Table:
         self.seen: dict[Any, Any] = {}
         self.streams: dict[Any, tuple[str, Stream]] = {}
         self.is_begun = False
+        self.is_seeded = False
 
 
 class AgentSampler:
@@ -84,6 +85,20 @@ class AgentSampler:
 
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         """Samples in whole steps of the environments."""
+        try:
+            return self._sample(steps, episodes, explore=explore)
+        except BaseException:
+            self._forget()
+            raise
+
+    def _forget(self) -> None:
+        """Drops what was begun. Some agents have acted and others not: all episodes begin anew."""
+        for streams in self._streams.values():
+            streams.forget()
+        for table in self._tables:
+            table.streams, table.seen, table.is_begun = {}, {}, False
+
+    def _sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         found, before = Sample(), len(self.records)
         ended, quiet = before, 0
         while (steps is not None and found.env_steps < steps) or (
@@ -129,7 +144,8 @@ class AgentSampler:
         table.episode = Episode(table.index)
         if self._is_watched:
             self._telling.tell("on_episode_created", table.episode, table.env)
-        seed = None if self._seed is None or table.is_begun else self._seed + table.index
+        seed = None if self._seed is None or table.is_seeded else self._seed + table.index
+        table.is_seeded = True
         table.seen, infos = multi_agent_env.reset(table.env, seed)
         table.is_begun = True
         if self._is_watched:

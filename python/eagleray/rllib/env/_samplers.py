@@ -144,6 +144,15 @@ class SimulatorSampler:
 
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         """Samples in one call, or step by step until so many episodes ended."""
+        try:
+            return self._sample(steps, episodes, explore=explore)
+        except BaseException:
+            # In the midst of a step: episodes begin anew.
+            self.collector.forget()
+            self.reset()
+            raise
+
+    def _sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         count = self.simulator.count
         each = 0
         if steps is not None:
@@ -220,6 +229,15 @@ class BridgeSampler:
 
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         """Samples in whole vector steps."""
+        try:
+            return self._sample(steps, episodes, explore=explore)
+        except BaseException:
+            # Some environments have made the step and others not: what was begun is dropped, and episodes begin anew.
+            self.collector.forget()
+            self._is_begun = False
+            raise
+
+    def _sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         if not self._is_begun:
             self.reset()
         count = self.bridge.count

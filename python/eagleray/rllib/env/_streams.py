@@ -96,6 +96,12 @@ class Stream:
         parted, self._parted = self._parted, []
         return parted
 
+    def forget(self) -> None:
+        """Drops all of it: something went wrong in the midst of it."""
+        self._collector.forget()
+        self._is_open, self._reward, self._ending = False, 0.0, None
+        self.steps, self.is_waiting, self._parted = 0, False, []
+
 
 class Streams:
     """The streams of one policy. Those of agents that are gone are used again."""
@@ -126,3 +132,9 @@ class Streams:
     def take(self) -> list[Rollout]:
         """What was written in all of them."""
         return [rollout for stream in self._all for rollout in stream.take()]
+
+    def forget(self) -> None:
+        """Drops what was written in all of them. Nobody uses them then."""
+        for stream in self._all:
+            stream.forget()
+        self._free = list(self._all)

@@ -5,6 +5,7 @@ What happens then is configured: a runner that fails is replaced (and given the 
 
 from __future__ import annotations
 
+import gc
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ _PATIENCE = 2
 _FIRST_TRIES = 3
 #: Runners that are not there by then are waited for, with a word about it.
 _START_S = 10.0
+#: Those that are not there by then may wait for cores that only garbage holds.
+_SOON_S = 1.0
 
 
 class _Remote:
@@ -82,7 +85,11 @@ class EnvRunnerGroup:
     def _await(self) -> None:
         """Waits until all runners are there, and says so if that takes long."""
         answers = [remote.actor.ping.remote() for remote in self._remotes]
-        _, rest = eagleray.wait(answers, num_returns=len(answers), timeout=_START_S, fetch_local=False)
+        _, rest = eagleray.wait(answers, num_returns=len(answers), timeout=_SOON_S, fetch_local=False)
+        if rest:
+            # Algorithms that nobody has stopped, and nobody can reach any more, hold their cores until they are collected.
+            gc.collect()
+            _, rest = eagleray.wait(answers, num_returns=len(answers), timeout=_START_S, fetch_local=False)
         if rest:
             _logger.warning(
                 "%d of %d runners have not started in %g s; free are %s. Others may hold the cores: another algorithm that was not stopped?",

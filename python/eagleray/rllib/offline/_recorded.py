@@ -110,6 +110,13 @@ class RecordedCollector:
             found += self.ended
         return found
 
+    def forget(self) -> None:
+        """Drop what was written since the last `take`, and the episodes that ran: nobody reads of them."""
+        self._inner.forget()
+        self._open = None
+        self._episodes = [(uuid.uuid4().hex, 0) for _ in self._episodes]
+        self._columns = [{} for _ in self._columns]
+
     def take(self) -> Rollout:
         """Hand over what was written, and write it for others too."""
         for index, columns in enumerate(self._columns):

@@ -205,6 +205,12 @@ class TorchCollector:
             ended += self.ended
         return ended
 
+    def forget(self) -> None:
+        """Drop what was written since the last `take`, and the episodes that ran."""
+        self._begin()
+        self._totals[:], self._lengths[:] = 0.0, 0
+        self.ended = []
+
     def take(self) -> Columns:
         """Hand over what was written since the last time."""
         written: dict[str, Any] = {name: np.stack(self._written[name]) for name in _WRITTEN}
