@@ -83,6 +83,39 @@ def test_a_duration_in_timesteps_is_one():
     assert found["num_episodes"] == 4 + 2 + 1 + 1
 
 
+# What it returns.
+
+
+# `evaluate()["evaluation"]`, as older programs read it, was a KeyError.
+def test_programs_of_either_era_read_what_an_evaluation_found():
+    seen = []
+    made = config(Lengths, evaluation_duration=4, evaluation_interval=1).env_runners(num_envs_per_env_runner=4)
+    made.callbacks(on_evaluate_end=lambda evaluation_metrics, **_: seen.append(evaluation_metrics))
+    algorithm = made.build_algo()
+    found = algorithm.evaluate()
+    assert found["evaluation"]["episode_reward_mean"] == found["evaluation"]["env_runners"]["episode_reward_mean"] == 25
+    assert found["env_runners"]["episode_return_mean"] == found["episode_reward_mean"] == 25
+    (told,) = seen
+    assert told["evaluation"]["episode_reward_mean"] == told["env_runners"]["episode_return_mean"] == 25
+    # A training result has it once.
+    inside = algorithm.train()["evaluation"]
+    assert inside["episode_reward_mean"] == inside["env_runners"]["episode_return_mean"] == 25
+    assert "evaluation" not in inside
+
+
+@pytest.mark.parametrize("era", ["old", "new"])
+def test_what_a_program_adds_to_an_evaluation_is_in_the_result(era):
+    def add(evaluation_metrics, **_):
+        (evaluation_metrics["evaluation"] if era == "old" else evaluation_metrics)["mine"] = 7
+
+    made = config(evaluation_duration=1, evaluation_interval=1).callbacks(on_evaluate_end=add)
+    assert made.build_algo().train()["evaluation"]["mine"] == 7
+    made = config(evaluation_interval=1, custom_evaluation_function=lambda algorithm, workers: {"own": 3})
+    algorithm = made.build_algo()
+    assert algorithm.evaluate()["evaluation"]["own"] == algorithm.evaluate()["own"] == 3
+    assert algorithm.train()["evaluation"] == {"own": 3}
+
+
 # Actions of built-in environments.
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from eagleray.rllib.env.env_runner_group import EnvRunnerGroup
 from eagleray.rllib.utils.metrics import MetricsLogger
 from eagleray.rllib.utils.metrics._episodes import EpisodeStatistics
-from eagleray.rllib.utils.metrics._results import evaluation_of
+from eagleray.rllib.utils.metrics._results import evaluation_of, evaluation_of_both_eras
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,18 +25,18 @@ class Evaluation:
         self._steps_lifetime = 0
 
     def run(self, *, is_training: Callable[[], bool] | None = None) -> dict[str, Any]:
-        """One evaluation. `is_training` says how long to go on where the duration is "auto"."""
+        """One evaluation, as programs of either era read it. `is_training` says how long to go on where the duration is "auto"."""
         algorithm = self._algorithm
         config = algorithm.config
         if config.custom_evaluation_function is not None:
             said = config.custom_evaluation_function(algorithm, self._ready())
-            return dict(said[0] if isinstance(said, tuple) else said)
+            return evaluation_of_both_eras(dict(said[0] if isinstance(said, tuple) else said))
         group = self._ready()
         hooks = algorithm._hooks
         logger = MetricsLogger()
         hooks.call("on_evaluate_start", algorithm=algorithm, metrics_logger=logger)
         with algorithm.timers.measure("evaluation_iteration"):
-            result = self._sample(group, logger, is_training)
+            result = evaluation_of_both_eras(self._sample(group, logger, is_training))
         hooks.call("on_evaluate_end", algorithm=algorithm, evaluation_metrics=result, metrics_logger=logger)
         return result
 

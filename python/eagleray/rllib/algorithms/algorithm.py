@@ -27,7 +27,7 @@ from eagleray.rllib.models.catalog import ModelCatalog, known_models
 from eagleray.rllib.utils.error import NotFiniteError
 from eagleray.rllib.utils.metrics import MetricsLogger
 from eagleray.rllib.utils.metrics._episodes import EpisodeStatistics
-from eagleray.rllib.utils.metrics._results import Counters, Faults, Parts, Timers, result_of
+from eagleray.rllib.utils.metrics._results import Counters, Faults, Parts, Timers, evaluation_in_result, result_of
 from eagleray.rllib.utils.schedules import Schedule
 from eagleray.tune import registry
 from eagleray.tune.trainable.trainable import Trainable
@@ -170,9 +170,9 @@ class Algorithm(Trainable):
         with self.timers.measure("training_iteration"):
             is_due = bool(config.evaluation_interval) and (self._iteration + 1) % config.evaluation_interval == 0
             if is_due and config.evaluation_parallel_to_training:
-                return self._evaluation.beside(lambda: self._train_enough(start))
+                return evaluation_in_result(self._evaluation.beside(lambda: self._train_enough(start)))
             self._train_enough(start)
-            return self.evaluate() if is_due else None
+            return evaluation_in_result(self.evaluate()) if is_due else None
 
     def _last_checkpoint(self) -> str:
         if self._saved is None or not os.path.isdir(self._saved[0]):
@@ -358,7 +358,10 @@ class Algorithm(Trainable):
     evaluation_workers = eval_env_runner_group
 
     def evaluate(self, parallel_train_future: Any = None) -> dict[str, Any]:
-        """Try the policy without learning, as `evaluation_duration` and the other settings say."""
+        """Try the policy without learning, as `evaluation_duration` and the other settings say.
+
+        What it found stands at the top, by the keys of both eras (`env_runners`, `episode_reward_mean`), and once more below "evaluation".
+        """
         return self._evaluation.run()
 
     def compute_single_action(

@@ -158,6 +158,16 @@ def evaluation_of(episodes: EpisodeStatistics, steps: int, lifetime: int, logged
     }
 
 
+def evaluation_of_both_eras(found: dict[str, Any]) -> dict[str, Any]:
+    """What `evaluate()` returns. Older programs look below "evaluation", newer ones at the top."""
+    return {**found, "evaluation": found}
+
+
+def evaluation_in_result(said: dict[str, Any]) -> dict[str, Any]:
+    """What a training result holds of it, of either form: an algorithm of the program's own may return its own, and callbacks write into it."""
+    return {**said.get("evaluation", {}), **{name: value for name, value in said.items() if name != "evaluation"}}
+
+
 def _timer_keys(timers: Timers) -> dict[str, float]:
     found = dict(timers.seconds)
     for new, old in (
