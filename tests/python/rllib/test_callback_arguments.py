@@ -1,11 +1,15 @@
 """What callbacks are given, over the real engine: batches with columns, all environments of a runner, numbers of the result."""
 
+import logging
+import os
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 from eagleray.rllib.algorithms import DQNConfig, PPOConfig
 from eagleray.rllib.callbacks import DefaultCallbacks
+from eagleray.rllib.callbacks._hooks import NAMES
 from eagleray.rllib.env.multi_agent_env import make_multi_agent
 
 ENVS, STEPS = 3, 20
@@ -163,3 +167,152 @@ def test_the_logger_knows_what_the_result_says():
     algorithm.train()
     assert found == [True, 7]
     algorithm.stop()
+
+
+ABOUT_EPISODES = {
+    "episode",
+    "env_runner",
+    "worker",
+    "metrics_logger",
+    "env",
+    "base_env",
+    "env_index",
+    "rl_module",
+    "policies",
+}
+RECREATED = {"algorithm", "env_runner_group", "env_runner_indices", "worker_set", "worker_ids", "is_evaluation"}
+#: What RLlib calls each with, over its versions.
+GIVEN = {
+    "on_algorithm_init": {"algorithm", "metrics_logger"},
+    "on_train_result": {"algorithm", "metrics_logger", "result"},
+    "on_evaluate_start": {"algorithm", "metrics_logger"},
+    "on_evaluate_end": {"algorithm", "metrics_logger", "evaluation_metrics"},
+    "on_env_runners_recreated": RECREATED,
+    "on_workers_recreated": RECREATED,
+    "on_checkpoint_loaded": {"algorithm", "metrics_logger"},
+    "on_create_policy": {"policy_id", "policy"},
+    "on_learn_on_batch": {"policy", "train_batch", "result"},
+    "on_environment_created": {"env_runner", "metrics_logger", "env", "env_context"},
+    "on_sub_environment_created": {"worker", "sub_environment", "env_context", "env_index"},
+    "on_episode_created": ABOUT_EPISODES,
+    "on_episode_start": ABOUT_EPISODES,
+    "on_episode_step": ABOUT_EPISODES,
+    "on_episode_end": ABOUT_EPISODES | {"prev_episode_chunks"},
+    "on_sample_end": {"env_runner", "worker", "metrics_logger", "samples"},
+}
+#: Needs a runner that fails: see below.
+ON_FAILURE = {"on_env_runners_recreated", "on_workers_recreated"}
+
+
+TOLD = {}
+
+
+class Noting:
+    """Notes what it is called with, apart from itself: a checkpoint holds the configuration and so its functions."""
+
+    def __init__(self, *key):
+        self.key = key
+
+    def __call__(self, **given):
+        TOLD.setdefault(self.key, []).append(given)
+
+
+# `callbacks(on_learn_on_batch=function)` was refused.
+@pytest.mark.parametrize("several", [False, True])
+def test_every_hook_may_be_a_function_or_several_and_gets_what_rllib_gives(several, tmp_path):
+    assert set(GIVEN) == NAMES
+    TOLD.clear()
+    made = ppo().evaluation(evaluation_interval=1, evaluation_duration=1)
+    made.callbacks(**{n: [Noting(n, 0), Noting(n, 1)] if several else Noting(n, 0) for n in GIVEN})
+    algorithm = made.build_algo()
+    algorithm.train()
+    algorithm.restore(algorithm.save(str(tmp_path)).path)
+    assert set(TOLD) == {(name, number) for name in set(GIVEN) - ON_FAILURE for number in range(1 + several)}
+    for (name, number), calls in TOLD.items():
+        assert calls[0].keys() >= GIVEN[name], name
+        assert len(calls) == len(TOLD[name, 0]), number
+    first = {name: TOLD[name, 0][0] for name in set(GIVEN) - ON_FAILURE}
+    assert first["on_create_policy"]["policy"].get_weights().keys() == algorithm.get_policy().get_weights().keys()
+    assert [given["env_index"] for given in TOLD["on_sub_environment_created", 0]][:ENVS] == [0, 1, 2]
+    # Policies and networks are those that programs know, not the engine's.
+    about = first["on_episode_start"]
+    assert about["policies"]["default_policy"].compute_single_action(np.zeros(2, np.float32))[0] in range(4)
+    found = about["rl_module"].forward_inference({"obs": np.zeros((3, 2), np.float32)})
+    assert found["action_dist_inputs"].shape == (3, 4)
+    TOLD.clear()
+    algorithm.stop()
+
+
+class Dies(Numbered):
+    """Ends its process once."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.sign = config["sign"]
+
+    def step(self, action):
+        if self.at == 3 and not os.path.exists(self.sign):
+            with open(self.sign, "w"):
+                pass
+            os._exit(1)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_whoever_hears_of_a_new_runner_is_told_of_which_group(shared_ray, tmp_path, evaluated):
+    told = []
+    there = {"evaluation_num_env_runners": 1} if evaluated else {}
+    made = ppo(Dies).environment(env_config={"sign": str(tmp_path / "died")}).evaluation(evaluation_duration=1, **there)
+    made.env_runners(num_env_runners=0 if evaluated else 1)
+    made.callbacks(**{n: lambda n=n, **given: told.append((n, given)) for n in ON_FAILURE})
+    if evaluated:
+        (tmp_path / "died").touch()
+    algorithm = made.build_algo()
+    if evaluated:
+        (tmp_path / "died").unlink()
+        algorithm.evaluate()
+    else:
+        algorithm.train()
+    assert {name for name, _ in told} == ON_FAILURE
+    for name, given in told:
+        assert given.keys() >= GIVEN[name]
+        assert given["is_evaluation"] is evaluated
+        group = algorithm.eval_env_runner_group if evaluated else algorithm.env_runner_group
+        assert given["env_runner_group"] is given["worker_set"] is group
+        assert given["env_runner_indices"] == given["worker_ids"] == [1]
+    algorithm.stop()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"on_epsiode_end": print}, "unexpected keyword argument 'on_epsiode_end'. Did you mean 'on_episode_end'?"),
+        ({"on_learned_on_batch": print}, "Did you mean 'on_learn_on_batch'?"),
+        ({"on_xyz": print}, "There are on_algorithm_init, "),
+        ({"on_train_result": 3}, "on_train_result must be a function or a list of functions, not 3"),
+        ({"on_train_result": [print, None]}, "a list of functions, not None"),
+        ({"on_postprocess_trajectory": print}, "not called here"),
+    ],
+)
+def test_names_that_nobody_calls_are_refused_with_the_nearest(given, text):
+    with pytest.raises(TypeError) as refused:
+        ppo().callbacks(**given)
+    assert text in str(refused.value)
+    # The oldest form: one dictionary.
+    with pytest.raises(TypeError) as refused:
+        PPOConfig().update_from_dict({"env": Numbered, "callbacks": given}).build_algo()
+    assert text in str(refused.value)
+
+
+def test_a_class_that_wants_trajectories_is_warned(caplog):
+    class Watch(DefaultCallbacks):
+        def on_postprocess_trajectory(self, **kwargs):
+            pass
+
+    with caplog.at_level(logging.WARNING, "eagleray.rllib"):
+        ppo().callbacks(Watch).validate()
+    assert "Watch.on_postprocess_trajectory is not called here" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "eagleray.rllib"):
+        ppo().callbacks(DefaultCallbacks).validate()
+    assert not caplog.text

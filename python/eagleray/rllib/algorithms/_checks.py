@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from eagleray.rllib._engine import custom
 from eagleray.rllib.algorithms import _ranges
 from eagleray.rllib.algorithms._names import hint
+from eagleray.rllib.callbacks._hooks import UNCALLED
+from eagleray.rllib.callbacks.callbacks import RLlibCallback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,6 +84,7 @@ def check(config: AlgorithmConfig) -> None:
     _check_offline(config)
     _check_evaluation(config)
     _check_policies(config)
+    _check_callbacks(config)
     if config.num_learners > 1:
         raise ValueError("`num_learners` > 1 is not available: one learner uses the cores of this machine")
     is_custom = custom.check(config)
@@ -116,6 +119,14 @@ def _check_evaluation(config: AlgorithmConfig) -> None:
         raise ValueError(f'`evaluation_duration` must be a whole number > 0 or "auto", not {duration!r}')
     if config.evaluation_parallel_to_training and config.evaluation_num_env_runners == 0:
         raise ValueError("`evaluation_parallel_to_training` needs `evaluation_num_env_runners` > 0")
+
+
+def _check_callbacks(config: AlgorithmConfig) -> None:
+    given = config.callbacks_class
+    for one in given if isinstance(given, list | tuple) else [given]:
+        kind = one if isinstance(one, type) else type(one)
+        if getattr(kind, UNCALLED, None) not in (None, getattr(RLlibCallback, UNCALLED)):
+            _logger.warning("%s.%s is not called here; on_sample_end has the steps as columns", kind.__name__, UNCALLED)
 
 
 def _check_policies(config: AlgorithmConfig) -> None:

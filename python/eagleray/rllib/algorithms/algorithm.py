@@ -125,6 +125,10 @@ class Algorithm(Trainable):
         self._schedules: dict[tuple[str, str], Schedule] = {}
         self._evaluation = Evaluation(self)
         self.env_runner_group.add_local_worker(self)
+        if self.env_runner_group.runner is None and self._hooks.wants("on_create_policy"):
+            # A runner in this process has told of its own.
+            for name in self.learners:
+                self._hooks.call("on_create_policy", policy_id=name, policy=self.get_policy(name))
         self.sync_weights()
         self._hooks.call("on_algorithm_init", algorithm=self, metrics_logger=self.metrics)
 
@@ -322,15 +326,15 @@ class Algorithm(Trainable):
         with self.timers.measure("synch_weights"):
             self.env_runner_group.sync_weights(self.weights_now())
 
-    def _on_recreated(self, indices: list[int]) -> None:
+    def _on_recreated(self, group: EnvRunnerGroup, indices: list[int]) -> None:
         self._hooks.call(
             "on_env_runners_recreated",
             algorithm=self,
-            env_runner_group=getattr(self, "env_runner_group", None),
+            env_runner_group=group,
             env_runner_indices=indices,
             worker_ids=indices,
-            worker_set=getattr(self, "env_runner_group", None),
-            is_evaluation=False,
+            worker_set=group,
+            is_evaluation=bool(group.config.in_evaluation),
         )
 
     # What users ask.
@@ -464,7 +468,7 @@ class Algorithm(Trainable):
         """Go on from a checkpoint's folder."""
         _checkpoints.read(self, str(checkpoint))
         self.sync_weights()
-        self._hooks.call("on_checkpoint_loaded", algorithm=self)
+        self._hooks.call("on_checkpoint_loaded", algorithm=self, metrics_logger=self.metrics)
 
     def save_to_path(self, path: Any = None, **_: Any) -> str:
         """Write a checkpoint. Returns its folder."""

@@ -11,6 +11,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from eagleray.rllib.algorithms import _checks, _names, _settings
+from eagleray.rllib.callbacks._hooks import checked
 from eagleray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from eagleray.rllib.policy.policy import PolicySpec
 
@@ -136,10 +137,14 @@ class AlgorithmConfig:
         return self._set("fault_tolerance", settings)
 
     def callbacks(self, callbacks_class: Any = None, **settings: Any) -> Self:
-        """Set who is told of what happens: a class or several, or single functions as `on_episode_end=...`."""
+        """Set who is told of what happens: a class or several, or functions as `on_episode_end=...`, one or a list of them each."""
         if callbacks_class is not None:
             settings["callbacks_class"] = callbacks_class
-        named = {f"callbacks_{name}" if name.startswith("on_") else name: value for name, value in settings.items()}
+        named = {}
+        for name, value in settings.items():
+            if name.startswith("on_") and value is not None:
+                checked(name, value)
+            named[f"callbacks_{name}" if name.startswith("on_") else name] = value
         return self._set("callbacks", named)
 
     def framework(self, framework: str | None = None, **settings: Any) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,27 @@ if TYPE_CHECKING:
 #: What is called under two names.
 _ALSO = {"on_env_runners_recreated": "on_workers_recreated"}
 EPISODE_HOOKS = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
+#: Nobody calls it: there is no Python object per trajectory.
+UNCALLED = "on_postprocess_trajectory"
+#: All that is called.
+NAMES = frozenset(name for name in dir(RLlibCallback) if name.startswith("on_") and name != UNCALLED)
+
+
+def checked(name: str, said: Any) -> list[Callable[..., Any]]:
+    """The functions given under this name: one, or several in a list. Refuses names that nobody calls, and what cannot be called."""
+    if name in (UNCALLED, "on_postprocess_traj"):
+        raise TypeError(
+            f"{name} is not called here, as steps are not Python objects: on_sample_end has them as columns"
+        )
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, sorted(NAMES), n=1, cutoff=0.6)
+        hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(sorted(NAMES))}."
+        raise TypeError(f"callbacks() got an unexpected keyword argument {name!r}.{hint}")
+    functions = list(said) if isinstance(said, list | tuple) else [said]
+    for function in functions:
+        if not callable(function):
+            raise TypeError(f"{name} must be a function or a list of functions, not {function!r}")
+    return functions
 
 
 class Hooks:
@@ -28,16 +50,16 @@ class Hooks:
                 continue
             if isinstance(one, dict):
                 # The oldest form: functions of one dictionary.
-                for name, function in one.items():
-                    self._functions.setdefault(name, []).append(_of_info(function))
+                for name, said in one.items():
+                    self._functions.setdefault(name, []).extend(map(_of_info, checked(name, said)))
                 continue
             if isinstance(one, str | int | float):
                 raise TypeError(f"`callbacks` must be classes with methods as on_episode_end, not {one!r}")
             self._add(one() if isinstance(one, type) else one)
         for name in vars(config):
             if name.startswith("callbacks_on_") and (said := getattr(config, name)) is not None:
-                for function in said if isinstance(said, list | tuple) else [said]:
-                    self._functions.setdefault(name.removeprefix("callbacks_"), []).append(_fitting(function))
+                hook = name.removeprefix("callbacks_")
+                self._functions.setdefault(hook, []).extend(map(_fitting, checked(hook, said)))
 
     def _add(self, instance: Any) -> None:
         for name in dir(instance):

@@ -78,8 +78,11 @@ class Telling:
 
     def tell(self, hook: str, episode: Episode, env: Any) -> None:
         """Tells those who want to hear of it."""
+        from eagleray.rllib.algorithms._views import module_of
+
         runner = self.runner
-        policies = runner.policies if hasattr(runner, "policies") else {}
+        policies = runner.policy_map
+        modules = {name: module_of(policy) for name, policy in policies.items()}
         self.hooks.call(
             hook,
             episode=episode,
@@ -88,7 +91,7 @@ class Telling:
             env=env,
             base_env=SubEnvironments(env, runner.environments),
             env_index=episode.env_id,
-            rl_module=policies.get(POLICY),
+            rl_module=modules[POLICY] if set(modules) == {POLICY} else modules,
             policies=policies,
             prev_episode_chunks=[],
             metrics_logger=getattr(runner, "metrics", None),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from eagleray.rllib._engine.protocol import Policy
+    from eagleray.rllib.algorithms._views import PolicyView
     from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from eagleray.rllib.env._bridge import Bridge
     from eagleray.rllib.env._samplers import Sampler
@@ -118,6 +119,7 @@ class EnvRunner(HasPolicies):
         self._telling = Telling(self._hooks, self)
         self.policies: dict[str, Policy] = {}
         self._plans: dict[str, Plan] = {}
+        self._views: dict[str, PolicyView] = {}
         self.spaces: dict[str, PolicySpaces] = {}
         self.env: Any = None
         self._restarts_told = 0
@@ -217,7 +219,9 @@ class EnvRunner(HasPolicies):
         from eagleray.rllib.algorithms._views import PolicyView
 
         self.acting(policy_id)
-        return PolicyView(self, policy_id, self.spaces[policy_id])
+        if policy_id not in self._views:
+            self._views[policy_id] = PolicyView(self, policy_id, self.spaces[policy_id])
+        return self._views[policy_id]
 
     def _policy_ids(self) -> list[str]:
         return list(self.policies)
@@ -452,7 +456,7 @@ class EnvRunner(HasPolicies):
             error.add_note(f"while runner {self.worker_index} made sub-environment {index} of {self.config.env!r}")
             raise
         said = {"env_runner": self, "worker": self, "env_context": context, "metrics_logger": self.metrics}
-        self._hooks.call("on_sub_environment_created", sub_environment=env, **said)
+        self._hooks.call("on_sub_environment_created", sub_environment=env, env_index=index, **said)
         if index == 0:
             self._hooks.call("on_environment_created", env=env, **said)
         return env
@@ -461,7 +465,8 @@ class EnvRunner(HasPolicies):
         for number, (name, spaces) in enumerate(self.spaces.items()):
             plan = self._plans[name] = make_plan(self.config, name, spaces, self._chance + number)
             self.policies[name] = self._recorded(name, spaces, self._engine.policy(plan))
-            self._hooks.call("on_create_policy", policy_id=name, policy=self.policies[name])
+            if self._hooks.wants("on_create_policy"):
+                self._hooks.call("on_create_policy", policy_id=name, policy=self.get_policy(name))
 
     def _recorded(self, name: str, spaces: PolicySpaces, policy: Policy) -> Policy:
         """The policy, with what it does written to `output` if there is one."""

@@ -51,9 +51,11 @@ class _Remote:
 class EnvRunnerGroup:
     """The runners of one configuration."""
 
-    def __init__(self, config: AlgorithmConfig, *, on_recreated: Callable[[list[int]], None] | None = None) -> None:
+    def __init__(
+        self, config: AlgorithmConfig, *, on_recreated: Callable[[EnvRunnerGroup, list[int]], None] | None = None
+    ) -> None:
         self.config = config
-        self._on_recreated = on_recreated or (lambda _: None)
+        self._on_recreated = on_recreated
         self._known = registry.known_envs()
         self._weights: Weights | None = None
         self._weights_ref: Any = None
@@ -237,7 +239,8 @@ class EnvRunnerGroup:
         remote.pending, remote.waited = None, 0
         if self._weights_ref is not None:
             remote.actor.set_weights.remote(self._weights_ref)
-        self._on_recreated([remote.index])
+        if self._on_recreated is not None:
+            self._on_recreated(self, [remote.index])
 
     # What else is asked of all.
 
