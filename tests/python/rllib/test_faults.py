@@ -214,7 +214,7 @@ def test_a_runner_killed_while_it_samples(session, kind, how):
         made.fault_tolerance(restart_failed_env_runners=False, ignore_env_runner_failures=True)
     algorithm = made.build_algo()
     algorithm.train()
-    pid = algorithm.env_runner_group.foreach_env_runner(lambda runner: os.getpid())[0]
+    pid = algorithm.env_runner_group.foreach_env_runner(lambda runner: os.getpid(), local_env_runner=False)[0]
     killer = threading.Timer(0.05, os.kill, (pid, signal.SIGKILL))
     killer.start()
     deadline = time.monotonic() + 40

@@ -74,16 +74,20 @@ def built():
         algorithm.stop()
 
 
+def held_by(runner):
+    return runner.policies["default_policy"].weights.sum()
+
+
 def test_runners_sample_side_by_side_with_the_same_weights(built):
     algorithm = built(config())
     result = algorithm.train()
     assert result["timesteps_this_iter"] == 100
     assert result["episode_len_mean"] == 10
     assert result["fault_tolerance"]["num_healthy_workers"] == 2
-    assert algorithm.workers.foreach_worker(lambda runner: runner.worker_index) == [1, 2]
-    assert algorithm.workers.foreach_env(lambda env: env.config.num_workers) == [[2], [2]]
+    assert algorithm.workers.foreach_worker(lambda runner: runner.worker_index) == [0, 1, 2]
+    assert algorithm.workers.foreach_env(lambda env: env.config.num_workers) == [[], [2], [2]]
     algorithm.set_weights({"default_policy": {"w": np.ones((2, 2))}})
-    held = algorithm.workers.foreach_env_runner(lambda runner: runner.policies["default_policy"].weights.sum())
+    held = algorithm.workers.foreach_env_runner(held_by, local_env_runner=False)
     assert held == [4.0, 4.0]
 
 
@@ -113,7 +117,7 @@ def test_a_runner_that_fails_is_replaced_and_has_the_weights_again(built, tmp_pa
     asked = algorithm.env_runner_group.sample(num_timesteps=60)
     assert len(asked) == 1, "what the failed one had is lost"
     assert recreated == [[1]]
-    held = algorithm.workers.foreach_worker(lambda runner: runner.policies["default_policy"].weights.sum())
+    held = algorithm.workers.foreach_worker(held_by, local_worker=False)
     assert held == [20.0, 20.0]
     result = algorithm.train()
     assert result["fault_tolerance"]["num_remote_worker_restarts"] == 1

@@ -1,5 +1,8 @@
 """Workers as older programs ask for them: the local one is always there, and each has policies with weights and spaces."""
 
+import os
+import time
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -52,8 +55,9 @@ def test_the_local_worker_has_the_policies_that_learn(workers, request, tmp_path
     local.set_weights({"default_policy": changed})
     assert same(algorithm.get_policy().get_weights(), changed)
     # Runners act by them too.
-    (remote,) = algorithm.workers.foreach_worker(lambda worker: worker.get_policy().get_weights())
-    assert same(remote, changed)
+    held = algorithm.workers.foreach_worker(lambda worker: worker.get_policy().get_weights())
+    assert len(held) == 1 + workers
+    assert all(same(one, changed) for one in held)
     assert algorithm.env_runner is not None
     # A checkpoint has the runner's state only where there is one.
     other = trainer(workers)
@@ -93,8 +97,8 @@ def test_environments_are_changed_through_their_workers(shared_ray):
         env.phase += 5
         return env.phase
 
-    assert algorithm.workers.foreach_worker(lambda worker: worker.foreach_env(set_phase)) == [[5, 5, 5]]
-    assert algorithm.workers.foreach_env(set_phase) == [[10, 10, 10]]
+    assert algorithm.workers.foreach_worker(lambda worker: worker.foreach_env(set_phase)) == [[], [5, 5, 5]]
+    assert algorithm.workers.foreach_env(set_phase) == [[], [10, 10, 10]]
     algorithm.stop()
 
 
@@ -106,4 +110,64 @@ def test_a_runner_that_is_given_weights_acts_by_them_and_knows_no_other_policy()
     assert same(runner.get_weights()["default_policy"], wanted)
     with pytest.raises(KeyError, match="no policy 'x'"):
         runner.get_policy("x")
+    algorithm.stop()
+
+
+# The local worker was left out: `foreach_worker(...)[0]`, the one that learns in RLlib, was a runner.
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_local_worker_is_asked_first(workers, shared_ray):
+    algorithm = trainer(workers, Phases)
+    group, all_of_them = algorithm.workers, list(range(workers + 1))
+    assert group.foreach_worker(lambda worker: worker.worker_index) == all_of_them
+    assert group.foreach_env_runner(lambda runner: runner.worker_index) == all_of_them
+    assert group.foreach_worker_with_index(lambda worker, index: (worker.worker_index, index)) == [
+        (n, n) for n in all_of_them
+    ]
+    assert group.foreach_worker_with_id(lambda index, worker: (index, worker.worker_index)) == [
+        (n, n) for n in all_of_them
+    ]
+    assert group.foreach_worker(lambda worker: worker.worker_index, local_worker=False) == all_of_them[1:]
+    assert group.foreach_env_runner(lambda runner: runner.worker_index, local_env_runner=False) == all_of_them[1:]
+    assert group.foreach_policy(lambda policy, name: name) == ["default_policy"] * (workers + 1)
+    assert group.foreach_policy_to_train(lambda policy, name: name) == ["default_policy"] * (workers + 1)
+    # What the first one is given is what learns.
+    changed = {name: np.ones_like(one) for name, one in algorithm.get_policy().get_weights().items()}
+    group.foreach_worker(
+        lambda worker: worker.get_policy().set_weights(changed) if worker.worker_index == 0 else None,
+    )
+    assert same(algorithm.get_policy().get_weights(), changed)
+    algorithm.stop()
+
+
+def test_workers_are_asked_by_number_by_name_and_each_otherwise(shared_ray, tmp_path):
+    algorithm = trainer(2, Phases)
+    group = algorithm.env_runner_group
+
+    def index_and(runner, more=0):
+        return runner.worker_index + more
+
+    assert group.foreach_env_runner(index_and, remote_worker_ids=[2], local_env_runner=False) == [2]
+    assert group.foreach_env_runner(index_and, remote_worker_ids=[2]) == [0, 2]
+    assert group.foreach_env_runner(index_and, kwargs={"more": 10}) == [10, 11, 12]
+    assert group.foreach_env_runner(index_and, kwargs=[{"more": 10}, {}, {"more": 20}]) == [10, 1, 22]
+    assert group.foreach_env_runner([lambda _: "a", lambda _: "b", lambda _: "c"]) == ["a", "b", "c"]
+    assert group.foreach_env_runner("ping", local_env_runner=False) == ["pong", "pong"]
+    with pytest.raises(ValueError, match="2 functions for 3 workers"):
+        group.foreach_env_runner([print, print])
+    contexts = group.foreach_env_with_context(lambda env, context: (env.phase, context.worker_index))
+    assert contexts == [[], [(0, 1)], [(0, 2)]]
+
+    def until_there_is_a_sign(runner, sign):
+        while runner.worker_index > 0 and not os.path.exists(sign):
+            time.sleep(0.01)
+        return runner.worker_index
+
+    told = {"sign": str(tmp_path / "sign")}
+    assert group.foreach_env_runner(until_there_is_a_sign, kwargs=told, timeout_seconds=0) == [0]
+    (tmp_path / "sign").touch()
+    assert group.foreach_env_runner(until_there_is_a_sign, kwargs=told) == [0, 1, 2]
+    algorithm.stop()
+    small = PPOConfig().environment(Phases).env_runners(num_env_runners=1, create_local_env_runner=False)
+    algorithm = small.training(train_batch_size=40, minibatch_size=20).build_algo()
+    assert algorithm.env_runner_group.foreach_env_runner(index_and) == [1]
     algorithm.stop()

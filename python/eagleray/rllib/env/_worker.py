@@ -92,11 +92,16 @@ class LocalWorker(HasPolicies):
         """Calls a function with every environment of this process."""
         return [] if self._runner is None else self._runner.foreach_env(func)
 
+    def foreach_env_with_context(self, func: Callable[[Any, Any], Any]) -> list[Any]:
+        """The same with what each was made with."""
+        return [] if self._runner is None else self._runner.foreach_env_with_context(func)
+
     def __getattr__(self, name: str) -> Any:
         """What else a runner can do, where this process has one."""
         runner = self.__dict__.get("_runner")
         if runner is not None:
             return getattr(runner, name)
         raise AttributeError(
-            f"the local worker has no {name!r}: environments and samples are in the runners; ask them with `workers.foreach_worker(...)`"
+            f"the local worker has no {name!r}: environments and samples are in the runners; "
+            "ask them with `workers.foreach_worker(..., local_worker=False)`"
         )

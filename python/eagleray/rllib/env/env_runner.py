@@ -230,6 +230,11 @@ class EnvRunner(HasPolicies):
         """Calls a function with each of its environments that is in Python."""
         return [func(env) for env in self.environments()]
 
+    def foreach_env_with_context(self, func: Callable[[Any, Any], Any]) -> list[Any]:
+        """Calls a function with each of its environments that is in Python, and what it was made with."""
+        contexts = [self._context.copy_with_overrides(vector_index=at) for at in range(len(self.environments()))]
+        return [func(env, context) for env, context in zip(self.environments(), contexts, strict=True)]
+
     def environments(self) -> list[Any]:
         """Those that are in Python."""
         return self._sampler.environments()

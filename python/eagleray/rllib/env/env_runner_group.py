@@ -17,7 +17,7 @@ from eagleray.rllib.utils.error import EnvError
 from eagleray.tune import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from eagleray.rllib.algorithms.algorithm import Algorithm
     from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -262,18 +262,98 @@ class EnvRunnerGroup:
         for remote in self._remotes:
             remote.actor.set_weights.remote(self._weights_ref)
 
-    def foreach_env_runner(self, func: Any, *, local_env_runner: bool = True, **_: Any) -> list[Any]:
-        """Calls a function, or a method by its name, with every runner."""
-        if self._local is not None:
-            if not local_env_runner:
-                return []
-            return [getattr(self._local, func)() if isinstance(func, str) else func(self._local)]
-        refs = []
-        for remote in self._remotes:
-            call = getattr(remote.actor, func).remote() if isinstance(func, str) else remote.actor.apply.remote(func)
-            refs.append((remote, call))
+    def foreach_env_runner(
+        self,
+        func: Any,
+        *,
+        local_env_runner: bool = True,
+        kwargs: Any = None,
+        remote_worker_ids: Iterable[int] | None = None,
+        timeout_seconds: float | None = None,
+        healthy_only: bool = True,
+        mark_healthy: bool = False,
+    ) -> list[Any]:
+        """Calls a function, or a method by its name, with every runner: the one in this process first, then the actors.
+
+        Where only actors sample, the first is what this process has of a runner: policies, no environment. Lists of functions or of `kwargs` have
+        one for each. What is not there after `timeout_seconds` is left out. Runners that failed are replaced or gone, so all are healthy.
+        """
+        return self._ask_all(
+            func, self.local_env_runner if local_env_runner else None, kwargs, remote_worker_ids, timeout_seconds
+        )
+
+    def foreach_worker(
+        self,
+        func: Any,
+        *,
+        local_worker: bool = True,
+        local_env_runner: bool = True,
+        kwargs: Any = None,
+        remote_worker_ids: Iterable[int] | None = None,
+        timeout_seconds: float | None = None,
+        healthy_only: bool = True,
+        mark_healthy: bool = False,
+    ) -> list[Any]:
+        """Does what `foreach_env_runner` does, as older programs say it: the first is `local_worker()`, whose policies are those that learn."""
+        local = self.local_worker() if local_worker and local_env_runner else None
+        return self._ask_all(func, local, kwargs, remote_worker_ids, timeout_seconds)
+
+    def foreach_worker_with_index(self, func: Callable[[Any, int], Any], **how: Any) -> list[Any]:
+        """Calls a function with every worker and its number; that of the local one is 0."""
+        return self.foreach_worker(lambda worker: func(worker, worker.worker_index), **how)
+
+    def foreach_worker_with_id(self, func: Callable[[int, Any], Any], **how: Any) -> list[Any]:
+        """Calls a function with the number of every worker and the worker."""
+        return self.foreach_worker(lambda worker: func(worker.worker_index, worker), **how)
+
+    foreach_env_runner_with_id = foreach_worker_with_id
+
+    def foreach_policy(self, func: Callable[..., Any]) -> list[Any]:
+        """Calls a function with every policy of every worker, and its name. Gives one flat list."""
+        return [one for found in self.foreach_worker(lambda worker: worker.foreach_policy(func)) for one in found]
+
+    def foreach_policy_to_train(self, func: Callable[..., Any]) -> list[Any]:
+        """The same with those that learn."""
+        found = self.foreach_worker(lambda worker: worker.foreach_policy_to_train(func))
+        return [one for part in found for one in part]
+
+    def foreach_env(self, func: Callable[[Any], Any]) -> list[list[Any]]:
+        """Calls a function with the environments of every worker; the local one has none where actors sample."""
+        return self.foreach_worker(lambda worker: worker.foreach_env(func))
+
+    def foreach_env_with_context(self, func: Callable[[Any, Any], Any]) -> list[list[Any]]:
+        """Calls a function with the environments of every worker, and what each was made with."""
+        return self.foreach_worker(lambda worker: worker.foreach_env_with_context(func))
+
+    def _ask_all(
+        self, func: Any, local: Any, kwargs: Any, ids: Iterable[int] | None, timeout_s: float | None
+    ) -> list[Any]:
+        if self._local is None and not self.config.create_local_env_runner:
+            local = None
+        wanted = None if ids is None else set(ids)
+        remotes = [remote for remote in self._remotes if wanted is None or remote.index in wanted]
+        count = len(remotes) + (local is not None)
+        functions, given = _one_each(func, count, "functions"), _one_each(kwargs or {}, count, "kwargs")
+        # Actors first: they work while this process does.
+        asked = []
+        for remote in reversed(remotes):
+            function, how = functions.pop(), given.pop()
+            actor = remote.actor
+            is_name = isinstance(function, str)
+            call = getattr(actor, function).remote(**how) if is_name else actor.apply.remote(function, **how)
+            asked.append((remote, call))
         found = []
-        for remote, ref in refs:
+        if local is not None:
+            function, how = functions.pop(), given.pop()
+            found.append(getattr(local, function)(**how) if isinstance(function, str) else function(local, **how))
+        refs = [ref for _, ref in asked]
+        # Without a limit each is waited for by its `get`, which says why one failed.
+        ready = (
+            refs if timeout_s is None or not refs else eagleray.wait(refs, num_returns=len(refs), timeout=timeout_s)[0]
+        )
+        for remote, ref in reversed(asked):
+            if ref not in ready:
+                continue
             try:
                 found.append(_get(ref))
             except RayTaskError:
@@ -281,12 +361,6 @@ class EnvRunnerGroup:
             except RayError as error:
                 self._on_failure(remote, error)
         return found
-
-    foreach_worker = foreach_env_runner
-
-    def foreach_env(self, func: Callable[[Any], Any]) -> list[list[Any]]:
-        """Calls a function with the environment of every runner."""
-        return self.foreach_env_runner(lambda runner: runner.foreach_env(func))
 
     def add_local_worker(self, algorithm: Algorithm) -> None:
         """Lets the algorithm's own process be asked as a worker, also where it does not sample."""
@@ -369,6 +443,15 @@ class _RunnerActor(EnvRunner):
         if self._failure is not None:
             raise self._failure
         return super().ping()
+
+
+def _one_each(given: Any, count: int, what: str) -> list[Any]:
+    """One for each worker: those that are listed, or the same for all."""
+    if not isinstance(given, list):
+        return [given] * count
+    if len(given) != count:
+        raise ValueError(f"there are {len(given)} {what} for {count} workers; the local one counts")
+    return list(given)
 
 
 def _env_name(env: Any) -> str:

@@ -229,7 +229,7 @@ def test_runners_in_other_processes_act_by_it_with_one_thread_and_the_learner_s_
             policy = runner.policies["default_policy"]
             return torch.get_num_threads(), {name: one.numpy() for name, one in policy.network.tensors().items()}
 
-        ((threads, theirs),) = algo.env_runner_group.foreach_env_runner(look)
+        ((threads, theirs),) = algo.env_runner_group.foreach_env_runner(look, local_env_runner=False)
         assert threads == 1
         assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
     finally:
