@@ -33,7 +33,7 @@ def test_built_in_networks_need_no_torch_whatever_the_framework_is_called(monkey
     algo = ppo().framework("torch").training(train_batch_size_per_learner=128, num_epochs=1).build_algo()
     try:
         assert algo.train()["num_env_steps_sampled_lifetime"] >= 128
-        assert algo.get_policy().model is None
+        assert not isinstance(algo.get_module(), type(algo.get_policy().model))
     finally:
         algo.stop()
 
@@ -78,3 +78,42 @@ def test_a_trial_sets_a_gpu_aside_where_something_will_use_it(shared_ray, model,
 def test_a_spec_must_be_one():
     with pytest.raises(CustomModelError, match="is RLModuleSpec"):
         ppo().rl_module(rl_module_spec=object).build_algo()
+
+
+# It was None, and programs that count parameters or print the network stopped there.
+@pytest.mark.parametrize(("kind", "env"), [(PPOConfig, "CartPole-v1"), (SACConfig, "Pendulum-v1")])
+def test_a_built_in_network_can_be_looked_at(kind, env):
+    algo = kind().environment(env).env_runners(num_env_runners=0).build_algo()
+    policy = algo.get_policy()
+    model, weights = policy.model, policy.get_weights()
+    assert {name: one.tolist() for name, one in model.variables(as_dict=True).items()} == {
+        name: one.tolist() for name, one in weights.items()
+    }
+    assert [one.shape for one in model.variables()] == [one.shape for one in weights.values()]
+    assert len(model.trainable_variables()) == len(weights)
+    assert model.num_parameters == sum(one.size for one in weights.values())
+    lines = repr(model).splitlines()
+    assert lines[0] == f"{kind.ENGINE} network of default_policy, {model.num_parameters:,} parameters"
+    assert len(lines) == 1 + len(weights)
+    name, one = next(iter(weights.items()))
+    assert lines[1].split(maxsplit=1) == [name, " x ".join(map(str, one.shape))]
+    assert (model.obs_space, model.action_space) == (policy.observation_space, policy.action_space)
+    # It is what the policy has now.
+    policy.set_weights({name: one + 1 for name, one in weights.items()})
+    assert (model.variables(as_dict=True)[name] == one + 1).all()
+    algo.stop()
+
+
+def test_a_built_in_network_says_what_it_cannot_do():
+    algo = ppo().build_algo()
+    model = algo.get_policy().model
+    assert not hasattr(model, "parameters")
+    with pytest.raises(AttributeError, match=r"no torch module and has no 'parameters': .*export.to_torch"):
+        model.parameters()
+    with pytest.raises(TypeError, match="not called from Python: .*export.to_torch"):
+        model({"obs": 0})
+    with pytest.raises(AttributeError, match="cannot be changed by setting 'x'"):
+        model.x = 1
+    with pytest.raises(ValueError, match="read-only"):
+        model.variables()[0][:] = 0
+    algo.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from eagleray.rllib.algorithms import _memory
+from eagleray.rllib.algorithms._built_in import BuiltInModel
 from eagleray.rllib.core.rl_module.rl_module import RLModule
 from eagleray.rllib.policy.policy import Policy
 from eagleray.rllib.utils.error import SpaceMismatchError
@@ -51,7 +52,12 @@ class PolicyView(Policy):
 
     @property
     def model(self) -> Any:
-        """The program's own module as it acts in this process, with the weights of now; None where networks are built in."""
+        """The program's own module as it acts in this process, with the weights of now; where networks are built in, a look at those."""
+        own = self.own_module()
+        return BuiltInModel(self) if own is None else own
+
+    def own_module(self) -> Any:
+        """The program's own module, or None where networks are built in."""
         return getattr(self._holder.acting(self.policy_id), "module", None)
 
     def get_weights(self) -> dict[str, Any]:
@@ -284,7 +290,7 @@ class ModuleView(RLModule):
 
 def module_of(view: PolicyView) -> Any:
     """The network of a policy: the program's own module, where it has one."""
-    own = view.model
+    own = view.own_module()
     return ModuleView(view) if own is None else own
 
 
