@@ -10,7 +10,8 @@ import pytest
 
 from eagleray.rllib._engine import ENGINE_VARIABLE
 from eagleray.rllib.algorithms import Algorithm, DQNConfig, PPOConfig
-from eagleray.rllib.env import MultiAgentEnv
+from eagleray.rllib.env import MultiAgentEnv, _samplers
+from eagleray.rllib.utils.error import EnvError
 
 AGENTS = ("a", "b")
 
@@ -133,3 +134,53 @@ def test_an_episode_that_is_given_up_leads_to_nothing_of_the_next(monkeypatch):
         [False, False],
     ]
     algorithm.stop()
+
+
+# `batch_mode` was not looked at: batches ended wherever they were long enough.
+@pytest.mark.parametrize("envs", [1, 3])
+@pytest.mark.parametrize("turns", [False, True], ids=["together", "in turn"])
+@pytest.mark.parametrize("steps", [1, 5, 16])
+def test_complete_episodes_are_whole_for_every_agent(turns, steps, envs, monkeypatch):
+    monkeypatch.setenv(ENGINE_VARIABLE, "tests.python.rllib.fake_engine:FakeEngine")
+    made = ppo(length=7, turns=turns)
+    made.env_runners(batch_mode="complete_episodes", num_envs_per_env_runner=envs)
+    algorithm = made.build_algo()
+    runner = algorithm.env_runner
+    for _ in range(4):
+        sample = runner.sample(num_timesteps=steps)
+        episodes = -(-steps // 7)
+        assert sample.env_steps == 7 * episodes
+        assert len(runner.get_metrics().episodes) == episodes
+        for agent, rollouts in sample.rollouts.items():
+            ends = [rollout.terminated.reshape(-1).tolist() for rollout in rollouts]
+            assert all(one[-1] for one in ends)
+            assert sum(map(sum, ends)) == episodes
+            # In turns a begins, and has one step more.
+            each = (4 if agent == "a" else 3) if turns else 7
+            assert sum(map(len, ends)) == each * episodes
+    assert runner.sample(num_episodes=2).env_steps == 14
+    algorithm.stop()
+
+
+@pytest.mark.parametrize("turns", [False, True], ids=["together", "in turn"])
+def test_all_of_complete_episodes_is_learned_from(turns):
+    made = ppo(length=10, turns=turns).env_runners(batch_mode="complete_episodes")
+    algorithm = made.training(use_gae=False).build_algo()
+    for _ in range(3):
+        before = algorithm.get_weights()
+        result = algorithm.train()
+        assert changed(algorithm, before) == set(AGENTS)
+        assert result["timesteps_this_iter"] % 10 == 0
+        assert result["num_agent_steps_trained"] == result["num_agent_steps_sampled"]
+    algorithm.stop()
+
+
+def test_complete_episodes_that_do_not_end_are_an_error(monkeypatch):
+    monkeypatch.setattr(_samplers, "ENDLESS_STEPS", 50)
+    algorithm = ppo(length=None).env_runners(batch_mode="complete_episodes").build_algo()
+    with pytest.raises(EnvError, match="no episode has ended in 50 steps, and whole ones are wanted: set `horizon`"):
+        algorithm.train()
+    algorithm.stop()
+    cut = ppo(length=None).env_runners(batch_mode="complete_episodes").environment(horizon=20).build_algo()
+    assert cut.train()["episode_len_mean"] == 20
+    cut.stop()

@@ -56,6 +56,7 @@ class AgentSampler:
         *,
         seed: int | None,
         horizon: int | None,
+        whole: bool = False,
     ) -> None:
         self._tables = [_Table(env, index) for index, env in enumerate(envs)]
         self._streams = {name: Streams(policy) for name, policy in policies.items()}
@@ -64,6 +65,9 @@ class AgentSampler:
         self._telling = telling
         self._seed = seed
         self._horizon = horizon or math.inf
+        #: Whether a sample holds whole episodes only.
+        self._is_whole = whole
+        self._next = 0
         self._is_watched = telling.hooks.wants(*EPISODE_HOOKS)
         self.records: list[EpisodeRecord] = []
         self.restarts = 0
@@ -84,7 +88,7 @@ class AgentSampler:
         return [table.env for table in self._tables]
 
     def sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
-        """Samples in whole steps of the environments."""
+        """Samples in whole steps of the environments, or in whole episodes."""
         try:
             return self._sample(steps, episodes, explore=explore)
         except BaseException:
@@ -100,6 +104,13 @@ class AgentSampler:
 
     def _sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         found, before = Sample(), len(self.records)
+        if self._is_whole:
+            while (steps is not None and found.env_steps < steps) or (
+                episodes is not None and len(self.records) - before < episodes
+            ):
+                self._play(found, explore=explore)
+            found.rollouts = {name: streams.take() for name, streams in self._streams.items()}
+            return found
         ended, quiet = before, 0
         while (steps is not None and found.env_steps < steps) or (
             episodes is not None and len(self.records) - before < episodes
@@ -116,13 +127,26 @@ class AgentSampler:
         found.rollouts = {name: streams.take() for name, streams in self._streams.items()}
         return found
 
+    def _play(self, found: Sample, *, explore: bool) -> None:
+        """One episode. Environments take turns, so that none is in the middle of one when a sample ends."""
+        table = self._tables[self._next % len(self._tables)]
+        self._next += 1
+        before, done = len(self.records), 0
+        while len(self.records) == before:
+            check_endless(done)
+            self._step_once(table, found, explore=explore)
+            done += 1
+
+    def _step_once(self, table: _Table, found: Sample, *, explore: bool) -> None:
+        if not table.is_begun:
+            self._begin(table)
+        found.agent_steps += self._step(table, explore=explore)
+        found.env_steps += 1
+
     def _round(self, found: Sample, *, explore: bool) -> None:
         """One step of each environment."""
         for table in self._tables:
-            if not table.is_begun:
-                self._begin(table)
-            found.agent_steps += self._step(table, explore=explore)
-            found.env_steps += 1
+            self._step_once(table, found, explore=explore)
 
     def _cut(self) -> bool:
         """A batch ends here. Returns whether an agent has not seen yet what its last action led to, and steps before that wait for it.

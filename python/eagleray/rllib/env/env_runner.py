@@ -401,6 +401,7 @@ class EnvRunner(HasPolicies):
             self._telling,
             seed=self._seed,
             horizon=self.config.horizon,
+            whole=self.config.batch_mode == "complete_episodes",
         )
 
     def _spaces_by_policy(self, env: Any) -> dict[str, tuple[Any, Any]]:
