@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray import __version__, cloudpickle
 from eagleray.rllib._engine import _filters, _models
+from eagleray.rllib.algorithms import _policies
 from eagleray.rllib.utils.error import NotFiniteError
 from eagleray.tune import registry
 from eagleray.tune._checkpoint import Checkpoint
@@ -101,6 +102,7 @@ def write(algorithm: Algorithm, folder: str) -> None:
         "policy_ids": policies,
         "engine": kind.config_class.ENGINE,
         "shapes": {name: _shapes(algorithm, name) for name in policies},
+        "have_policies_changed": algorithm.have_policies_changed,
         "files": files,
     }
     _write(root / _METADATA, json.dumps(metadata, indent=2).encode())
@@ -110,8 +112,12 @@ def read(algorithm: Algorithm, folder: str) -> None:
     """Goes on from it. Refuses one of another version or shape before anything is changed."""
     root = Path(folder)
     metadata = _metadata(root)
-    _fits(algorithm, folder, metadata)
     _verify(root, metadata)
+    if metadata.get("have_policies_changed"):
+        _fits(algorithm, folder, metadata, set(metadata["policy_ids"]))
+        _, config, _ = _constructed(root)
+        _change_policies(algorithm, config.policy_specs(), config.policy_mapping_fn, config.policies_to_train)
+    _fits(algorithm, folder, metadata)
     policies = {}
     for name in algorithm.learners:
         weights = (root / MODULES / name / WEIGHTS).read_bytes()
@@ -124,7 +130,12 @@ def state_of(algorithm: Algorithm) -> dict[str, Any]:
     """What a checkpoint holds, in memory: all that is needed to go on from here."""
     names = sorted(algorithm.learners)
     local = algorithm.env_runner_group.runner
+    config, changed = algorithm.config, {}
+    if algorithm.have_policies_changed:
+        now = (config.policy_specs(), config.policy_mapping_fn, config.policies_to_train)
+        changed = {"changed_policies": now}
     return {
+        **changed,
         "engine": type(algorithm).config_class.ENGINE,
         "policy_ids": names,
         "shapes": {name: _shapes(algorithm, name) for name in names},
@@ -144,6 +155,9 @@ def take_state(algorithm: Algorithm, state: dict[str, Any]) -> None:
     missing = [name for name in ("engine", "policy_ids", "shapes", "policies") if name not in state]
     if missing:
         raise CheckpointError(f"the state has no {', '.join(missing)}: give what get_state() of an algorithm returned")
+    if "changed_policies" in state:
+        _fits(algorithm, "the state", state, set(state["policy_ids"]))
+        _change_policies(algorithm, *state["changed_policies"])
     _fits(algorithm, "the state", state)
     _take_up(algorithm, state)
     algorithm._iteration = state["training_iteration"]
@@ -157,11 +171,19 @@ def _counted(algorithm: Algorithm) -> dict[str, Any]:
     }
 
 
-def _fits(algorithm: Algorithm, where: str, told: dict[str, Any]) -> None:
+def _change_policies(algorithm: Algorithm, specs: dict[str, Any], mapping: Any, to_train: Any) -> None:
+    """The algorithm gets the policies that the other one had in the end: some were added or removed while it trained."""
+    config = algorithm.config.copy(copy_frozen=False)
+    config.policies, config.policy_mapping_fn, config.policies_to_train = specs, mapping, to_train
+    _policies.change(algorithm, config)
+
+
+def _fits(algorithm: Algorithm, where: str, told: dict[str, Any], only: set[str] | None = None) -> None:
+    """Refuses what is of another algorithm, or of other shapes; `only` of these policies."""
     then, now = told.get("engine"), type(algorithm).config_class.ENGINE
     if then is not None and then != now:
         raise CheckpointError(f"{where} is of {then}, not of {now}: use Algorithm.from_checkpoint, or {then}Config")
-    for name in algorithm.learners:
+    for name in algorithm.learners if only is None else only & set(algorithm.learners):
         if name not in told["policy_ids"]:
             raise CheckpointError(f"{where} has no policy {name!r}; it has {told['policy_ids']}")
         was, is_now = told["shapes"][name], _shapes(algorithm, name)
@@ -195,16 +217,22 @@ def rebuild(folder: str, **over: Any) -> Algorithm:
     """The algorithm that wrote a checkpoint, as new, with some settings otherwise."""
     root = Path(folder)
     _verify(root, _metadata(root))
-    try:
-        kind, config, known = cloudpickle.loads((root / CONSTRUCTOR).read_bytes())
-    except (ImportError, AttributeError) as error:
-        raise CheckpointError(f"{root} needs what is not here: {error}; import or install it first") from error
+    kind, config, known = _constructed(root)
     config = config.copy(copy_frozen=False).update_from_dict(
         {name: one for name, one in over.items() if one is not None}
     )
     # Models are in the configuration itself.
     made: Algorithm = kind.carrying(known, models={})(config=config)
     return made
+
+
+def _constructed(root: Path) -> tuple[type[Algorithm], Any, dict[str, Any]]:
+    """Class, configuration and known environments of what wrote a checkpoint."""
+    try:
+        found: tuple[type[Algorithm], Any, dict[str, Any]] = cloudpickle.loads((root / CONSTRUCTOR).read_bytes())
+    except (ImportError, AttributeError) as error:
+        raise CheckpointError(f"{root} needs what is not here: {error}; import or install it first") from error
+    return found
 
 
 def export(algorithm: Algorithm | Deployed, folder: str, policy_id: str) -> str:

@@ -83,7 +83,7 @@ def check(config: AlgorithmConfig) -> None:
         raise ValueError('`grad_clip_by` must be "global_norm": gradients are clipped as one vector here')
     _check_offline(config)
     _check_evaluation(config)
-    _check_policies(config)
+    check_policies(config)
     _check_callbacks(config)
     if config.num_learners > 1:
         raise ValueError("`num_learners` > 1 is not available: one learner uses the cores of this machine")
@@ -129,7 +129,8 @@ def _check_callbacks(config: AlgorithmConfig) -> None:
             _logger.warning("%s.%s is not called here; on_sample_end has the steps as columns", kind.__name__, UNCALLED)
 
 
-def _check_policies(config: AlgorithmConfig) -> None:
+def check_policies(config: AlgorithmConfig) -> None:
+    """Refuses policies of which there are none, and what names one that is not there."""
     names = set(config.policy_specs())
     if not names:
         raise ValueError("`policies` must name at least one policy")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eagleray.rllib.algorithms.algorithm import Algorithm
+    from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
 
 class Evaluation:
@@ -72,14 +73,23 @@ class Evaluation:
     def _ready(self) -> EnvRunnerGroup:
         algorithm = self._algorithm
         if self.group is None:
-            config = algorithm.config.get_evaluation_config_object()
-            if config.sample_timeout_s is not None:
-                config.sample_timeout_s = algorithm.config.evaluation_sample_timeout_s
-            config.freeze()
-            self.group = EnvRunnerGroup(config, on_recreated=algorithm._on_recreated)
+            self.group = EnvRunnerGroup(self._config(), on_recreated=algorithm._on_recreated)
             self.group.add_local_worker(algorithm)
         self.group.sync_weights(algorithm.weights_now())
         return self.group
+
+    def change_policies(self) -> None:
+        """Lets the runners go on with the policies that the algorithm has now."""
+        if self.group is not None:
+            self.group.change_policies(self._config())
+
+    def _config(self) -> AlgorithmConfig:
+        of_training = self._algorithm.config
+        config: AlgorithmConfig = of_training.get_evaluation_config_object()
+        if config.sample_timeout_s is not None:
+            config.sample_timeout_s = of_training.evaluation_sample_timeout_s
+        config.freeze()
+        return config
 
     def _sample(
         self, group: EnvRunnerGroup, logger: MetricsLogger, is_training: Callable[[], bool] | None

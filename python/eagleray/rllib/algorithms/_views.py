@@ -68,6 +68,14 @@ class PolicyView(Policy):
         """Take weights."""
         self._holder.set_weights({self.policy_id: weights})
 
+    def get_state(self) -> dict[str, Any]:
+        """What another policy of the same network goes on from: `set_state`, or `add_policy(policy_state=...)`."""
+        return {"weights": self.get_weights()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take what `get_state` of such a policy gave."""
+        self.set_weights(state["weights"])
+
     def is_recurrent(self) -> bool:
         """Whether it remembers."""
         return self._acting().state_size > 0

@@ -17,6 +17,7 @@ from eagleray.rllib._engine import custom, engine
 from eagleray.rllib.algorithms import _checkpoints, _memory, _views
 from eagleray.rllib.algorithms._evaluation import Evaluation
 from eagleray.rllib.algorithms._interruptible import Interruptible
+from eagleray.rllib.algorithms._policies import ChangingPolicies
 from eagleray.rllib.algorithms._settings import DEFAULT_POLICY_ID
 from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from eagleray.rllib.callbacks._given import Batch
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("eagleray.rllib")
 
 
-class Algorithm(Trainable):
+class Algorithm(ChangingPolicies, Trainable):
     """One run of an algorithm: `train()` does an iteration of it.
 
     Args:
@@ -108,12 +109,13 @@ class Algorithm(Trainable):
         self._saved: tuple[str, int] | None = None
         self._learner_results: dict[str, dict[str, float]] = {}
         self.env_runner_group = EnvRunnerGroup(settings, on_recreated=self._on_recreated)
-        self._spaces = self.env_runner_group.spaces()
-        seed = settings.seed if settings.seed is not None else time.time_ns() % 2**31
+        self._spaces = dict(self.env_runner_group.spaces())
+        self._next_seed = settings.seed if settings.seed is not None else time.time_ns() % 2**31
         self._plans = {
-            name: make_plan(settings, name, spaces, seed + number)
-            for number, (name, spaces) in enumerate(self._spaces.items())
+            name: make_plan(settings, name, spaces, self.next_seed()) for name, spaces in self._spaces.items()
         }
+        #: Whether some were added or removed since.
+        self.have_policies_changed = False
         self.learners: dict[str, Interruptible] = {
             name: Interruptible(self._engine.learner(plan)) for name, plan in self._plans.items()
         }
@@ -125,12 +127,20 @@ class Algorithm(Trainable):
         self._schedules: dict[tuple[str, str], Schedule] = {}
         self._evaluation = Evaluation(self)
         self.env_runner_group.add_local_worker(self)
-        if self.env_runner_group.runner is None and self._hooks.wants("on_create_policy"):
-            # A runner in this process has told of its own.
-            for name in self.learners:
-                self._hooks.call("on_create_policy", policy_id=name, policy=self.get_policy(name))
+        self.tell_of_policies(self.learners)
         self.sync_weights()
         self._hooks.call("on_algorithm_init", algorithm=self, metrics_logger=self.metrics)
+
+    def next_seed(self) -> int:
+        """What the next learner draws by."""
+        self._next_seed += 1
+        return self._next_seed - 1
+
+    def tell_of_policies(self, names: Iterable[str]) -> None:
+        """Tells callbacks of new policies. A runner in this process has told of its own."""
+        if self.env_runner_group.runner is None and self._hooks.wants("on_create_policy"):
+            for name in names:
+                self._hooks.call("on_create_policy", policy_id=name, policy=self.get_policy(name))
 
     def step(self) -> dict[str, Any]:
         """Train until there is enough for a result, and evaluate where it is due."""
@@ -232,9 +242,14 @@ class Algorithm(Trainable):
                 for sample, measured in self.env_runner_group.sample():
                     done += getattr(sample, counted)
                     self.take_up(sample, measured)
-                    for name, rollouts in sample.rollouts.items():
-                        found[name] += rollouts
+                    self.sort(sample, found)
         return found
+
+    def sort(self, sample: Sample, into: dict[str, list[Rollout]]) -> None:
+        """Adds a sample's rollouts to those of each policy. What was sampled by one that was removed since is of no use."""
+        for name, rollouts in sample.rollouts.items():
+            if name in into:
+                into[name] += rollouts
 
     def take_up(self, sample: Sample, measured: RunnerMetrics) -> None:
         """Counts what a runner did, and its episodes."""

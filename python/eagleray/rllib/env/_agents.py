@@ -11,7 +11,7 @@ from eagleray.rllib.env._episode import POLICY, Episode
 from eagleray.rllib.env._samplers import Sample, check_endless
 from eagleray.rllib.env._streams import Stream, Streams
 from eagleray.rllib.env.multi_agent_env import ALL
-from eagleray.rllib.utils.error import NotFiniteError
+from eagleray.rllib.utils.error import NotFiniteError, PolicyMappingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,6 +71,18 @@ class AgentSampler:
         self._is_watched = telling.hooks.wants(*EPISODE_HOOKS)
         self.records: list[EpisodeRecord] = []
         self.restarts = 0
+
+    def change_policies(
+        self, policies: Mapping[str, Policy], forms: Mapping[str, Forms], policy_of: Callable[[Any, Any], str]
+    ) -> None:
+        """Goes on with these policies. Agents stay with theirs to the end of the episode; those whose policy is gone are asked for anew."""
+        for table in self._tables:
+            for agent, (name, _) in list(table.streams.items()):
+                if name not in policies:
+                    del table.streams[agent]
+        kept = {name: streams for name, streams in self._streams.items() if name in policies}
+        self._streams = kept | {name: Streams(policy) for name, policy in policies.items() if name not in kept}
+        self._forms, self._policy_of = forms, policy_of
 
     def reset(self) -> None:
         """Begins all episodes anew."""
@@ -207,7 +219,7 @@ class AgentSampler:
         if agent not in table.streams:
             name = self._policy_of(agent, table.episode)
             if name not in self._streams:
-                raise ValueError(
+                raise PolicyMappingError(
                     f"policy_mapping_fn gave {name!r} for agent {agent!r}; the policies are {sorted(self._streams)}"
                 )
             table.streams[agent] = (name, self._streams[name].get())

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from eagleray.rllib.algorithms.algorithm import Algorithm
-    from eagleray.rllib.env.env_runner import EnvRunner
+    from eagleray.rllib.env.env_runner import EnvRunner, Weights
 
 
 class HasPolicies:
@@ -83,6 +83,10 @@ class LocalWorker(HasPolicies):
     def set_weights(self, weights: dict[str, dict[str, Any]], *_: Any, **__: Any) -> None:
         """Take weights, and hand them to all runners."""
         self._algorithm.set_weights(weights)
+
+    def weights_now(self) -> Weights:
+        """What runners are to act by."""
+        return self._algorithm.weights_now()
 
     def apply(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function with this worker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import secrets
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from eagleray.rllib._engine import custom, engine
 from eagleray.rllib._engine.protocol import Acted, Observed, Plan
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from eagleray.rllib._engine.protocol import Policy
     from eagleray.rllib.algorithms._views import PolicyView
     from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from eagleray.rllib.env._agents import AgentSampler
     from eagleray.rllib.env._bridge import Bridge
     from eagleray.rllib.env._samplers import Sampler
     from eagleray.rllib.offline import JsonWriter
@@ -118,6 +119,8 @@ class EnvRunner(HasPolicies):
         self._hooks = Hooks(config)
         self._telling = Telling(self._hooks, self)
         self.policies: dict[str, Policy] = {}
+        #: Policies that were made; each draws by a seed of its own.
+        self._made = 0
         self._plans: dict[str, Plan] = {}
         self._views: dict[str, PolicyView] = {}
         self.spaces: dict[str, PolicySpaces] = {}
@@ -239,9 +242,33 @@ class EnvRunner(HasPolicies):
         """Those that are in Python."""
         return self._sampler.environments()
 
-    def get_spaces(self) -> dict[str, PolicySpaces]:
-        """What each policy sees and does."""
-        return self.spaces
+    def get_spaces(self, config: AlgorithmConfig | None = None) -> dict[str, PolicySpaces]:
+        """What each policy sees and does, or would with the policies of another configuration."""
+        if config is None:
+            return self.spaces
+        return {name: _spaces_of(form) for name, form in self._forms_by_policy(config).items()}
+
+    def change_policies(self, config: AlgorithmConfig) -> None:
+        """Go on with the policies of this configuration; those that stay keep what they act by."""
+        forms = self._forms_by_policy(config)
+        self.config = config
+        for name in [name for name in self.policies if name not in forms]:
+            for of_policies in (self.policies, self.spaces, self._plans):
+                del of_policies[name]
+            self._views.pop(name, None)
+        for name, form in forms.items():
+            if name not in self.policies:
+                self.spaces[name] = _spaces_of(form)
+                self._make_policy(name)
+        cast("AgentSampler", self._sampler).change_policies(self.policies, forms, config.policy_of)
+
+    def _forms_by_policy(self, config: AlgorithmConfig) -> dict[str, Any]:
+        if self.env is None or not _is_multi_agent(self.env):
+            raise ValueError(
+                "policies are added and removed where an environment has several agents: this is no MultiAgentEnv"
+            )
+        found = self._spaces_by_policy(self.env, config).items()
+        return {name: self._forms(observation_space, action_space) for name, (observation_space, action_space) in found}
 
     def get_state(self) -> dict[str, bytes]:
         """What its next samples depend on beside the weights, where that can be written down: built-in environments."""
@@ -388,9 +415,7 @@ class EnvRunner(HasPolicies):
         from eagleray.rllib.env._agents import AgentSampler
 
         envs = [first, *(self._make_env(index) for index in range(1, count))]
-        forms = {}
-        for name, (observation_space, action_space) in self._spaces_by_policy(first).items():
-            forms[name] = self._forms(observation_space, action_space)
+        forms = self._forms_by_policy(self.config)
         self.spaces = {name: _spaces_of(form) for name, form in forms.items()}
         self._make_policies()
         return AgentSampler(
@@ -404,9 +429,8 @@ class EnvRunner(HasPolicies):
             whole=self.config.batch_mode == "complete_episodes",
         )
 
-    def _spaces_by_policy(self, env: Any) -> dict[str, tuple[Any, Any]]:
+    def _spaces_by_policy(self, env: Any, config: AlgorithmConfig) -> dict[str, tuple[Any, Any]]:
         """From the specs where they say it, else from an agent that acts by the policy, else from any agent."""
-        config = self.config
 
         def of(agent: Any, kind: str) -> Any:
             getter = getattr(env, f"get_{kind}", None)
@@ -468,11 +492,16 @@ class EnvRunner(HasPolicies):
         return env
 
     def _make_policies(self) -> None:
-        for number, (name, spaces) in enumerate(self.spaces.items()):
-            plan = self._plans[name] = make_plan(self.config, name, spaces, self._chance + number)
-            self.policies[name] = self._recorded(name, spaces, self._engine.policy(plan))
-            if self._hooks.wants("on_create_policy"):
-                self._hooks.call("on_create_policy", policy_id=name, policy=self.get_policy(name))
+        for name in self.spaces:
+            self._make_policy(name)
+
+    def _make_policy(self, name: str) -> None:
+        spaces = self.spaces[name]
+        plan = self._plans[name] = make_plan(self.config, name, spaces, self._chance + self._made)
+        self._made += 1
+        self.policies[name] = self._recorded(name, spaces, self._engine.policy(plan))
+        if self._hooks.wants("on_create_policy"):
+            self._hooks.call("on_create_policy", policy_id=name, policy=self.get_policy(name))
 
     def _recorded(self, name: str, spaces: PolicySpaces, policy: Policy) -> Policy:
         """The policy, with what it does written to `output` if there is one."""

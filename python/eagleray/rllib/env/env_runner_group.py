@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import eagleray
 from eagleray.exceptions import RayError, RayTaskError
 from eagleray.rllib.env._worker import LocalWorker
-from eagleray.rllib.env.env_runner import EnvRunner
+from eagleray.rllib.env.env_runner import EnvRunner, Weights
 from eagleray.rllib.utils.error import EnvError
 from eagleray.tune import registry
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from eagleray.rllib.algorithms.algorithm import Algorithm
     from eagleray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from eagleray.rllib.env._samplers import Sample
-    from eagleray.rllib.env.env_runner import PolicySpaces, RunnerMetrics, Weights
+    from eagleray.rllib.env.env_runner import PolicySpaces, RunnerMetrics
 
 _logger = logging.getLogger("eagleray.rllib")
 
@@ -101,13 +101,7 @@ class EnvRunnerGroup:
                 eagleray.available_resources(),
             )
         for answer in answers:
-            try:
-                _get(answer)
-            except RayTaskError as error:
-                # The same error as of a runner in this process; what the actor's stack was is its cause.
-                if isinstance(error.cause, Exception):
-                    raise error.cause from error
-                raise
+            _get_own(answer)
 
     def _make(self, index: int, *, recreated: bool = False) -> Any:
         is_asked = self.config.validate_env_runners_after_construction and not recreated
@@ -244,15 +238,37 @@ class EnvRunnerGroup:
 
     # What else is asked of all.
 
-    def spaces(self) -> dict[str, PolicySpaces]:
-        """What each policy sees and does."""
+    def spaces(self, config: AlgorithmConfig | None = None) -> dict[str, PolicySpaces]:
+        """What each policy sees and does, or would with the policies of another configuration."""
         if self._local is not None:
-            return self._local.get_spaces()
-        found: dict[str, PolicySpaces] = _get(self._remotes[0].actor.get_spaces.remote())
+            return self._local.get_spaces(config)
+        found: dict[str, PolicySpaces] = _get_own(self._remotes[0].actor.get_spaces.remote(config))
         return found
 
-    def sync_weights(self, weights: Weights) -> None:
-        """Gives all runners these weights; they are stored once."""
+    def change_policies(self, config: AlgorithmConfig) -> None:
+        """Lets all runners go on with the policies of this configuration. One that fails is replaced by one that has them."""
+        self.config = config
+        if self._worker is not None:
+            self._worker.config = config
+        if self._local is not None:
+            self._local.change_policies(config)
+            return
+        # Weights of before name other policies: nobody must be given them any more.
+        self._weights_ref = None
+        self._config_ref = eagleray.put((config, self._known))
+        asked = [(remote, remote.actor.change_policies.remote(config)) for remote in self._remotes]
+        for remote, ref in asked:
+            try:
+                _get(ref)
+            except Exception as error:
+                self._on_failure(remote, error)
+
+    def sync_weights(self, weights: Weights | None = None, **_: Any) -> None:
+        """Gives all runners these weights, or those that the learners have now; they are stored once."""
+        if not isinstance(weights, Weights):
+            if self._worker is None:
+                raise ValueError("these runners belong to no algorithm: say which weights")
+            weights = self._worker.weights_now()
         self._weights = weights
         if self._local is not None:
             self._local.set_weights(weights)
@@ -467,6 +483,16 @@ def _brief(error: Exception) -> str:
 
 def _get(ref: Any) -> Any:
     return eagleray.get(ref)
+
+
+def _get_own(ref: Any) -> Any:
+    """What it is, or the same error as of a runner in this process; what the actor's stack was is its cause."""
+    try:
+        return _get(ref)
+    except RayTaskError as error:
+        if isinstance(error.cause, Exception):
+            raise error.cause from error
+        raise
 
 
 def _end(actor: Any) -> None:

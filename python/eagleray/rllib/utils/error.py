@@ -21,6 +21,10 @@ class UnsupportedSpaceException(EnvError):
     """A space that no network here can see or act in."""
 
 
+class PolicyMappingError(EnvError, ValueError):
+    """An agent acts by a policy that there is not."""
+
+
 class CustomModelError(ValueError):
     """A model of a program's own that cannot be used as it is."""
 

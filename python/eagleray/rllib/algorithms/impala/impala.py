@@ -28,8 +28,7 @@ class IMPALA(Algorithm):
                 for sample, measured in self.env_runner_group.sample_async():
                     steps += sample.env_steps
                     self.take_up(sample, measured)
-                    for name, rollouts in sample.rollouts.items():
-                        found[name] += rollouts
+                    self.sort(sample, found)
         # The others sample on while this learns.
         if config.num_env_runners:
             self.env_runner_group.ask()
