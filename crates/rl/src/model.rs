@@ -94,10 +94,9 @@ impl Model {
     pub fn new(spec: ModelSpec) -> Self {
         let mut layout = Layout::default();
         let dist = Dist::of(&spec.acted);
-        let is_gaussian = matches!(dist, Dist::Gaussian(_));
-        let sde = spec.sde.filter(|_| is_gaussian);
-        let is_free = is_gaussian && (spec.free_log_std || sde.is_some());
-        let chosen = if is_free { dist.actions() } else { dist.inputs() };
+        let sde = spec.sde.filter(|_| matches!(dist, Dist::Gaussian(_)));
+        let is_free = dist.deviations() > 0 && (spec.free_log_std || sde.is_some());
+        let chosen = if is_free { dist.inputs() - dist.deviations() } else { dist.inputs() };
         let seen = || Inputs::of(spec.observed, spec.image.as_ref());
         let (hiddens, activation) = (&spec.hiddens[..], spec.activation);
         let (chosen, valued) = (Some((chosen, Gain::POLICY)), Some((1, Gain::VALUE)));
@@ -112,7 +111,7 @@ impl Model {
                 let range = layout.add("log_std".into(), &[features, actions]);
                 Deviations::OfState(Sde { spec, range, features, actions })
             }
-            None if is_free => Deviations::Free(layout.add("log_std".into(), &[actions])),
+            None if is_free => Deviations::Free(layout.add("log_std".into(), &[dist.deviations()])),
             None => Deviations::Said,
         };
         let values_begin = layout.len();
@@ -162,8 +161,8 @@ impl Model {
         match &self.deviations {
             Deviations::Said => return outputs,
             Deviations::Free(log_std) => {
-                for means in outputs.chunks_exact(self.dist.actions()) {
-                    tape.inputs.extend_from_slice(means);
+                for said in outputs.chunks_exact(self.dist.inputs() - self.dist.deviations()) {
+                    tape.inputs.extend_from_slice(said);
                     tape.inputs.extend_from_slice(&parameters[log_std.clone()]);
                 }
             }
@@ -267,7 +266,7 @@ impl Model {
         self.values.backward(parameters, observed, &mut tape.values, of_values, gradients, None);
     }
 
-    /// Where deviations are parameters of their own: writes their gradients and returns those of the means, in the tape's room.
+    /// Where deviations are parameters of their own: writes their gradients and returns those of what the network says, in the tape's room.
     fn of_means<T: Real>(
         &self,
         parameters: &[T],
@@ -290,8 +289,8 @@ impl Model {
                 let of_log_std = &mut gradients[log_std.clone()];
                 of_log_std.fill(T::ZERO);
                 for row in of_inputs.chunks_exact(self.dist.inputs()) {
-                    let (means, logs) = row.split_at(self.dist.actions());
-                    of_means.extend_from_slice(means);
+                    let (said, logs) = row.split_at(row.len() - self.dist.deviations());
+                    of_means.extend_from_slice(said);
                     of_log_std.iter_mut().zip(logs).for_each(|(sum, log)| *sum += *log);
                 }
             }

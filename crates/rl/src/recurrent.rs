@@ -81,19 +81,19 @@ impl RecurrentNet {
     pub fn new(spec: RecurrentSpec) -> Self {
         let mut layout = Layout::default();
         let dist = Dist::of(&spec.acted);
-        let is_free = spec.free_log_std && matches!(dist, Dist::Gaussian(_));
+        let is_free = spec.free_log_std && dist.deviations() > 0;
         let seen = Inputs::of(spec.observed, spec.image.as_ref());
         let encoder = (!spec.hiddens.is_empty() || spec.image.is_some())
             .then(|| Net::new(&mut layout, "encoder", seen, &spec.hiddens, spec.activation, None));
         let encoded = encoder.as_ref().map_or(spec.observed, Net::outputs);
         let lstm = Lstm::new(&mut layout, "lstm", encoded, spec.cells);
-        let chosen = if is_free { dist.actions() } else { dist.inputs() };
+        let chosen = if is_free { dist.inputs() - dist.deviations() } else { dist.inputs() };
         let mut head = |name: &str, size: usize, gain: Gain| {
             Net::new(&mut layout, name, lstm.outputs(), &[], Activation::Linear, Some((size, gain)))
         };
         let chooses = head("pi", chosen, Gain::POLICY);
         let values = head("vf", 1, Gain::VALUE);
-        let log_std = is_free.then(|| layout.add("log_std".into(), &[dist.actions()]));
+        let log_std = is_free.then(|| layout.add("log_std".into(), &[dist.deviations()]));
         Self { spec, layout, dist, encoder, lstm, chooses, values, log_std }
     }
 
@@ -142,8 +142,8 @@ impl RecurrentNet {
         let outputs = self.chooses.forward(parameters, tape.lstm.outputs(), &mut tape.chooses);
         tape.inputs.clear();
         let Some(log_std) = &self.log_std else { return tape.inputs.extend_from_slice(outputs) };
-        for means in outputs.chunks_exact(self.dist.actions()) {
-            tape.inputs.extend_from_slice(means);
+        for said in outputs.chunks_exact(self.dist.inputs() - self.dist.deviations()) {
+            tape.inputs.extend_from_slice(said);
             tape.inputs.extend_from_slice(&parameters[log_std.clone()]);
         }
     }
@@ -176,8 +176,8 @@ impl RecurrentNet {
             Some(log_std) => {
                 let of_log_std = &mut gradients[log_std.clone()];
                 for row in of_inputs.chunks_exact(self.dist.inputs()) {
-                    let (means, logs) = row.split_at(self.dist.actions());
-                    of_means.extend_from_slice(means);
+                    let (said, logs) = row.split_at(row.len() - self.dist.deviations());
+                    of_means.extend_from_slice(said);
                     of_log_std.iter_mut().zip(logs).for_each(|(sum, log)| *sum += *log);
                 }
             }
@@ -307,10 +307,15 @@ mod tests {
     /// Of the sum of all that comes out, each by its own weight, over four steps of two sequences.
     #[test]
     fn gradients_are_those_of_differences() {
-        for (hiddens, free_log_std) in [(vec![4], true), (vec![], false)] {
+        let (low, high) = (vec![-1.0; 2], vec![1.0; 2]);
+        let numbers = Acted::Box { low, high };
+        let both = Acted::Mixed { counts: vec![2], low: vec![-1.0], high: vec![1.0] };
+        let cases =
+            [(vec![4], true, &numbers), (vec![], false, &numbers), (vec![4], true, &both), (vec![], false, &both)];
+        for (hiddens, free_log_std, acted) in cases {
             let net = RecurrentNet::new(RecurrentSpec {
                 observed: 3,
-                acted: Acted::Box { low: vec![-1.0; 2], high: vec![1.0; 2] },
+                acted: acted.clone(),
                 hiddens,
                 activation: Activation::Tanh,
                 cells: 3,

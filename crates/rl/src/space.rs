@@ -32,6 +32,15 @@ pub enum Acted {
         /// The most that each may be.
         high: Vec<f32>,
     },
+    /// Choices and then numbers at once.
+    Mixed {
+        /// Of how many each choice is.
+        counts: Vec<usize>,
+        /// The least that each number may be.
+        low: Vec<f32>,
+        /// The most that each number may be.
+        high: Vec<f32>,
+    },
 }
 
 /// Both spaces of an environment.
@@ -62,6 +71,7 @@ impl Acted {
             Self::Discrete(_) => 1,
             Self::MultiDiscrete(counts) => counts.len(),
             Self::Box { low, .. } => low.len(),
+            Self::Mixed { counts, low, .. } => counts.len() + low.len(),
         }
     }
 }

@@ -35,6 +35,7 @@ fn actions(spaces: &Spaces, count: usize, chance: &mut Chance) -> Vec<f32> {
         Acted::Box { low, high } => {
             columns.map(|at| chance.uniform(2.0 * f64::from(low[at]), 2.0 * f64::from(high[at])) as f32).collect()
         }
+        Acted::Mixed { .. } => unreachable!("no environment takes both"),
     }
 }
 
@@ -302,13 +303,15 @@ fn balls_fall_in_every_column() {
 
 #[test]
 fn actions_that_a_space_does_not_hold_are_found() {
-    let cases: [(Acted, &[f32], Option<usize>); 6] = [
+    let cases: [(Acted, &[f32], Option<usize>); 8] = [
         (Acted::Discrete(3), &[0.0, 2.0, 1.0], None),
         (Acted::Discrete(3), &[0.0, 3.0], Some(1)),
         (Acted::Discrete(3), &[0.5], Some(0)),
         (Acted::Discrete(3), &[0.0, 0.0, f32::NAN], Some(2)),
         (Acted::MultiDiscrete(vec![2, 3]), &[1.0, 2.0, 2.0, 1.0], Some(1)),
         (Acted::Box { low: vec![-1.0], high: vec![1.0] }, &[3.0, f32::INFINITY], Some(1)),
+        (Acted::Mixed { counts: vec![2], low: vec![-1.0], high: vec![1.0] }, &[1.0, 5.0, 0.0, f32::NAN], Some(1)),
+        (Acted::Mixed { counts: vec![2], low: vec![-1.0], high: vec![1.0] }, &[0.0, 0.5, 2.0, 0.5], Some(1)),
     ];
     for (acted, actions, expected) in cases {
         assert_eq!(misfit(&acted, actions), expected, "{acted:?} {actions:?}");

@@ -326,7 +326,7 @@ def test_spaces_that_no_network_sees_are_refused():
     with pytest.raises(UnsupportedSpaceException, match="observation_space"):
         ObservationForm(Odd())
     with pytest.raises(UnsupportedSpaceException, match="action_space"):
-        ActionForm(Tuple([Discrete(2), Box(0, 1, (1,))]))
+        ActionForm(Tuple([Discrete(2), Box(0, 1, (1,)), Odd()]))
 
 
 class Pair(VectorEnv):

@@ -142,6 +142,11 @@ impl VectorEnv {
     }
 }
 
+fn random_numbers(low: &[f32], high: &[f32], chance: &mut Chance) -> impl Iterator<Item = f32> {
+    let finite = |bound: f32| f64::from(bound.clamp(-1e3, 1e3));
+    low.iter().zip(high).map(move |(low, high)| chance.uniform(finite(*low), finite(*high)) as f32)
+}
+
 fn random_actions(acted: &Acted, count: usize, chance: &mut Chance) -> Vec<f32> {
     let mut actions = Vec::new();
     for _ in 0..count {
@@ -150,10 +155,10 @@ fn random_actions(acted: &Acted, count: usize, chance: &mut Chance) -> Vec<f32> 
             Acted::MultiDiscrete(counts) => {
                 actions.extend(counts.iter().map(|choices| chance.integers(*choices as u64) as f32));
             }
-            Acted::Box { low, high } => {
-                let finite = |bound: f32| f64::from(bound.clamp(-1e3, 1e3));
-                let bounds = low.iter().zip(high);
-                actions.extend(bounds.map(|(low, high)| chance.uniform(finite(*low), finite(*high)) as f32));
+            Acted::Box { low, high } => actions.extend(random_numbers(low, high, chance)),
+            Acted::Mixed { counts, low, high } => {
+                actions.extend(counts.iter().map(|choices| chance.integers(*choices as u64) as f32));
+                actions.extend(random_numbers(low, high, chance));
             }
         }
     }

@@ -22,6 +22,13 @@ pub enum Dist {
     Categorical(Vec<usize>),
     /// So many numbers, from a mean of each and then the logarithm of each deviation.
     Gaussian(usize),
+    /// Both at once, drawn apart from each other: scores, means, logarithms of deviations; choices, and then numbers.
+    Mixed {
+        /// Of how many each choice is.
+        counts: Vec<usize>,
+        /// How many numbers.
+        numbers: usize,
+    },
 }
 
 /// Of one row: what losses are made of.
@@ -51,6 +58,7 @@ impl Dist {
             Acted::Discrete(count) => Self::Categorical(vec![*count]),
             Acted::MultiDiscrete(counts) => Self::Categorical(counts.clone()),
             Acted::Box { low, .. } => Self::Gaussian(low.len()),
+            Acted::Mixed { counts, low, .. } => Self::Mixed { counts: counts.clone(), numbers: low.len() },
         }
     }
 
@@ -60,6 +68,16 @@ impl Dist {
         match self {
             Self::Categorical(counts) => counts.iter().sum(),
             Self::Gaussian(size) => 2 * size,
+            Self::Mixed { counts, numbers } => counts.iter().sum::<usize>() + 2 * numbers,
+        }
+    }
+
+    /// How many of an action's numbers are drawn around a mean. A row of inputs ends with so many logarithms of deviations.
+    #[must_use]
+    pub fn deviations(&self) -> usize {
+        match self {
+            Self::Categorical(_) => 0,
+            Self::Gaussian(numbers) | Self::Mixed { numbers, .. } => *numbers,
         }
     }
 
@@ -69,6 +87,7 @@ impl Dist {
         match self {
             Self::Categorical(counts) => counts.len(),
             Self::Gaussian(size) => *size,
+            Self::Mixed { counts, numbers } => counts.len() + numbers,
         }
     }
 
@@ -77,6 +96,11 @@ impl Dist {
         match self {
             Self::Categorical(counts) => categorical::sample(counts, inputs, chance, action),
             Self::Gaussian(_) => gaussian::sample(inputs, chance, action),
+            Self::Mixed { counts, numbers } => {
+                let (scores, around) = inputs.split_at(inputs.len() - 2 * numbers);
+                let (choices, drawn) = action.split_at_mut(counts.len());
+                categorical::sample(counts, scores, chance, choices) + gaussian::sample(around, chance, drawn)
+            }
         }
     }
 
@@ -94,6 +118,12 @@ impl Dist {
         match self {
             Self::Categorical(counts) => categorical::best(counts, inputs, action),
             Self::Gaussian(size) => action.copy_from_slice(&inputs[..*size]),
+            Self::Mixed { counts, numbers } => {
+                let (scores, around) = inputs.split_at(inputs.len() - 2 * numbers);
+                let (choices, drawn) = action.split_at_mut(counts.len());
+                categorical::best(counts, scores, choices);
+                drawn.copy_from_slice(&around[..*numbers]);
+            }
         }
         self.terms(inputs, action, inputs).logp
     }
@@ -103,12 +133,23 @@ impl Dist {
         match self {
             Self::Categorical(counts) => categorical::terms(counts, inputs, action, older),
             Self::Gaussian(_) => gaussian::terms(inputs, action, older),
+            Self::Mixed { counts, numbers } => {
+                let at = inputs.len() - 2 * numbers;
+                let (choices, drawn) = action.split_at(counts.len());
+                let of_choices = categorical::terms(counts, &inputs[..at], choices, &older[..at]);
+                let of_numbers = gaussian::terms(&inputs[at..], drawn, &older[at..]);
+                Terms {
+                    logp: of_choices.logp + of_numbers.logp,
+                    entropy: of_choices.entropy + of_numbers.entropy,
+                    kl: of_choices.kl + of_numbers.kl,
+                }
+            }
         }
     }
 
     /// Makes rows of scores logarithms of probabilities; numbers stay as they are.
     pub(crate) fn normalise<T: Real>(&self, inputs: &mut [T]) {
-        if let Self::Categorical(counts) = self {
+        if let Self::Categorical(counts) | Self::Mixed { counts, .. } = self {
             inputs.chunks_exact_mut(self.inputs()).for_each(|row| categorical::normalise(counts, row));
         }
     }
@@ -147,6 +188,13 @@ impl Dist {
         match self {
             Self::Categorical(counts) => categorical::gradient(counts, inputs, action, older, by, into),
             Self::Gaussian(_) => gaussian::gradient(inputs, action, older, by, into),
+            Self::Mixed { counts, numbers } => {
+                let at = inputs.len() - 2 * numbers;
+                let (choices, drawn) = action.split_at(counts.len());
+                let (of_scores, of_rest) = into.split_at_mut(at);
+                categorical::gradient(counts, &inputs[..at], choices, &older[..at], by, of_scores);
+                gaussian::gradient(&inputs[at..], drawn, &older[at..], by, of_rest);
+            }
         }
     }
 }

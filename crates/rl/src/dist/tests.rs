@@ -8,14 +8,17 @@ use crate::chance::Chance;
 fn dists() -> impl Strategy<Value = (Dist, Vec<f64>, Vec<f64>, Vec<f32>)> {
     let categorical = prop::collection::vec(2..5_usize, 1..4).prop_map(Dist::Categorical);
     let gaussian = (1..4_usize).prop_map(Dist::Gaussian);
-    prop_oneof![categorical, gaussian].prop_flat_map(|dist| {
+    let mixed = (prop::collection::vec(2..5_usize, 1..3), 1..3_usize)
+        .prop_map(|(counts, numbers)| Dist::Mixed { counts, numbers });
+    prop_oneof![categorical, gaussian, mixed].prop_flat_map(|dist| {
         let row = prop::collection::vec(-2.0..2.0_f64, dist.inputs());
-        let actions: Vec<BoxedStrategy<f32>> = match &dist {
-            Dist::Categorical(counts) => {
-                counts.iter().map(|count| (0..*count).prop_map(|at| at as f32).boxed()).collect()
-            }
-            Dist::Gaussian(size) => (0..*size).map(|_| (-2.0..2.0_f32).boxed()).collect(),
+        let counts = match &dist {
+            Dist::Categorical(counts) | Dist::Mixed { counts, .. } => &counts[..],
+            Dist::Gaussian(_) => &[],
         };
+        let choices = counts.iter().map(|count| (0..*count).prop_map(|at| at as f32).boxed());
+        let numbers = (0..dist.deviations()).map(|_| (-2.0..2.0_f32).boxed());
+        let actions: Vec<BoxedStrategy<f32>> = choices.chain(numbers).collect();
         (Just(dist), row.clone(), row, actions)
     })
 }
@@ -100,5 +103,30 @@ fn numbers_are_drawn_with_their_mean_and_deviation() {
         let deviation = f64::from(inputs[2 + index]).exp();
         assert!((mean - f64::from(inputs[index])).abs() < 5.0 * deviation / (DRAWS as f64).sqrt());
         assert!((variance.sqrt() / deviation - 1.0).abs() < 0.02);
+    }
+}
+
+#[test]
+fn choices_and_numbers_are_drawn_apart_from_each_other() {
+    let (dist, choices, numbers) =
+        (Dist::Mixed { counts: vec![2], numbers: 1 }, Dist::Categorical(vec![2]), Dist::Gaussian(1));
+    let inputs = [0.4_f32, -0.2, 1.5, -0.7];
+    let mut chance = Chance::seeded(3);
+    const DRAWS: usize = 100_000;
+    let mut of_choice = [(0.0_f64, 0.0_f64); 2];
+    for _ in 0..DRAWS {
+        let mut action = [0.0; 2];
+        let logp = dist.sample(&inputs, &mut chance, &mut action);
+        let apart = choices.terms(&inputs[..2], &action[..1], &inputs[..2]).logp
+            + numbers.terms(&inputs[2..], &action[1..], &inputs[2..]).logp;
+        assert!((logp - apart).abs() < 1e-4);
+        let (count, sum) = &mut of_choice[action[0] as usize];
+        *count += 1.0;
+        *sum += f64::from(action[1]);
+    }
+    let p = f64::from(choices.terms(&inputs[..2], &[0.0], &inputs[..2]).logp.exp());
+    assert!((of_choice[0].0 / DRAWS as f64 - p).abs() < 5.0 * (p * (1.0 - p) / DRAWS as f64).sqrt());
+    for (count, sum) in of_choice {
+        assert!((sum / count - 1.5).abs() < 5.0 * (-0.7_f64).exp() / count.sqrt(), "whatever was chosen");
     }
 }

@@ -46,7 +46,7 @@ impl Adapted {
         self.actions.clear();
         let bounds = match &self.spaces.acted {
             Acted::Box { low, high } if self.bounded != Bounded::Not => low.iter().zip(high),
-            Acted::Discrete(_) | Acted::MultiDiscrete(_) | Acted::Box { .. } => {
+            Acted::Discrete(_) | Acted::MultiDiscrete(_) | Acted::Box { .. } | Acted::Mixed { .. } => {
                 self.actions.extend_from_slice(actions);
                 return;
             }

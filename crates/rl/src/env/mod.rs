@@ -207,6 +207,11 @@ pub fn misfit(acted: &Acted, actions: &[f32]) -> Option<usize> {
             action.len() != counts.len() || action.iter().zip(counts).any(|(&number, &count)| !is_index(number, count))
         }
         Acted::Box { low, .. } => action.len() != low.len() || action.iter().any(|number| !number.is_finite()),
+        Acted::Mixed { counts, .. } => {
+            action.len() != acted.size()
+                || action.iter().zip(counts).any(|(&number, &count)| !is_index(number, count))
+                || action[counts.len()..].iter().any(|number| !number.is_finite())
+        }
     })
 }
 

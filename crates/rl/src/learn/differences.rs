@@ -14,10 +14,11 @@ fn columns(model: &Model, chance: &mut Chance) -> Columns<f64> {
     let mut inputs: Vec<f64> = normal(ROWS * model.dist().inputs(), 0.3);
     let (observed, targets) = (normal(ROWS * model.spec().observed, 1.0), normal(ROWS, 1.5));
     let (advantages, logp) = (normal(ROWS, 1.0), normal(ROWS, 0.2));
-    let actions = match &model.spec().acted {
-        Acted::Box { .. } => normal(ROWS * model.dist().actions(), 1.0).into_iter().map(|value| value as f32).collect(),
-        _ => (0..ROWS * model.dist().actions()).map(|at| (at % 2) as f32).collect(),
-    };
+    let (numbers, width) = (model.dist().deviations(), model.dist().actions());
+    let mut actions: Vec<f32> = (0..ROWS * width).map(|at| (at % 2) as f32).collect();
+    for row in actions.chunks_exact_mut(width) {
+        row[width - numbers..].iter_mut().zip(normal(numbers, 1.0)).for_each(|(action, drawn)| *action = drawn as f32);
+    }
     model.dist().normalise(&mut inputs);
     let mut columns = Columns { observed, actions, inputs, logp, advantages, targets };
     // Near the older policy, so that some ratios are bounded and some are not.
@@ -33,8 +34,12 @@ fn columns(model: &Model, chance: &mut Chance) -> Columns<f64> {
 
 /// Whether the gradient of a loss is what differences say, for all kinds of networks and actions.
 pub(super) fn hold(loss: &impl Loss) {
-    let spaces =
-        [Acted::Discrete(3), Acted::MultiDiscrete(vec![2, 3]), Acted::Box { low: vec![-1.0; 2], high: vec![1.0; 2] }];
+    let spaces = [
+        Acted::Discrete(3),
+        Acted::MultiDiscrete(vec![2, 3]),
+        Acted::Box { low: vec![-1.0; 2], high: vec![1.0; 2] },
+        Acted::Mixed { counts: vec![2, 3], low: vec![-1.0; 2], high: vec![1.0; 2] },
+    ];
     for (index, acted) in spaces.into_iter().enumerate() {
         for (is_shared, free_log_std, activation) in [
             (false, false, Activation::Tanh),

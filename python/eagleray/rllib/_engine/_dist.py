@@ -69,6 +69,27 @@ class Gaussian:
         return found
 
 
-def dist_of(acted: Acted) -> Categorical | Gaussian:
+class Mixed:
+    """Choices and then numbers, drawn apart from each other: scores, means, logarithms of deviations."""
+
+    def __init__(self, choices: tuple[int, ...], numbers: int) -> None:
+        self._choices, self._numbers = Categorical(choices), Gaussian(numbers)
+        self._scores, self._count = sum(choices), len(choices)
+
+    def draw(self, inputs: Floats, chance: np.random.Generator | None) -> Floats:
+        """An action for each row: drawn, or without chance the likeliest."""
+        choices = self._choices.draw(inputs[:, : self._scores], chance)
+        return np.concatenate([choices, self._numbers.draw(inputs[:, self._scores :], chance)], -1)
+
+    def logp(self, inputs: Floats, actions: Floats) -> Floats:
+        """The logarithms of the actions' probabilities times densities."""
+        choices = self._choices.logp(inputs[:, : self._scores], actions[:, : self._count])
+        found: Floats = choices + self._numbers.logp(inputs[:, self._scores :], actions[:, self._count :])
+        return found
+
+
+def dist_of(acted: Acted) -> Categorical | Gaussian | Mixed:
     """The one for these actions."""
+    if acted.kind == "mixed":
+        return Mixed(acted.choices, len(acted.low))
     return Categorical(acted.sizes) if acted.kind == "discrete" else Gaussian(acted.size)

@@ -23,10 +23,11 @@ _ACTIVATIONS = {"tanh": "tanh", "relu": "relu", "linear": "linear", None: "linea
 
 def spaces_of(acted: Acted) -> dict[str, Any]:
     """What is chosen."""
-    if acted.kind == "box":
+    if acted.kind != "discrete":
         low = [max(-UNBOUNDED, value) for value in acted.low] or [-UNBOUNDED] * acted.size
         high = [min(UNBOUNDED, value) for value in acted.high] or [UNBOUNDED] * acted.size
-        return {"Box": {"low": low, "high": high}}
+        bounds = {"low": low, "high": high}
+        return {"Box": bounds} if acted.kind == "box" else {"Mixed": {"counts": list(acted.choices), **bounds}}
     if len(acted.sizes) == 1:
         return {"Discrete": acted.sizes[0]}
     return {"MultiDiscrete": list(acted.sizes)}

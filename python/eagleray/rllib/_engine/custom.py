@@ -108,6 +108,10 @@ def of(
     given = _given(config, policy_id)
     if given is None:
         return None
+    if acted.kind == "mixed":
+        raise CustomModelError(
+            "a model of your own chooses among choices or draws numbers: an action_space of both needs a built-in network"
+        )
     if isinstance(given, str):
         given = catalog.model_of(given)
     torch_needed("framework='torch' with a custom model")

@@ -44,13 +44,20 @@ class Acted:
     """What a network chooses.
 
     Of "discrete" actions a row holds one index for each of `sizes`; of a "box" one number for each, which lies in [-1, 1] where
-    `low` and `high` are finite and actions are normalised.
+    `low` and `high` are finite and actions are normalised. Of "mixed" ones first come indices and then numbers; bounds are those of the numbers.
     """
 
-    kind: Literal["discrete", "box"]
+    kind: Literal["discrete", "box", "mixed"]
     sizes: tuple[int, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """Of how many each index is."""
+        if self.kind == "mixed":
+            return self.sizes[: len(self.sizes) - len(self.low)]
+        return self.sizes if self.kind == "discrete" else ()
 
     @property
     def size(self) -> int:

@@ -1,6 +1,7 @@
 """Distributions of actions as newer programs make them: `module.get_exploration_action_dist_cls().from_logits(inputs).sample()`.
 
-Numbers come as networks choose them: between -1 and 1 where the environment's actions have bounds and are normalised.
+Numbers come as networks choose them: between -1 and 1 where the environment's actions have bounds and are normalised. Where there are choices too,
+a row holds those first, as numbers.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Distribution:
         rows = self._inputs.reshape(-1, self._inputs.shape[-1])
         actions = self._form.draw(rows, None if self._is_certain else self._chance)
         batch = self._inputs.shape[:-1]
-        if self.acted.kind == "box":
+        if self.acted.kind != "discrete":
             return _memory.like(self._given, actions.reshape(*batch, -1))
         whole = actions.astype(np.int64)
         return _memory.like(self._given, whole.reshape(*batch, -1) if self.acted.size > 1 else whole.reshape(batch))

@@ -100,7 +100,10 @@ class PolicyView(Policy):
 
         rows = self.rows(list(_memory.as_numpy(obs_batch)))
         actions, next_state, inputs = self._act(rows, state_batches, explore=explore)
-        return np.asarray(self._actions(actions)), next_state, {"action_dist_inputs": inputs}
+        made = self._actions(actions)
+        # Choices beside numbers fit into no array.
+        batch = made if self._spaces.acted.kind == "mixed" else np.asarray(made)
+        return batch, next_state, {"action_dist_inputs": inputs}
 
     def compute_log_likelihoods(
         self, actions: Any, obs_batch: Any, state_batches: Any = None, *, actions_normalized: bool = True, **_: Any
@@ -112,7 +115,7 @@ class PolicyView(Policy):
         import numpy as np
 
         from eagleray.rllib._engine._dist import dist_of
-        from eagleray.rllib.env.spaces import ActionForm, acted_space
+        from eagleray.rllib.env.spaces import ActionForm, acted_space, kind_of
 
         plan, acted = self.plan(), self._spaces.acted
         if plan.algorithm in ("DQN", "SAC") or plan.model.get("use_sde"):
@@ -124,11 +127,11 @@ class PolicyView(Policy):
         policy = self._acting()
         inputs = policy.inputs(rows, _memory.taken(state_batches, len(rows), policy.state_size))
         given = _memory.as_numpy(actions)
-        if acted.kind == "box" and actions_normalized:
+        space = self.action_space if self.action_space is not None else acted_space(acted)
+        if kind_of(space) == "Box" and actions_normalized:
             taken = np.asarray(given, np.float32).reshape(len(rows), -1)
         else:
-            space = self.action_space if self.action_space is not None else acted_space(acted)
-            form = ActionForm(space, normalize=self._holder.config.normalize_actions)
+            form = ActionForm(space, normalize=self._holder.config.normalize_actions and not actions_normalized)
             taken = np.concatenate([form.row(action) for action in given])
         if taken.shape != (len(rows), acted.size):
             raise SpaceMismatchError(f"there are {len(rows)} observations, and actions of the shape {taken.shape}")

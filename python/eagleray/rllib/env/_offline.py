@@ -9,13 +9,14 @@ import numpy as np
 
 from eagleray.rllib.env._episode import POLICY
 from eagleray.rllib.env._samplers import Sample
+from eagleray.rllib.env.spaces import ActionForm
 from eagleray.rllib.utils.error import NotFiniteError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from eagleray.rllib._engine.protocol import Floats, Policy
-    from eagleray.rllib.env.spaces import ActionForm, ObservationForm
+    from eagleray.rllib.env.spaces import ObservationForm
     from eagleray.rllib.offline.io_context import InputReader
     from eagleray.rllib.utils.metrics._episodes import EpisodeRecord
 
@@ -34,7 +35,9 @@ class OfflineSampler:
         self._reader = reader
         self._collector = policy.collector(1)
         self._form, self._actions = forms
-        self._is_normalized = is_normalized
+        if is_normalized:
+            # They lie between -1 and 1 in the files already.
+            self._actions = ActionForm(self._actions.space, normalize=False)
         self.records: list[EpisodeRecord] = []
         self.restarts = 0
 
@@ -105,8 +108,6 @@ class OfflineSampler:
 
     def _action(self, action: Any, place: str) -> Floats:
         try:
-            if self._is_normalized and self._actions.acted.kind == "box":
-                return self._actions.checked(np.asarray(action, np.float32).reshape(1, -1), action)
             return self._actions.row(action)
         except ValueError as error:
             raise SpaceMismatchError(f"{place}: {error}") from None

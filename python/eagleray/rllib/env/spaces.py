@@ -216,6 +216,8 @@ class ActionForm:
         self.space = space
         self._normalize, self._clip = normalize, clip
         kind = self._kind = kind_of(space)
+        #: Of spaces in others, if there is a Box among them: the form and the columns of each.
+        self._parts: list[tuple[ActionForm, slice]] = []
         self._start = int(getattr(space, "start", 0)) if kind == "Discrete" else 0
         if kind == "Box":
             low = np.asarray(space.low, np.float64).reshape(-1)
@@ -223,14 +225,34 @@ class ActionForm:
             self.acted = Acted("box", (1,) * low.size, tuple(low.tolist()), tuple(high.tolist()))
             self._bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
             self._low, self._high = low, high
+        elif kind in ("Dict", "Tuple") and any(kind_of(leaf) == "Box" for leaf in _leaves(space)):
+            self._put_together([ActionForm(leaf, normalize=normalize, clip=clip) for leaf in _leaves(space)])
         else:
             self.acted = Acted("discrete", tuple(_sizes(space)))
         if self.acted.size == 0:
             raise UnsupportedSpaceException(f"action_space {space!r} holds no actions: there is nothing to choose")
 
+    def _put_together(self, leaves: list[ActionForm]) -> None:
+        """Choices come first in a row, whatever their place in the space, and then numbers."""
+        choices = [form for form in leaves if form.acted.kind == "discrete"]
+        numbers = [form for form in leaves if form.acted.kind == "box"]
+        ends: dict[int, slice] = {}
+        at = 0
+        for form in choices + numbers:
+            ends[id(form)] = slice(at, at + form.acted.size)
+            at += form.acted.size
+        self._parts = [(form, ends[id(form)]) for form in leaves]
+        sizes = tuple(size for form in choices + numbers for size in form.acted.sizes)
+        low = tuple(bound for form in numbers for bound in form.acted.low)
+        high = tuple(bound for form in numbers for bound in form.acted.high)
+        self.acted = Acted("mixed" if choices else "box", sizes, low, high)
+
     def actions(self, rows: Floats) -> list[Any]:
         """What the environments are given."""
         space, kind = self.space, self._kind
+        if self._parts:
+            columns = [form.actions(rows[:, place]) for form, place in self._parts]
+            return [_nested(space, iter(leaves)) for leaves in zip(*columns, strict=True)]
         if kind == "Discrete":
             indices = rows[:, 0].astype(np.int64)
             shifted: list[Any] = (indices + self._start if self._start else indices).tolist()
@@ -257,13 +279,18 @@ class ActionForm:
     def checked(self, row: Floats, action: Any) -> Floats:
         """A row that is one: of the right length, finite, and of choices that there are."""
         fits = row.shape == (1, self.acted.size) and bool(np.isfinite(row).all())
-        if fits and self.acted.kind == "discrete":
-            fits = all(0 <= one < size for one, size in zip(row[0], self.acted.sizes, strict=True))
+        if fits:
+            fits = all(0 <= one < size for one, size in zip(row[0], self.acted.choices, strict=False))
         if not fits:
             raise SpaceMismatchError(f"the action {action!r} does not fit {self.space}")
         return row
 
     def _row(self, action: Any) -> Floats:
+        if self._parts:
+            made = np.empty((1, self.acted.size), np.float32)
+            for (form, place), leaf in zip(self._parts, _leaf_actions(self.space, action), strict=True):
+                made[:, place] = form.row(leaf)
+            return made
         if self._kind == "Box":
             values = np.asarray(action, np.float64).reshape(-1)
             if self._normalize and self._bounded:
@@ -283,10 +310,39 @@ def _sizes(space: Any) -> list[int]:
     if kind in ("Dict", "Tuple"):
         parts = space.spaces.values() if kind == "Dict" else space.spaces
         return [size for part in parts for size in _sizes(part)]
-    part = " inside of another space" if kind == "Box" else ""
     raise UnsupportedSpaceException(
-        f"action_space {space!r}{part} cannot be acted in: a Box by itself, or discrete spaces in any nesting, can"
+        f"action_space {space!r} cannot be acted in: {', '.join(_KINDS[:4])} can, also inside of {' and '.join(_KINDS[4:])}"
     )
+
+
+def _leaves(space: Any) -> list[Any]:
+    """The spaces inside of others, in their order."""
+    kind = kind_of(space)
+    if kind not in ("Dict", "Tuple"):
+        return [space]
+    parts = space.spaces.values() if kind == "Dict" else space.spaces
+    return [leaf for part in parts for leaf in _leaves(part)]
+
+
+def _nested(space: Any, leaves: Any) -> Any:
+    """Puts an action together of the next actions of what is inside."""
+    kind = kind_of(space)
+    if kind == "Dict":
+        return {key: _nested(part, leaves) for key, part in space.spaces.items()}
+    return tuple(_nested(part, leaves) for part in space.spaces) if kind == "Tuple" else next(leaves)
+
+
+def _leaf_actions(space: Any, action: Any) -> Any:
+    """The actions of what is inside, in their order."""
+    kind = kind_of(space)
+    if kind not in ("Dict", "Tuple"):
+        yield action
+        return
+    parts = space.spaces.items() if kind == "Dict" else enumerate(space.spaces)
+    if len(action) != len(space.spaces):
+        raise ValueError(f"it has {len(action)} parts, not {len(space.spaces)}")
+    for key, part in parts:
+        yield from _leaf_actions(part, action[key])
 
 
 def _whole(space: Any, row: Any) -> Any:
