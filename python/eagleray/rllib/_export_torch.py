@@ -69,7 +69,7 @@ class ExportedPolicy(nn.Module):
             return torch.cat([found, logs], -1)
         found = head(features)
         if self.log_std is not None:
-            found = torch.cat([found, self.log_std.expand_as(found)], -1)
+            found = torch.cat([found, self.log_std.expand(*found.shape[:-1], -1)], -1)
         return (found, state) if self.lstm is not None else found
 
     def values(self, observed: Any, state: Any = None) -> Any:

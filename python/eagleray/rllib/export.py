@@ -6,7 +6,8 @@ Of other spaces (`Dict`, `Tuple`, `MultiDiscrete`) the rows that `algo.get_polic
 exported.
 
 What comes out is what actions are chosen from (`action_dist_inputs`): scores of the choices; means and then logarithms of deviations of numbers,
-which lie between -1 and 1 where the environment's actions are bounded (behind a hyperbolic tangent for SAC); what each action is worth for DQN.
+which lie between -1 and 1 where the environment's actions are bounded (behind a hyperbolic tangent for SAC); first the one and then the other where
+actions are both; what each action is worth for DQN.
 Networks with a memory take a state of `(batch, 2 * cells)` beside, zeros in the beginning, and give the next one.
 """
 
@@ -165,7 +166,8 @@ class _Forward:
                 logs = np.log(self._features**2 @ np.exp(2 * arrays["log_std"]) + np.float32(SDE_EPSILON)) / 2
                 found = np.concatenate([found, logs], -1)
             elif "log_std" in arrays:
-                found = np.concatenate([found, np.broadcast_to(arrays["log_std"], found.shape)], -1)
+                logs = np.broadcast_to(arrays["log_std"], (*found.shape[:-1], arrays["log_std"].shape[-1]))
+                found = np.concatenate([found, logs], -1)
         return (found, state) if policy.kind == "recurrent" else found
 
     def _rows(self, observed: Any) -> Floats:

@@ -10,6 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from eagleray.rllib.algorithms import A2CConfig, Algorithm, DQNConfig, ESConfig, IMPALAConfig, PPOConfig, SACConfig
 from eagleray.rllib.core.rl_module.rl_module import RLModuleSpec
 from eagleray.rllib.env.spaces import ActionForm
+from eagleray.rllib.export import to_numpy
 from eagleray.rllib.policy.policy import Policy
 from eagleray.rllib.utils import framework
 from eagleray.rllib.utils.error import CustomModelError, SpaceMismatchError
@@ -151,6 +152,19 @@ def test_likelihoods_are_those_of_choices_times_those_of_numbers():
     assert np.isin(drawn[:, 0], (0, 1)).all()
     assert np.allclose(dist.logp(np.column_stack([choices, of_environment])), expected, atol=1e-4)
     assert np.allclose(dist.to_deterministic().sample()[:, 1:], means)
+    algorithm.stop()
+
+
+# Deviations that are parameters of their own were laid over all that the network says, which there were means alone.
+@pytest.mark.parametrize("model", [{}, {"free_log_std": True}], ids=str)
+def test_such_a_policy_is_exported(model):
+    algorithm = config(space=DEEP, **model).build_algo()
+    algorithm.train()
+    seen = np.random.default_rng(1).uniform(-1.0, 1.0, (5, 2)).astype(np.float32)
+    _, forward = to_numpy(algorithm)
+    expected = algorithm.get_module().forward_inference({"obs": seen})["action_dist_inputs"]
+    assert expected.shape == (5, 13 + 2 * 4)
+    assert np.allclose(forward(seen), expected, atol=1e-5)
     algorithm.stop()
 
 
