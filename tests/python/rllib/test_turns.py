@@ -184,3 +184,21 @@ def test_complete_episodes_that_do_not_end_are_an_error(monkeypatch):
     cut = ppo(length=None).env_runners(batch_mode="complete_episodes").environment(horizon=20).build_algo()
     assert cut.train()["episode_len_mean"] == 20
     cut.stop()
+
+
+# Four environments side by side played four episodes where one was asked for.
+@pytest.mark.parametrize("mode", ["truncate_episodes", "complete_episodes"])
+@pytest.mark.parametrize("episodes", [1, 5, 8])
+def test_so_many_episodes_are_played_and_no_more(episodes, mode):
+    made = ppo(length=7).env_runners(num_envs_per_env_runner=4, batch_mode=mode)
+    algorithm = made.evaluation(evaluation_duration=episodes).build_algo()
+    for _ in range(2):
+        found = algorithm.evaluate()["env_runners"]
+        assert (found["num_episodes"], found["num_env_steps_sampled"]) == (episodes, 7 * episodes)
+    # Of a runner in the middle of others too, without losing those.
+    runner = algorithm.env_runner
+    runner.sample(num_timesteps=4)
+    runner.get_metrics()
+    runner.sample(num_episodes=episodes)
+    assert len(runner.get_metrics().episodes) == episodes
+    algorithm.stop()

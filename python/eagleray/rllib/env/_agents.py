@@ -116,31 +116,22 @@ class AgentSampler:
 
     def _sample(self, steps: int | None, episodes: int | None, *, explore: bool) -> Sample:
         found, before = Sample(), len(self.records)
-        if self._is_whole:
-            while (steps is not None and found.env_steps < steps) or (
-                episodes is not None and len(self.records) - before < episodes
-            ):
+        if self._is_whole or steps is None:
+            # Also where episodes are counted: side by side several end at once, which is more than was asked for.
+            while found.env_steps < (steps or 0) or len(self.records) - before < (episodes or 0):
                 self._play(found, explore=explore)
-            found.rollouts = {name: streams.take() for name, streams in self._streams.items()}
-            return found
-        ended, quiet = before, 0
-        while (steps is not None and found.env_steps < steps) or (
-            episodes is not None and len(self.records) - before < episodes
-        ):
-            self._round(found, explore=explore)
-            quiet = quiet + 1 if len(self.records) == ended else 0
-            ended = len(self.records)
-            if episodes is not None:
-                check_endless(quiet)
-        # Where episodes are counted, more steps would end more of them.
-        longest = 0 if episodes is not None else int(found.env_steps * (1 + _LONGER))
-        while self._cut() and found.env_steps + len(self._tables) <= longest:
-            self._round(found, explore=explore)
+            self._cut()
+        else:
+            while found.env_steps < steps:
+                self._round(found, explore=explore)
+            longest = int(found.env_steps * (1 + _LONGER))
+            while self._cut() and found.env_steps + len(self._tables) <= longest:
+                self._round(found, explore=explore)
         found.rollouts = {name: streams.take() for name, streams in self._streams.items()}
         return found
 
     def _play(self, found: Sample, *, explore: bool) -> None:
-        """One episode. Environments take turns, so that none is in the middle of one when a sample ends."""
+        """One episode, or the rest of it. Environments take turns, so that none begins one that a sample does not end."""
         table = self._tables[self._next % len(self._tables)]
         self._next += 1
         before, done = len(self.records), 0
