@@ -202,7 +202,10 @@ def _evaluate(options: Any) -> int:
         found = algorithm.evaluate()["env_runners"]
         keys = ("num_episodes", "episode_return_mean", "episode_return_min", "episode_return_max", "episode_len_mean")
         if options.json:
-            print(json.dumps({key: found[key] for key in keys}))
+            # Where no episode ended there are no means: null, which every reader of JSON takes.
+            print(json.dumps({key: found.get(key) for key in keys}))
+        elif not found["num_episodes"]:
+            print(f"no episode ended in {found['num_env_steps_sampled']} steps")
         else:
             for key in keys:
                 print(f"{key:<20} {found[key]:g}")

@@ -7,6 +7,7 @@ import pytest
 import eagleray as ray
 from eagleray import _cli
 from eagleray.rllib._engine import ENGINE_VARIABLE
+from eagleray.rllib.algorithms import PPOConfig
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,6 +46,23 @@ def test_a_policy_is_trained_saved_and_tried(capsys, tmp_path):
     assert 0 < played["num_episodes"] * played["episode_len_mean"] <= 400
     code, out, err = run(capsys, "evaluate", folder, "--run", "DQN")
     assert (code, "is of PPO, not of DQN" in err) == (1, True)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a checkpoint. Episodes have ten steps."""
+    algorithm = PPOConfig().environment("Signs-v0").env_runners(num_env_runners=0).build_algo()
+    folder = algorithm.save_to_path(str(tmp_path_factory.mktemp("trained")))
+    algorithm.stop()
+    return folder
+
+
+def test_steps_in_which_no_episode_ends_are_no_error(capsys, trained):
+    # It once died with KeyError 'episode_return_mean'.
+    assert run(capsys, "evaluate", trained, "--steps", "7")[:2] == (0, "no episode ended in 7 steps\n")
+    code, out, _ = run(capsys, "evaluate", trained, "--steps", "7", "--json")
+    said = json.loads(out)
+    assert (code, said["num_episodes"], said["episode_return_mean"]) == (0, 0, None)
 
 
 @pytest.mark.parametrize("how", [["-f"], ["file"], ["--checkpoint-at-end", "file"]])
