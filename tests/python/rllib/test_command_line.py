@@ -1,6 +1,8 @@
 """`eagleray rllib train` and `evaluate`."""
 
 import json
+import os
+import shutil
 
 import pytest
 
@@ -63,6 +65,26 @@ def test_steps_in_which_no_episode_ends_are_no_error(capsys, trained):
     code, out, _ = run(capsys, "evaluate", trained, "--steps", "7", "--json")
     said = json.loads(out)
     assert (code, said["num_episodes"], said["episode_return_mean"]) == (0, 0, None)
+
+
+def test_a_checkpoint_inside_of_a_folder_is_found_without_reading_a_whole_disk(capsys, trained, tmp_path, monkeypatch):
+    # `evaluate /tmp` once went through all of /tmp to suggest something.
+    trial = tmp_path / "results" / "experiment" / "trial"
+    for name in ("checkpoint_000001", "checkpoint_000002"):
+        shutil.copytree(trained, trial / name)
+    assert f"(but {trial / 'checkpoint_000002'} is one)" in run(capsys, "evaluate", str(tmp_path / "results"))[2]
+
+    for count in range(2100):
+        (tmp_path / "wide" / str(count)).mkdir(parents=True)
+    (tmp_path / "deep" / "/".join("x" * 60)).mkdir(parents=True)
+    opened = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path=".": (opened.append(path), scandir(path))[1])
+    for name, most in (("wide", 2000), ("deep", 5)):
+        opened.clear()
+        code, _, err = run(capsys, "evaluate", str(tmp_path / name))
+        assert (code, "is no checkpoint" in err, "is one" in err) == (1, True, False)
+        assert 0 < len(opened) <= most
 
 
 @pytest.mark.parametrize("how", [["-f"], ["file"], ["--checkpoint-at-end", "file"]])

@@ -12,7 +12,10 @@ env_runner/{simulator,collector}.bin                 of the runner in this proce
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +41,11 @@ _ABOUT = "module.json"
 CONSTRUCTOR = "class_and_ctor_args.pkl"
 _METADATA = "metadata.json"
 _STATE = "algorithm_state.json"
+
+#: How far a checkpoint is looked for below a folder that is none: results/experiment/trial/checkpoint, and one more.
+_DEEP_MAX = 4
+#: Files and folders looked at for it: some hundredths of a second.
+_LOOKED_AT_MAX = 2000
 
 
 class CheckpointError(ValueError):
@@ -304,8 +312,26 @@ def _metadata(root: Path) -> dict[str, Any]:
 
 def _near(root: Path) -> str:
     """What was probably meant: a checkpoint inside of a trial's folder."""
-    found = sorted(root.glob(f"**/{_METADATA}")) if root.is_dir() else []
-    return f" (but {found[-1].parent} is one)" if found else ""
+    found = _inside(root)
+    return f" (but {found} is one)" if found else ""
+
+
+def _inside(root: Path) -> Path | None:
+    """The last checkpoint below a folder. Somebody may have named a whole disk: only so much of it is looked at."""
+    level, left = [root], _LOOKED_AT_MAX
+    for _ in range(_DEEP_MAX):
+        below: list[Path] = []
+        for folder in level if left else ():
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for entry in itertools.islice(entries, left):
+                    left -= 1
+                    if entry.is_dir(follow_symlinks=False):
+                        below.append(folder / entry.name)
+        found = [folder for folder in below if (folder / _METADATA).is_file() and (folder / CONSTRUCTOR).is_file()]
+        if found:
+            return max(found)
+        level = below
+    return None
 
 
 def _verify(root: Path, metadata: dict[str, Any]) -> None:
