@@ -279,6 +279,30 @@ def test_pictures_keep_their_shape_and_are_scaled():
     assert ObservationForm(Box(0, 1, (4, 5))).observed.shape == (20,)
 
 
+@pytest.mark.parametrize("wrap", ["alone", "in a Dict", "in a Tuple"])
+def test_several_choices_may_begin_anywhere(wrap):
+    # What such a space held was once refused: its bounds were taken to be [0, nvec).
+    choices = MultiDiscrete([3, 4], start=[-1, 10])
+    made = {"alone": choices, "in a Dict": Dict({"x": choices}), "in a Tuple": Tuple([choices])}[wrap]
+
+    def seen(*values):
+        value = np.array(values)
+        return {"alone": value, "in a Dict": {"x": value}, "in a Tuple": (value,)}[wrap]
+
+    form = ObservationForm(made)
+    assert form.row(seen(1, 10))[0].tolist() == [0, 0, 1, 1, 0, 0, 0]
+    assert form.row(seen(-1, 13))[0].tolist() == [1, 0, 0, 0, 0, 0, 1]
+    made.seed(0)
+    for _ in range(20):
+        assert form.row(made.sample())[0].sum() == 2
+    for wrong in ((2, 10), (-2, 10), (0, 14), (0, 9)):
+        with pytest.raises(SpaceMismatchError, match=r"outside of \[\[-1, 10\], \[2, 14\]\)"):
+            form.row(seen(*wrong))
+        # Later steps are written without being checked before.
+        with pytest.raises(SpaceMismatchError, match=r"outside of \[\[-1, 10\], \[2, 14\]\)"):
+            form.write(seen(*wrong), np.empty(7, np.float32))
+
+
 def test_discrete_spaces_may_start_elsewhere():
     assert ObservationForm(Discrete(3, start=5)).row(6)[0].tolist() == [0, 1, 0]
     form = ActionForm(Discrete(3, start=5))

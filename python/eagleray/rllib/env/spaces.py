@@ -92,12 +92,16 @@ def _writer(space: Any, where: str) -> tuple[int, Writer]:
         return int(space.n), _one_hot(int(getattr(space, "start", 0)), int(space.n))
     if kind == "MultiDiscrete":
         sizes = np.asarray(space.nvec).reshape(-1)
-        starts = np.asarray(getattr(space, "start", np.zeros_like(sizes))).reshape(-1)
-        offsets = np.concatenate(([0], np.cumsum(sizes)[:-1])) - starts
+        starts = np.asarray(_starts(space)).reshape(-1)
+        offsets = np.concatenate(([0], np.cumsum(sizes)[:-1]))
 
         def write_several(value: Any, row: Floats) -> None:
+            chosen = np.asarray(value, np.int64).reshape(-1) - starts
+            # Else a wrong one would be taken for a choice of its neighbour.
+            if ((chosen < 0) | (chosen >= sizes)).any():
+                raise ValueError(f"it lies outside of {_bounds(space)}")
             row[:] = 0.0
-            row[offsets + np.asarray(value, np.int64).reshape(-1)] = 1.0
+            row[offsets + chosen] = 1.0
 
         return int(sizes.sum()), write_several
     if kind == "MultiBinary":
@@ -148,6 +152,16 @@ def _one_hot(start: int, count: int) -> Writer:
         row[index] = 1.0
 
     return write
+
+
+def _starts(space: Any) -> Any:
+    """The least values of a MultiDiscrete: zeros where it does not say them."""
+    return getattr(space, "start", np.zeros_like(space.nvec))
+
+
+def _bounds(space: Any) -> str:
+    start = np.asarray(_starts(space))
+    return f"[{start.tolist()}, {(start + np.asarray(space.nvec)).tolist()})"
 
 
 def _nested_writer(space: Any, kind: str, where: str) -> tuple[int, Writer]:
@@ -202,8 +216,10 @@ def _wrong(space: Any, value: Any, name: str) -> str | None:
         if (numbers < low - slack).any() or (numbers > high + slack).any():
             return f"{name} {value!r} lies outside of its bounds"
         return None
-    if kind == "MultiDiscrete" and ((numbers < 0) | (numbers >= np.asarray(space.nvec))).any():
-        return f"{name} {value!r} lies outside of {space.nvec}"
+    if kind == "MultiDiscrete":
+        chosen = numbers - _starts(space)
+        if ((chosen < 0) | (chosen >= np.asarray(space.nvec))).any():
+            return f"{name} {value!r} lies outside of {_bounds(space)}"
     if kind == "MultiBinary" and ((numbers != 0) & (numbers != 1)).any():
         return f"{name} {value!r} is not made of zeros and ones"
     return None
