@@ -295,6 +295,14 @@ def test_contradictions_are_named(given, text):
         PPOConfig.from_dict(given).validate()
 
 
+@pytest.mark.parametrize("policies", [{"pa"}, {"default_policy", "pa"}, {"pa": None}])
+def test_es_is_refused_for_policies_of_other_names(policies):
+    # It was built, and train() ended with KeyError 'default_policy'.
+    with pytest.raises(ValueError, match=r"`policies` names .*'pa'\]: ES moves the weights of one policy"):
+        ESConfig().environment("CartPole-v1").env_runners(num_env_runners=0).multi_agent(policies=policies).build_algo()
+    ESConfig().multi_agent(policies={"default_policy"}).validate()
+
+
 def test_what_tune_searches_may_stand_in_a_config():
     config = PPOConfig().training(lr=tune.grid_search([1, 2]), model=tune.grid_search([{}, {}]))
     assert config.to_dict()["lr"] == {"grid_search": [1, 2]}

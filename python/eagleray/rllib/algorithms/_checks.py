@@ -134,6 +134,10 @@ def check_policies(config: AlgorithmConfig) -> None:
     names = set(config.policy_specs())
     if not names:
         raise ValueError("`policies` must name at least one policy")
+    if config.ENGINE == "ES" and config.is_multi_agent:
+        raise ValueError(
+            f"`policies` names {sorted(names)}: ES moves the weights of one policy, `default_policy`. Leave `policies` out, or use PPO"
+        )
     chosen = config.policies_to_train
     if chosen is not None and not callable(chosen):
         for name in chosen:
