@@ -202,3 +202,59 @@ def test_so_many_episodes_are_played_and_no_more(episodes, mode):
     runner.sample(num_episodes=episodes)
     assert len(runner.get_metrics().episodes) == episodes
     algorithm.stop()
+
+
+class Quiet(Room):
+    """After step `ends` nobody is told anything for `pause` steps; then agent a plays on. `is_over`: both have ended then."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.ends, self.pause, self.is_over = config["ends"], config["pause"], config["is_over"]
+
+    def step(self, actions):
+        self.at += 1
+        ended = dict.fromkeys(AGENTS, self.is_over and self.at == self.ends)
+        seen = {}
+        if not self.ends <= self.at < self.ends + self.pause:
+            seen = {"a": np.zeros(1, np.float32)}
+        return seen, dict.fromkeys(actions, 1.0), {**ended, "__all__": self.at >= 2000}, {"__all__": False}, {}
+
+
+@pytest.mark.parametrize(
+    ("is_over", "who"), [(True, "no agent is left"), (False, "agents 'a', 'b' wait for one")], ids=["ended", "waiting"]
+)
+def test_an_environment_in_which_nobody_acts_any_more_is_an_error(is_over, who):
+    # It was stepped on without agents, for ever where episodes do not end.
+    made = ppo().environment(Quiet, env_config={"ends": 5, "pause": 10**9, "is_over": is_over})
+    algorithm = made.training(train_batch_size=1500).build_algo()
+    text = rf"sub-environment 0, step 1005: nobody has acted for 1000 steps.*\({who}\).*'__all__': True"
+    with pytest.raises(EnvError, match=text):
+        algorithm.train()
+    algorithm.stop()
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_agents_may_come_back_after_a_while(is_over):
+    made = ppo().environment(Quiet, env_config={"ends": 5, "pause": 999, "is_over": is_over})
+    algorithm = made.training(train_batch_size=1500).build_algo()
+    result = algorithm.train()
+    assert result["num_env_steps_sampled_lifetime"] >= 1500
+    assert result["num_agent_steps_sampled_lifetime"] == result["num_env_steps_sampled_lifetime"] - 999 + 1
+    algorithm.stop()
+
+
+@pytest.mark.parametrize("parts", [4, 5])
+def test_a_step_says_whether_it_is_over_for_all(parts):
+    # Without the key no episode ended.
+    class Silent(Room):
+        def step(self, actions):
+            seen, rewards, _, _, infos = super().step(actions)
+            ends = [{"a": self.at == 3}, {}][: parts - 3]
+            return seen, rewards, *ends, infos
+
+    algorithm = ppo().environment(Silent).build_algo()
+    name = "dones" if parts == 4 else "terminateds"
+    text = rf"sub-environment 0, step 1: .*add '__all__': True or False to \{{'a': False\}}, the {name}"
+    with pytest.raises(EnvError, match=text):
+        algorithm.train()
+    algorithm.stop()

@@ -11,7 +11,7 @@ from eagleray.rllib.env._episode import POLICY, Episode
 from eagleray.rllib.env._samplers import Sample, check_endless
 from eagleray.rllib.env._streams import Stream, Streams
 from eagleray.rllib.env.multi_agent_env import ALL
-from eagleray.rllib.utils.error import NotFiniteError, PolicyMappingError
+from eagleray.rllib.utils.error import EnvError, NotFiniteError, PolicyMappingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: A batch may become longer by this part of it until agents that wait for their turn have seen what their last action led to.
 _LONGER = 1 / 16
 
+#: Steps after one another in which no agent acts. Agents may come later, but not at any time.
+_IDLE_STEPS = 1000
+
 
 class _Table:
     """One environment with its agents."""
@@ -41,6 +44,13 @@ class _Table:
         self.streams: dict[Any, tuple[str, Stream]] = {}
         self.is_begun = False
         self.is_seeded = False
+        #: Steps since somebody acted, over episodes too: some have nobody at all.
+        self.idle = 0
+
+    @property
+    def where(self) -> str:
+        """Where an error happened."""
+        return f"sub-environment {self.index}, step {self.episode.length}: "
 
 
 class AgentSampler:
@@ -182,10 +192,13 @@ class AgentSampler:
 
     def _step(self, table: _Table, *, explore: bool) -> int:
         actions = {agent: self._act(table, agent, seen, explore=explore) for agent, seen in table.seen.items()}
-        said = multi_agent_env.parts(table.env.step(actions))
-        observations, rewards, terminated, truncated, infos = said
+        said = table.env.step(actions)
         episode = table.episode
         episode.length += 1
+        try:
+            observations, rewards, terminated, truncated, infos = multi_agent_env.parts(said)
+        except EnvError as error:
+            raise EnvError(f"{table.where}{error}") from None
         for agent, reward in rewards.items():
             self._earn(table, agent, reward, actions)
         is_cut = episode.length >= self._horizon
@@ -204,7 +217,18 @@ class AgentSampler:
         else:
             left = {agent for agent in observations if terminated.get(agent) or truncated.get(agent)}
             table.seen = {agent: seen for agent, seen in observations.items() if agent not in left}
+        table.idle = 0 if actions or table.seen else table.idle + 1
+        if table.idle >= _IDLE_STEPS:
+            raise EnvError(f"{table.where}{self._idle(table)}")
         return len(actions)
+
+    def _idle(self, table: _Table) -> str:
+        # Those that are in the middle of an episode have a stream, those that ended have none.
+        who = f"agents {', '.join(map(repr, table.streams))} wait for one" if table.streams else "no agent is left"
+        return (
+            f"nobody has acted for {table.idle} steps, and no observation says who acts next ({who}). "
+            f"Return an observation for each agent that is to act, or end the episode with {ALL!r}: True"
+        )
 
     def _act(self, table: _Table, agent: Any, seen: Any, *, explore: bool) -> Any:
         if agent not in table.streams:
@@ -221,8 +245,7 @@ class AgentSampler:
     def _earn(self, table: _Table, agent: Any, reward: Any, actions: dict[Any, Any]) -> None:
         amount = float(reward)
         if not math.isfinite(amount):
-            text = f"sub-environment {table.index}, step {table.episode.length}: the reward of agent {agent!r} is {reward!r}"
-            raise NotFiniteError(text)
+            raise NotFiniteError(f"{table.where}the reward of agent {agent!r} is {reward!r}")
         name, stream = table.streams.get(agent, (POLICY, None))
         if stream is not None:
             stream.reward(amount)

@@ -84,6 +84,11 @@ def parts(said: Any) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, bool], d
     for part in (observations, rewards, terminated, truncated):
         if not isinstance(part, dict):
             raise EnvError(f"step() of a MultiAgentEnv must return dictionaries by agent, not {part!r}")
+    if ALL not in terminated:
+        raise EnvError(
+            f"step() of a MultiAgentEnv must say whether the episode is over for all: add {ALL!r}: True or False to {terminated!r}, "
+            f"the {'terminateds' if count == 5 else 'dones'} that it returned"
+        )
     return observations, rewards, terminated, truncated, infos or {}
 
 
