@@ -258,3 +258,27 @@ def test_a_step_says_whether_it_is_over_for_all(parts):
     with pytest.raises(EnvError, match=text):
         algorithm.train()
     algorithm.stop()
+
+
+def test_agents_are_paid_by_their_own_policy_before_they_ever_acted():
+    # What agent b got in the first step, while a acted, was booked to 'default_policy', which does not exist.
+    class BothPaid(Room):
+        def step(self, actions):
+            seen, _, terminated, truncated, infos = super().step(actions)
+            return seen, {"a": 1.0, "b": 10.0}, terminated, truncated, infos
+
+    asked = []
+
+    def mapping(agent, episode, **_):
+        asked.append((agent, episode.episode_id))
+        return agent
+
+    made = ppo().environment(BothPaid, env_config={"length": 6, "turns": True})
+    algorithm = made.multi_agent(policy_mapping_fn=mapping).build_algo()
+    asked.clear()
+    result = algorithm.train()
+    assert result["policy_reward_mean"] == {"a": 6.0, "b": 60.0}
+    assert result["env_runners"]["module_episode_returns_mean"] == {"a": 6.0, "b": 60.0}
+    assert result["episode_reward_mean"] == 66.0
+    assert len(asked) == len(set(asked)), "each agent is mapped once in an episode"
+    algorithm.stop()

@@ -42,6 +42,8 @@ class _Table:
         #: Who acts next, and on what.
         self.seen: dict[Any, Any] = {}
         self.streams: dict[Any, tuple[str, Stream]] = {}
+        #: By which policy each agent of this episode acts; asked once, because who answers may draw lots.
+        self.policies: dict[Any, str] = {}
         self.is_begun = False
         self.is_seeded = False
         #: Steps since somebody acted, over episodes too: some have nobody at all.
@@ -179,6 +181,7 @@ class AgentSampler:
         for agent in list(table.streams):
             self._leave(table, agent, table.seen.get(agent), truncated=True)
         table.episode = Episode(table.index)
+        table.policies = {}
         if self._is_watched:
             self._telling.tell("on_episode_created", table.episode, table.env)
         seed = None if self._seed is None or table.is_seeded else self._seed + table.index
@@ -232,23 +235,31 @@ class AgentSampler:
 
     def _act(self, table: _Table, agent: Any, seen: Any, *, explore: bool) -> Any:
         if agent not in table.streams:
-            name = self._policy_of(agent, table.episode)
-            if name not in self._streams:
-                raise PolicyMappingError(
-                    f"policy_mapping_fn gave {name!r} for agent {agent!r}; the policies are {sorted(self._streams)}"
-                )
+            name = self._name(table, agent)
             table.streams[agent] = (name, self._streams[name].get())
         name, stream = table.streams[agent]
         form, actions = self._forms[name]
         return actions.actions(stream.act(form.row(seen), explore=explore))[0]
 
+    def _name(self, table: _Table, agent: Any) -> str:
+        """The policy of an agent, which may have been paid before it acts."""
+        name = table.policies.get(agent)
+        # A policy may have been removed since.
+        if name is None or name not in self._streams:
+            name = table.policies[agent] = self._policy_of(agent, table.episode)
+            if name not in self._streams:
+                raise PolicyMappingError(
+                    f"policy_mapping_fn gave {name!r} for agent {agent!r}; the policies are {sorted(self._streams)}"
+                )
+        return name
+
     def _earn(self, table: _Table, agent: Any, reward: Any, actions: dict[Any, Any]) -> None:
         amount = float(reward)
         if not math.isfinite(amount):
             raise NotFiniteError(f"{table.where}the reward of agent {agent!r} is {reward!r}")
-        name, stream = table.streams.get(agent, (POLICY, None))
-        if stream is not None:
-            stream.reward(amount)
+        name = self._name(table, agent)
+        if agent in table.streams:
+            table.streams[agent][1].reward(amount)
         if agent in actions:
             table.episode.did(actions[agent], amount, agent, name)
         else:
