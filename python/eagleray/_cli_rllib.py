@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 import re
@@ -39,7 +40,7 @@ def add_parser(commands: Any) -> None:
     train.add_argument("--checkpoint-freq", type=int, default=0, metavar="N", help="save after every N iterations")
     train.add_argument("--local-dir", metavar="DIR", help="where results go; ~/ray_results if not given")
     train.add_argument("--experiment-name", metavar="NAME", help="the name of the experiment and its folder")
-    train.add_argument("--num-samples", type=int, default=1, metavar="N", help="trials of each configuration")
+    train.add_argument("--num-samples", type=_samples, default=1, metavar="N", help="trials of each configuration")
     train.set_defaults(run=_train, parser=train)
 
     for name in ("evaluate", "rollout"):
@@ -75,6 +76,11 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _samples(text: str) -> int:
+    """How many trials; -1, which Tune takes for no end."""
+    return -1 if text == "-1" else _positive(text)
+
+
 def _gif(text: str) -> str:
     import argparse
 
@@ -101,28 +107,32 @@ def _train(options: Any) -> int:
     from eagleray import tune
     from eagleray.tune.error import TuneError
 
-    try:
-        for name, experiment in _experiments(options).items():
-            run = experiment.pop("run")
-            config = dict(experiment.pop("config", {}))
-            if "env" in experiment:
-                config["env"] = experiment.pop("env")
-            analysis = tune.run(run, name=name, config=config, checkpoint_at_end=True, **experiment)
-            for trial in analysis.trials:
-                if trial.checkpoint is not None:
-                    print(f"Checkpoint: {trial.checkpoint.path}")
-    except TuneError as error:
-        raise ValueError(str(error)) from error
+    file = _file(options)
+    for name, experiment in _experiments(options, file).items():
+        run = experiment.pop("run")
+        config = dict(experiment.pop("config", {}))
+        if "env" in experiment:
+            config["env"] = experiment.pop("env")
+        # The last line says where it is.
+        experiment["checkpoint_at_end"] = True
+        try:
+            analysis = tune.run(run, name=name, config=config, **experiment)
+        except (TuneError, ValueError) as error:
+            raise ValueError(f"{_where(file, name)}{_said(error)}") from error
+        for trial in analysis.trials:
+            if trial.checkpoint is not None:
+                print(f"Checkpoint: {trial.checkpoint.path}")
     return 0
 
 
-def _experiments(options: Any) -> dict[str | None, dict[str, Any]]:
-    if (file := _file(options)) is not None:
+def _experiments(options: Any, file: str | None) -> dict[str | None, dict[str, Any]]:
+    """By name. All are checked before the first one runs."""
+    if file is not None:
         found: dict[str | None, dict[str, Any]] = {}
         for name, experiment in _read(file).items():
-            if not isinstance(experiment, dict) or "run" not in experiment:
-                raise ValueError(f"{file}: experiment {name!r} does not say what to `run`")
-            found[name] = dict(experiment)
+            found[name] = _checked(experiment, _where(file, name))
+        if not found:
+            raise ValueError(f"{file} holds no experiment: write NAME: {{run: PPO, env: CartPole-v1}}")
         return found
     if not options.algorithm:
         options.parser.error("say which algorithm: --run PPO; or give a file with experiments: file FILE")
@@ -137,6 +147,36 @@ def _experiments(options: Any) -> dict[str | None, dict[str, Any]]:
     if options.env:
         experiment["env"] = options.env
     return {options.experiment_name: experiment}
+
+
+def _said(error: Exception) -> str:
+    """What an error says. Tune's may come with a list of the trials that failed."""
+    if len(error.args) == 2 and isinstance(error.args[1], list):
+        return f"{error.args[0]}: {', '.join(map(str, error.args[1]))}"
+    return str(error)
+
+
+def _where(file: str | None, name: str | None) -> str:
+    return "" if file is None else f"{file}: experiment {name!r}: "
+
+
+def _checked(experiment: Any, where: str) -> dict[str, Any]:
+    """An experiment of a file, if it is one: `run`, `env`, and what `tune.run` takes."""
+    from eagleray import tune
+    from eagleray.rllib.algorithms._names import hint
+    from eagleray.tune.tune import OLD_ARGUMENTS
+
+    if not isinstance(experiment, dict):
+        raise ValueError(f"{where}it must be settings by name, not {experiment!r}")
+    known = set(inspect.signature(tune.run).parameters) - {"run_or_experiment", "name", "old"} | {"run", "env"}
+    for key in experiment:
+        if key not in known and key not in OLD_ARGUMENTS:
+            raise ValueError(f"{where}there is no setting {key!r}.{hint(str(key), known)}")
+    if "run" not in experiment:
+        raise ValueError(f"{where}it does not say what to `run`")
+    if (count := experiment.get("num_samples", 1)) != -1 and (not isinstance(count, int) or count < 1):
+        raise ValueError(f"{where}`num_samples` must be a whole number > 0, or -1 for no end, not {count!r}")
+    return dict(experiment)
 
 
 def _file(options: Any) -> str | None:
@@ -185,16 +225,21 @@ def _with_numbers(value: Any) -> Any:
 
 def _evaluate(options: Any) -> int:
     from eagleray.rllib.algorithms import _checkpoints
+    from eagleray.rllib.utils.error import EnvError, MissingPackageError
 
-    algorithm = _checkpoints.rebuild(
-        options.checkpoint,
-        env=options.env,
-        num_env_runners=0,
-        evaluation_duration=options.steps or options.episodes,
-        evaluation_duration_unit="timesteps" if options.steps else "episodes",
-        evaluation_num_env_runners=0,
-        evaluation_config={"explore": options.explore},
-    )
+    try:
+        algorithm = _checkpoints.rebuild(
+            options.checkpoint,
+            env=options.env,
+            num_env_runners=0,
+            evaluation_duration=options.steps or options.episodes,
+            evaluation_duration_unit="timesteps" if options.steps else "episodes",
+            evaluation_num_env_runners=0,
+            evaluation_config={"explore": options.explore},
+        )
+    except (EnvError, MissingPackageError) as error:
+        # What is wrong is in the message; where in here it was noticed helps nobody.
+        raise ValueError(str(error)) from error
     if options.algorithm and options.algorithm not in {kind.__name__ for kind in type(algorithm).__mro__}:
         raise ValueError(f"{options.checkpoint} is of {type(algorithm).__name__}, not of {options.algorithm}")
     algorithm.restore(options.checkpoint)

@@ -102,7 +102,7 @@ def run(
     from eagleray.tune.experiment.experiment import Experiment
 
     for key in old:
-        if key not in _OLD:
+        if key not in OLD_ARGUMENTS:
             raise TypeError(f"run() got an unexpected keyword argument {key!r}")
     if isinstance(run_or_experiment, Experiment):
         spec = dict(run_or_experiment.spec)
@@ -162,7 +162,7 @@ def run(
 
 
 #: Arguments of earlier versions that change nothing here.
-_OLD = frozenset(
+OLD_ARGUMENTS = frozenset(
     {
         "queue_trials", "export_formats", "server_port", "with_server", "ray_auto_init", "sync_to_driver", "sync_on_checkpoint",
         "global_checkpoint_period", "trial_executor", "run_errored_only", "_remote", "_experiment_checkpoint_dir",

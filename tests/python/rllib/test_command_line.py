@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -115,3 +116,75 @@ def test_mistakes_are_told_in_a_line(capsys, arguments, text):
     code, _, err = run(capsys, *arguments)
     assert code != 0
     assert text in err
+
+
+SPEC = {"run": "PPO", "env": "Signs-v0", "stop": {"training_iteration": 1}}
+
+
+@pytest.mark.parametrize(
+    ("held", "text"),
+    [
+        ({"good": SPEC, "bad": {"run": "PPO", "stopp": {}}}, "experiment 'bad': there is no setting 'stopp'. Did you mean 'stop'?"),
+        ({"bad": {"env": "Signs-v0"}}, "experiment 'bad': it does not say what to `run`"),
+        ({"bad": 7}, "experiment 'bad': it must be settings by name, not 7"),
+        ({"bad": SPEC | {"num_samples": 0}}, "experiment 'bad': `num_samples` must be a whole number > 0"),
+        ({}, "holds no experiment"),
+    ],
+    ids=["typo", "no run", "no settings", "no trials", "empty"],
+)  # fmt: skip
+def test_mistakes_in_a_file_are_told_in_a_line_before_anything_runs(capsys, tmp_path, held, text):
+    # They ended in tracebacks that named neither file nor experiment, or in nothing at all.
+    file = tmp_path / "signs.json"
+    file.write_text(json.dumps(held))
+    code, out, err = run(capsys, "train", "file", str(file))
+    assert (code, out) == (1, "")
+    assert err.startswith(f"eagleray: {file}"), err
+    assert text in err
+    assert err.count("\n") == 1
+
+
+def test_a_wrong_setting_is_told_with_its_file_and_experiment(capsys, tmp_path):
+    file = tmp_path / "signs.json"
+    file.write_text(json.dumps({"bad": SPEC | {"config": {"lrr": 1}, "local_dir": str(tmp_path)}}))
+    code, _, err = run(capsys, "train", "file", str(file))
+    assert (code, err) == (
+        1,
+        f"eagleray: {file}: experiment 'bad': unknown setting 'lrr' of PPOConfig. Did you mean 'lr'?\n",
+    )
+
+
+def test_trials_that_failed_are_named(capsys, tmp_path):
+    # What was printed was a tuple with a list in it.
+    arguments = ["--run", "PPO", "--env", "NoSuch-v0", "--config", CONFIG, "--local-dir", str(tmp_path)]
+    code, out, err = run(capsys, "train", *arguments)
+    assert code == 1
+    assert "there is no environment 'NoSuch-v0'" in out
+    assert re.fullmatch(r"eagleray: Trials did not complete: PPO_\w+\n", err)
+
+
+def test_a_file_may_say_itself_that_the_end_is_saved(capsys, tmp_path):
+    file = tmp_path / "signs.json"
+    spec = SPEC | {"config": json.loads(CONFIG), "local_dir": str(tmp_path), "checkpoint_at_end": True}
+    file.write_text(json.dumps({"signs": spec}))
+    code, out, err = run(capsys, "train", "file", str(file))
+    assert code == 0, err
+    assert "Checkpoint: " in out
+
+
+@pytest.mark.parametrize("count", ["0", "-3", "x"])
+def test_no_trials_are_no_training(capsys, count):
+    code, out, err = run(capsys, "train", "--run", "PPO", "--env", "Signs-v0", "--num-samples", count)
+    assert (code, out) == (2, "")
+    assert f"argument --num-samples: '{count}' is no whole number > 0" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("NoSuch-v0", "there is no environment 'NoSuch-v0'"), ("CartPol-v1", "did you mean 'CartPole-v1'?")],
+)
+def test_an_environment_that_there_is_not_is_told_in_a_line(capsys, trained, name, text):
+    code, _, err = run(capsys, "evaluate", trained, "--env", name)
+    assert code == 1
+    assert err.startswith("eagleray: there is no environment")
+    assert text in err
+    assert "Traceback" not in err
