@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from eagleray.rllib.utils.metrics import MetricsLogger
+from eagleray.rllib.utils.metrics import MetricsLogger, _load
 from eagleray.rllib.utils.metrics._episodes import EpisodeRecord, EpisodeStatistics
 from eagleray.rllib.utils.metrics._results import Counters, Faults, Parts, Timers, result_of
 
@@ -57,6 +57,34 @@ def test_both_families_of_keys_are_there():
     assert {"learner_update_timer", "learn_time_ms"} <= result["timers"].keys()
     assert result["evaluation"]["episode_reward_mean"] == 7
     assert result["config"] == {"lr": 1}
+
+
+def test_keys_that_only_some_versions_had():
+    result = result_of(parts(load={"cpu_util_percent": 3.0}, rounds=5))
+    assert result["sampler_results"]["episode_reward_mean"] == 3.0
+    assert result["sampler_results"]["hist_stats"] == result["hist_stats"]
+    assert result["num_steps_trained_this_iter"] == 40
+    assert result["num_training_step_calls_per_iteration"] == 5
+    assert result["perf"] == {"cpu_util_percent": 3.0}
+
+
+def test_the_load_is_what_the_kernel_counted(tmp_path, monkeypatch):
+    stat, memory = tmp_path / "stat", tmp_path / "meminfo"
+    monkeypatch.setattr(_load, "_STAT", stat)
+    monkeypatch.setattr(_load, "_MEMINFO", memory)
+    assert _load.Load().percents() == {}, "not every system tells"
+    stat.write_text("cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 1 1 1 1\n")
+    memory.write_text("MemTotal:  1000 kB\nMemFree:  1 kB\nMemAvailable:  250 kB\n")
+    load = _load.Load()
+    # 30 busy ones of 80. What guests use is counted in the first number already.
+    stat.write_text("cpu  110 5 105 740 110 4 3 3 99 0\n")
+    expected = {"cpu_util_percent": 37.5, "ram_util_percent": 75.0}
+    monkeypatch.setattr(_load, "_GOOD_S", 1e9)
+    assert load.percents() == expected
+    memory.write_text("MemTotal:  1000 kB\nMemAvailable:  900 kB\n")
+    assert load.percents() == expected, "it is not measured again at once"
+    monkeypatch.setattr(_load, "_GOOD_S", 0.0)
+    assert load.percents() == {"cpu_util_percent": 37.5, "ram_util_percent": pytest.approx(10.0)}
 
 
 def test_several_policies_and_agents_have_means_of_their_own():

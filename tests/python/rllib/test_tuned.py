@@ -90,3 +90,14 @@ def test_unknown_names_and_settings_are_told_at_once():
         tune.run("PPOO", config={}, verbose=0)
     with pytest.raises(ValueError, match="Did you mean 'num_workers'"):
         tune.run("PPO", config={"env": "Signs-v0", "num_wokers": 0}, verbose=0)
+
+
+def test_older_nested_names_stop_a_trial():
+    config = {"env": "Signs-v0", "num_workers": 0, "train_batch_size": 200, "timesteps_per_iteration": 600}
+    stop = {"sampler_results/episode_reward_mean": 1.0, "training_iteration": 3}
+    last = tune.run("PPO", stop=stop, config=config, verbose=0).trials[0].last_result
+    assert last["training_iteration"] == 1
+    assert last["sampler_results"]["episode_reward_mean"] == last["episode_reward_mean"] >= 1.0
+    assert last["num_training_step_calls_per_iteration"] == 3
+    assert last["num_steps_trained_this_iter"] == 600
+    assert 0 < last["perf"]["ram_util_percent"] < 100

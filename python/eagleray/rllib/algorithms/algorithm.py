@@ -28,6 +28,7 @@ from eagleray.rllib.models.catalog import ModelCatalog, known_models
 from eagleray.rllib.utils.error import NotFiniteError
 from eagleray.rllib.utils.metrics import MetricsLogger
 from eagleray.rllib.utils.metrics._episodes import EpisodeStatistics
+from eagleray.rllib.utils.metrics._load import Load
 from eagleray.rllib.utils.metrics._results import Counters, Faults, Parts, Timers, evaluation_in_result, result_of
 from eagleray.rllib.utils.schedules import Schedule
 from eagleray.tune import registry
@@ -103,6 +104,8 @@ class Algorithm(ChangingPolicies, Trainable):
         self.metrics = MetricsLogger()
         self.counters = Counters()
         self.timers = Timers()
+        self._load = Load()
+        self._rounds = 0
         self._episodes = EpisodeStatistics(settings.metrics_num_episodes_for_smoothing)
         self._sub_restarts = 0
         #: The folder of the last checkpoint, and its iteration.
@@ -147,6 +150,7 @@ class Algorithm(ChangingPolicies, Trainable):
         config = self.config
         self.counters.next_iteration()
         self._episodes.next_iteration()
+        self._rounds = 0
         # A policy that learns nothing in this iteration has nothing to say in its result.
         self._learner_results = {}
         start = time.perf_counter()
@@ -172,6 +176,8 @@ class Algorithm(ChangingPolicies, Trainable):
                 evaluation,
                 self.metrics.reduce(),
                 keep_custom=config.keep_per_episode_custom_metrics,
+                load=self._load.percents(),
+                rounds=self._rounds,
             )
         )
         self.metrics.reported = result
@@ -206,6 +212,7 @@ class Algorithm(ChangingPolicies, Trainable):
         while True:
             with self.timers.measure("training_step"):
                 self.training_step()
+            self._rounds += 1
             done = self.counters.iteration
             if (
                 time.perf_counter() - start >= (config.min_time_s_per_iteration or 0)

@@ -86,6 +86,10 @@ class Parts:
     #: Logged by callbacks.
     logged: dict[str, Any] = field(default_factory=dict)
     keep_custom: bool = False
+    #: How busy the machine is, in percent.
+    load: dict[str, float] = field(default_factory=dict)
+    #: Rounds of this iteration.
+    rounds: int = 1
 
 
 def result_of(parts: Parts) -> dict[str, Any]:
@@ -109,6 +113,7 @@ def result_of(parts: Parts) -> dict[str, Any]:
     steps = {f"num_{name}": value for name, value in life.items()}
     result: dict[str, Any] = {
         **old,
+        "sampler_results": dict(old),
         "env_runners": {**old, **new, **parts.logged},
         "learners": learners,
         "info": {
@@ -119,6 +124,7 @@ def result_of(parts: Parts) -> dict[str, Any]:
         },
         "timers": _timer_keys(timers),
         "sampler_perf": {},
+        "perf": parts.load,
         "fault_tolerance": {
             "num_healthy_workers": parts.faults.healthy,
             "num_in_flight_async_sample_reqs": parts.faults.in_flight,
@@ -134,6 +140,8 @@ def result_of(parts: Parts) -> dict[str, Any]:
         "num_env_steps_trained_lifetime": life["env_steps_trained"],
         "num_env_steps_sampled_this_iter": now["env_steps_sampled"],
         "num_env_steps_trained_this_iter": now["env_steps_trained"],
+        "num_steps_trained_this_iter": now["env_steps_trained"],
+        "num_training_step_calls_per_iteration": parts.rounds,
         "timesteps_this_iter": now["env_steps_sampled"],
         "timesteps_total": life["env_steps_sampled"],
         "agent_timesteps_total": life["agent_steps_sampled"],
