@@ -3,6 +3,7 @@
 import datetime as dt
 import pickle
 
+import numpy as np
 import pytest
 
 from eagleray.tune.error import TuneError
@@ -93,3 +94,28 @@ def test_thresholds_that_cannot_be_compared_say_so():
         DictionaryStopper({"x": 3})("a", {"x": "high"})
     assert not DictionaryStopper({"x": 3})("a", {"x": None})
     assert DictionaryStopper({"done": True})("a", {"done": True})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("episode_reward_men", "episode_reward_mean"),
+        ("episode_return_mean", "env_runners/episode_return_mean"),
+        ("env_runner/episode_return_mean", "env_runners/episode_return_mean"),
+        ("timestep_total", "timesteps_total"),
+        ("lr", None),
+        ("accuracy", None),
+    ],
+)
+def test_a_metric_that_is_not_reported_is_told_once_with_the_nearest_one(caplog, name, meant):
+    result = {
+        "episode_reward_mean": 1.0,
+        "timesteps_total": np.int64(10),
+        "env_runners": {"episode_return_mean": float("nan"), "hist": [1]},
+        "config": {"lr": 1.0},
+    }
+    stopper = DictionaryStopper({name: 5})
+    assert not stopper("a", result)
+    assert not stopper("a", result)
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said.endswith(f"Did you mean '{meant}'?" if meant else "until training is finished.")

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
-from typing import Any
+import numbers
+from typing import TYPE_CHECKING, Any
 
 from eagleray.tune.error import TuneError
 from eagleray.tune.stopper.stopper import Stopper
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 logger = logging.getLogger(__name__)
 
 _MISSING = object()
+
+#: How much two names must have in common, of 1, to be taken for one another.
+_ALIKE = 0.75
 
 
 class DictionaryStopper(Stopper):
@@ -45,11 +53,31 @@ class DictionaryStopper(Stopper):
         self._warned.add(name)
         logger.warning(
             "Stopping criterion '%s' not found in result dict! Available values are %s. If '%s' is never reported, the run will continue until "
-            "training is finished.",
+            "training is finished.%s",
             name,
             list(result),
             name,
+            _hint(name, result),
         )
+
+
+def _hint(name: str, result: dict[str, Any]) -> str:
+    """Which number of the result was probably meant: one of the same name elsewhere, else one whose name looks alike."""
+    # Settings are no measurements: no trial ends by them.
+    known = list(_numbers({key: value for key, value in result.items() if key != "config"}, ()))
+    last = name.rsplit("/", 1)[-1]
+    same = [one for one in known if one.rsplit("/", 1)[-1] == last]
+    near = same or difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
+    return f" Did you mean '{min(near, key=len)}'?" if near else ""
+
+
+def _numbers(result: dict[str, Any], above: tuple[str, ...]) -> Iterator[str]:
+    for key, value in result.items():
+        path = (*above, str(key))
+        if isinstance(value, dict):
+            yield from _numbers(value, path)
+        elif isinstance(value, numbers.Real):
+            yield "/".join(path)
 
 
 def _flat(thresholds: dict[str, Any], above: tuple[str, ...]) -> list[tuple[str, tuple[tuple[str, ...], Any]]]:
