@@ -12,6 +12,7 @@ from torch import nn
 
 from eagleray import tune
 from eagleray.rllib._engine.torch._threads import worth
+from eagleray.rllib.algorithms._built_in import BuiltInModel
 from eagleray.rllib.algorithms.a2c import A2CConfig
 from eagleray.rllib.algorithms.algorithm import Algorithm
 from eagleray.rllib.algorithms.dqn import DQNConfig
@@ -312,7 +313,7 @@ def test_one_policy_may_have_a_model_of_its_own_and_another_a_built_in_one():
     algo = config.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs={"mine": spec})).build_algo()
     try:
         kinds = {name: type(algo.get_policy(name).model) for name in policies}
-        assert kinds == {"mine": NewModule, "named": OldModel, "built_in": type(None)}
+        assert kinds == {"mine": NewModule, "named": OldModel, "built_in": BuiltInModel}
         before = algo.get_weights()
         result = algo.train()
         assert set(result["learners"]) >= set(policies)
