@@ -7,7 +7,8 @@ learner_group/learner/rl_module/POLICY/module_state.safetensors
 learner_group/learner/rl_module/POLICY/class_and_ctor_args.pkl   what acting needs beside: `Policy.from_checkpoint` reads it
 learner_group/learner/rl_module/POLICY/module.json   what the network looks like: `eagleray.rllib.export` reads both
 learner_group/learner/state/POLICY.bin               optimiser, chance, coefficients
-env_runner/{simulator,collector}.bin                 of the runner in this process, where it can be written down
+env_runner/{simulator,collector}.bin                 of the runner in this process, where it can be written down: built-in environments
+env_runner/NUMBER/{simulator,collector,pending}.bin  of actors; pending: a sample that nobody has learned from yet, pickled
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ FORMAT = 2
 
 MODULES = "learner_group/learner/rl_module"
 _STATES = "learner_group/learner/state"
+_RUNNERS = "env_runner"
 WEIGHTS = "module_state.safetensors"
 _ABOUT = "module.json"
 CONSTRUCTOR = "class_and_ctor_args.pkl"
@@ -93,10 +95,8 @@ def write(algorithm: Algorithm, folder: str) -> None:
         put(f"{MODULES}/{name}/{_ABOUT}", _told(about(algorithm, name, weights)))
         put(f"{MODULES}/{name}/{CONSTRUCTOR}", cloudpickle.dumps(_deployable(algorithm, name)))
         put(f"{_STATES}/{name}.bin", learner.state())
-    local = algorithm.env_runner_group.runner
-    if local is not None:
-        for name, data in local.get_state().items():
-            put(f"env_runner/{name}.bin", data)
+    for name, data in algorithm.env_runner_group.get_state().items():
+        put(f"{_RUNNERS}/{name}.bin", data)
     put(_STATE, json.dumps(_counted(algorithm)).encode())
     env = algorithm.config.env
     known = {name: creator for name, creator in registry.known_envs().items() if name == env}
@@ -130,14 +130,15 @@ def read(algorithm: Algorithm, folder: str) -> None:
     for name in algorithm.learners:
         weights = (root / MODULES / name / WEIGHTS).read_bytes()
         policies[name] = {"weights": weights, "state": (root / _STATES / f"{name}.bin").read_bytes()}
-    runner = {file.stem: file.read_bytes() for file in sorted((root / "env_runner").glob("*.bin"))}
-    _take_up(algorithm, {"policies": policies, "env_runner": runner, **json.loads((root / _STATE).read_text())})
+    # Those that it names: a folder that was written to before may have others.
+    names = [name for name in metadata["files"] if name.startswith(f"{_RUNNERS}/")]
+    runners = {name[len(_RUNNERS) + 1 : -len(".bin")]: (root / name).read_bytes() for name in names}
+    _take_up(algorithm, {"policies": policies, "env_runner": runners, **json.loads((root / _STATE).read_text())})
 
 
 def state_of(algorithm: Algorithm) -> dict[str, Any]:
     """What a checkpoint holds, in memory: all that is needed to go on from here."""
     names = sorted(algorithm.learners)
-    local = algorithm.env_runner_group.runner
     config, changed = algorithm.config, {}
     if algorithm.have_policies_changed:
         now = (config.policy_specs(), config.policy_mapping_fn, config.policies_to_train)
@@ -151,7 +152,7 @@ def state_of(algorithm: Algorithm) -> dict[str, Any]:
             name: {"weights": learner.weights(), "state": learner.state()}
             for name, learner in algorithm.learners.items()
         },
-        "env_runner": {} if local is None else local.get_state(),
+        "env_runner": algorithm.env_runner_group.get_state(),
         "training_iteration": algorithm._iteration,
         # What is counted goes on in the algorithm; this must not.
         **json.loads(json.dumps(_counted(algorithm))),
@@ -203,9 +204,7 @@ def _take_up(algorithm: Algorithm, state: dict[str, Any]) -> None:
     for name, learner in algorithm.learners.items():
         learner.set_weights(state["policies"][name]["weights"])
         learner.restore(state["policies"][name]["state"])
-    local = algorithm.env_runner_group.runner
-    if local is not None and state["env_runner"]:
-        local.set_state(state["env_runner"])
+    algorithm.env_runner_group.set_state(state["env_runner"])
     algorithm.counters.lifetime.update(state["counters"])
     algorithm._episodes.restore(state["episodes"])
     algorithm.restore_own(state["own"])

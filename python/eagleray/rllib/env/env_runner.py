@@ -277,10 +277,16 @@ class EnvRunner(HasPolicies):
         return {}
 
     def set_state(self, state: dict[str, bytes]) -> None:
-        """Go on from such a state."""
+        """Go on from such a state. One of other environments, or of another number of them, raises ValueError and changes nothing."""
         if isinstance(self._sampler, SimulatorSampler) and state:
-            self._sampler.simulator.restore(state["simulator"])
-            self._sampler.collector.restore(state["collector"])
+            simulator = self._sampler.simulator
+            before = simulator.state()
+            simulator.restore(state["simulator"])
+            try:
+                self._sampler.collector.restore(state["collector"])
+            except ValueError:
+                simulator.restore(before)
+                raise
 
     def apply(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function with this runner."""

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import eagleray
+from eagleray import cloudpickle
 from eagleray.exceptions import RayError, RayTaskError
 from eagleray.rllib.env._worker import LocalWorker
 from eagleray.rllib.env.env_runner import EnvRunner, Weights
@@ -60,6 +61,7 @@ class EnvRunnerGroup:
         self._weights: Weights | None = None
         self._weights_ref: Any = None
         self.num_restarts = 0
+        self._spaces: dict[str, PolicySpaces] = {}
         #: Whether any runner has ever done what it was asked for.
         self._has_sampled = False
         self._local: EnvRunner | None = None
@@ -242,12 +244,17 @@ class EnvRunnerGroup:
         """What each policy sees and does, or would with the policies of another configuration."""
         if self._local is not None:
             return self._local.get_spaces(config)
-        found: dict[str, PolicySpaces] = _get_own(self._remotes[0].actor.get_spaces.remote(config))
-        return found
+        if config is not None:
+            found: dict[str, PolicySpaces] = _get_own(self._remotes[0].actor.get_spaces.remote(config))
+            return found
+        if not self._spaces:
+            self._spaces = _get_own(self._remotes[0].actor.get_spaces.remote(None))
+        return self._spaces
 
     def change_policies(self, config: AlgorithmConfig) -> None:
         """Lets all runners go on with the policies of this configuration. One that fails is replaced by one that has them."""
         self.config = config
+        self._spaces = {}
         if self._worker is not None:
             self._worker.config = config
         if self._local is not None:
@@ -262,6 +269,58 @@ class EnvRunnerGroup:
                 _get(ref)
             except Exception as error:
                 self._on_failure(remote, error)
+
+    def get_state(self) -> dict[str, bytes]:
+        """What the next samples depend on beside the weights, where that can be written down: built-in environments.
+
+        Of actors with their numbers, `"1/collector"`. One that gives no answer is left out: why shows at its next sample.
+        """
+        if self._local is not None:
+            return self._local.get_state()
+        # Environments in Python have no state to ask for, and whoever samples in them may take long to say so.
+        if not self._remotes or any(one.observation_space is not None for one in self.spaces().values()):
+            return {}
+        asked = [(remote, remote.actor.get_state.remote()) for remote in self._remotes]
+        refs = [ref for _, ref in asked]
+        ready, _ = eagleray.wait(refs, num_returns=len(refs), timeout=self.config.sample_timeout_s, fetch_local=False)
+        found: dict[str, bytes] = {}
+        for remote, ref in asked:
+            if ref not in ready:
+                _logger.warning("runner %d gave no answer: what it does now is not in this checkpoint", remote.index)
+                continue
+            try:
+                state = dict(_get(ref))
+                # The state is that behind this sample, which nobody has learned from yet.
+                if remote.pending is not None:
+                    state["pending"] = cloudpickle.dumps(_get(remote.pending))
+            except RayError as error:
+                _logger.warning("what runner %d does is not in this checkpoint: %s", remote.index, _brief(error))
+                continue
+            found |= {f"{remote.index}/{name}": data for name, data in state.items()}
+        return found
+
+    def set_state(self, state: dict[str, bytes]) -> None:
+        """Lets each runner go on from its part of such a state. One that has none, or whose part does not fit, goes on as it is."""
+        if self._local is not None:
+            try:
+                self._local.set_state({name: data for name, data in state.items() if "/" not in name})
+            except ValueError as error:
+                _say_unfit(0, error)
+            return
+        asked = []
+        for remote in self._remotes:
+            own = {name.partition("/")[2]: data for name, data in state.items() if name.startswith(f"{remote.index}/")}
+            pending = own.pop("pending", None)
+            # What was asked for before is of another time.
+            remote.pending, remote.waited = None, 0
+            if own:
+                asked.append((remote, pending, remote.actor.set_state.remote(own)))
+        for remote, pending, ref in asked:
+            try:
+                _get(ref)
+                remote.pending = None if pending is None else eagleray.put(cloudpickle.loads(pending))
+            except RayError as error:
+                _say_unfit(remote.index, error)
 
     def sync_weights(self, weights: Weights | None = None, **_: Any) -> None:
         """Gives all runners these weights, or those that the learners have now; they are stored once."""
@@ -473,6 +532,10 @@ def _one_each(given: Any, count: int, what: str) -> list[Any]:
 def _env_name(env: Any) -> str:
     """An environment as programs name it."""
     return f"the environment {getattr(env, '__qualname__', None) or repr(env)}"
+
+
+def _say_unfit(index: int, error: Exception) -> None:
+    _logger.warning("runner %d does not go on with the episodes of the checkpoint: %s", index, _brief(error))
 
 
 def _brief(error: Exception) -> str:

@@ -152,11 +152,20 @@ WAYS = {
         opt_type="rmsprop", momentum=0.5, model={"custom_model": Plain}
     ),
     "IMPALA": lambda: short(IMPALAConfig()).training(model={"custom_model": Plain}),
+    "PPO, an actor": lambda: ppo(model={"custom_model": Plain}).env_runners(num_env_runners=1),
+    "IMPALA, an actor": lambda: (
+        short(IMPALAConfig()).training(model={"custom_model": Plain}).env_runners(num_env_runners=1)
+    ),
     "DQN, old": lambda: short(DQNConfig()).training(model=by_name(), **EAGER),
     "DQN, old without heads": lambda: short(DQNConfig()).training(model=by_name(), hiddens=[], **EAGER),
     "DQN, new": lambda: new_module(short(DQNConfig())).training(**EAGER),
     "DQN, plain, stored": lambda: short(DQNConfig()).training(
         model={"custom_model": valued}, n_step=3, store_buffer_in_checkpoints=True, **EAGER
+    ),
+    "DQN, an actor, stored": lambda: (
+        short(DQNConfig())
+        .training(model={"custom_model": valued}, store_buffer_in_checkpoints=True, **EAGER)
+        .env_runners(num_env_runners=1)
     ),
 }
 
