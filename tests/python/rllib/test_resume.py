@@ -12,6 +12,7 @@ from eagleray.rllib.algorithms.dqn import DQNConfig
 from eagleray.rllib.algorithms.es import ESConfig
 from eagleray.rllib.algorithms.impala import IMPALAConfig
 from eagleray.rllib.algorithms.ppo import PPOConfig
+from eagleray.rllib.algorithms.sac import SACConfig
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -41,6 +42,7 @@ CASES = {
     "DQN": lambda: short(DQNConfig()).training(
         n_step=3, replay_buffer_config={"type": "PrioritizedReplayBuffer", "capacity": 150}, **REPLAYED
     ),
+    "SAC": lambda: short(SACConfig(), "Pendulum-v1").training(n_step=2, **REPLAYED),
     "ES": lambda: short(ESConfig()).training(episodes_per_batch=8, train_batch_size=64),
 }
 
@@ -73,7 +75,7 @@ def kept():
         algorithm.stop()
 
 
-# Where a runner was an actor its chance and its episodes began anew.
+# Where a runner was an actor its chance and its episodes began anew, and of SAC's replay nothing was ever written.
 # proves: Y2c
 @pytest.mark.parametrize("runners", [0, 1])
 @pytest.mark.parametrize("name", CASES)

@@ -16,6 +16,8 @@ use crate::door::enter;
 pub(super) struct SacLearner {
     inner: Sac,
     replay: Replay,
+    observed: usize,
+    actions: usize,
 }
 
 #[pymethods]
@@ -36,8 +38,9 @@ impl SacLearner {
         if temperature <= 0.0 {
             return Err(PyValueError::new_err(format!("a temperature to begin with is above 0, not {temperature}")));
         }
-        let replay = Replay::new(capacity, spec.observed, spec.low.len(), is_prioritised);
-        Ok(Self { inner: Sac::new(&spec, temperature, adam_epsilon, seed), replay })
+        let (observed, actions) = (spec.observed, spec.low.len());
+        let replay = Replay::new(capacity, observed, actions, is_prioritised);
+        Ok(Self { inner: Sac::new(&spec, temperature, adam_epsilon, seed), replay, observed, actions })
     }
 
     /// The weights of what chooses, as a safetensors file.
@@ -55,14 +58,22 @@ impl SacLearner {
         unpack(&self.inner.layout().clone(), weights, self.inner.parameters_mut())
     }
 
-    /// All that its next updates depend on beside the weights and the buffer.
-    fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.inner.save())
+    /// All that its next updates depend on beside the weights; with the steps that it keeps, or without.
+    fn save<'py>(&self, py: Python<'py>, is_whole: bool) -> Bound<'py, PyBytes> {
+        let replay = is_whole.then_some(&self.replay);
+        PyBytes::new(py, &postcard::to_stdvec(&(self.inner.save(), replay)).expect("plain data"))
     }
 
     /// Goes on from what was saved.
     fn restore(&mut self, saved: &[u8]) -> PyResult<()> {
-        restored(self.inner.restore(saved), "learner")
+        let (inner, replay): (Vec<u8>, Option<Replay>) =
+            postcard::from_bytes(saved).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let fits = replay.as_ref().is_none_or(|replay| replay.fits(self.observed, self.actions));
+        restored(fits && self.inner.restore(&inner), "learner")?;
+        if let Some(replay) = replay {
+            self.replay = replay;
+        }
+        Ok(())
     }
 
     /// Keeps the steps of a rollout, each standing for up to `n`.

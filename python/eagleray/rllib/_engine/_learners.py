@@ -176,6 +176,10 @@ class _Replaying(_Learner):
             "threads": self._threads,
         }
 
+    def state(self) -> bytes:
+        """All else that its next updates depend on; with the replay where settings ask for it."""
+        return cast("bytes", self._native.save(bool(self._settings.get("store_buffer_in_checkpoints"))))
+
     def _buffer(self) -> tuple[int, bool]:
         """How many steps are kept, and whether surprising ones are drawn more often."""
         buffer = self._settings["replay_buffer_config"]
@@ -214,9 +218,8 @@ class DqnLearner(_Replaying):
         return _of_values(found) | more
 
     def state(self) -> bytes:
-        """All else that its next updates depend on; with the replay where settings ask for it."""
-        saved = self._native.save(bool(self._settings.get("store_buffer_in_checkpoints")))
-        return self._followed_at.to_bytes(8, "little") + cast("bytes", saved)
+        """All else that its next updates depend on, and when the older networks were last brought up to date."""
+        return self._followed_at.to_bytes(8, "little") + super().state()
 
     def restore(self, state: bytes) -> None:
         """Go on from such a state."""

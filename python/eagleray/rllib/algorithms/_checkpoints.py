@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from eagleray.rllib.algorithms.algorithm import Algorithm
 
 #: Raised when what the files mean changes.
-FORMAT = 2
+FORMAT = 3
 
 MODULES = "learner_group/learner/rl_module"
 _STATES = "learner_group/learner/state"
