@@ -176,14 +176,14 @@ impl Runner {
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
         let Self { chance, observed, raw, running, filter, policy, rollout, .. } = self;
-        let seen = (observed, raw);
-        postcard::to_stdvec(&(chance, seen, running, filter, policy.states(), rollout.begins_at)).expect("plain data")
+        let (seen, place) = ((observed, raw), (rollout.source, rollout.begins_at));
+        postcard::to_stdvec(&(chance, seen, running, filter, policy.states(), place)).expect("plain data")
     }
 
     /// Goes on from what was saved. False if that is of another runner: then nothing has changed.
     pub fn restore(&mut self, saved: &[u8]) -> bool {
-        type Saved = (Chance, (Vec<f32>, Vec<f32>), Vec<Episode>, Option<Filter>, Vec<f32>, u64);
-        let Ok((chance, (observed, raw), running, filter, states, made)) = postcard::from_bytes::<Saved>(saved) else {
+        type Saved = (Chance, (Vec<f32>, Vec<f32>), Vec<Episode>, Option<Filter>, Vec<f32>, (u64, u64));
+        let Ok((chance, (observed, raw), running, filter, states, place)) = postcard::from_bytes::<Saved>(saved) else {
             return false;
         };
         let seen = self.envs() * self.policy.observed();
@@ -197,7 +197,9 @@ impl Runner {
             return false;
         }
         (self.chance, self.observed, self.running, self.filter) = (chance, observed, running, filter);
-        (self.raw, self.rollout.begins_at) = (raw, made);
+        self.raw = raw;
+        // Its rollouts follow those of whoever was saved.
+        (self.rollout.source, self.rollout.begins_at) = place;
         self.policy.set_states(&states);
         true
     }

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import eagleray as ray
+from eagleray.rllib._engine._moments import observed_of
 from eagleray.rllib.algorithms.a2c import A2CConfig
 from eagleray.rllib.algorithms.algorithm import Algorithm
 from eagleray.rllib.algorithms.dqn import DQNConfig
@@ -35,7 +36,9 @@ def ppo(env="CartPole-v1", **model):
 CASES = {
     "PPO": ppo,
     "PPO with a memory": lambda: ppo(use_lstm=True, lstm_cell_size=8, max_seq_len=5),
-    "PPO with filters": lambda: ppo("Pendulum-v1").env_runners(observation_filter="MeanStdFilter", reward_filter=True),
+    "PPO with filters": lambda: ppo("Pendulum-v1").env_runners(
+        observation_filter="MeanStdFilter", reward_filter="MeanStdFilter"
+    ),
     "PPO with noise by state": lambda: ppo("Pendulum-v1", use_sde=True, sde_sample_freq=7),
     "A2C": lambda: short(A2CConfig()),
     "IMPALA": lambda: short(IMPALAConfig()).training(train_batch_size=100).env_runners(rollout_fragment_length=25),
@@ -101,11 +104,21 @@ def test_saving_changes_nothing(name, tmp_path, kept):
     assert_same(found(one, 1), found(other, 1))
 
 
+# Steps that wait in the replay for what follows are known by the seed of their runner, and ES begins its episodes by it.
+@pytest.mark.parametrize("name", ["PPO", "DQN", "ES"])
+def test_training_goes_on_bit_for_bit_without_a_seed_as_well(name, tmp_path, kept):
+    one = kept(CASES[name]().debugging(seed=None).build_algo())
+    found(one, 2)
+    path = one.save_to_path(str(tmp_path))
+    expected = found(one, 2)
+    assert_same(found(kept(Algorithm.from_checkpoint(path)), 2), expected)
+
+
 def test_a_state_in_memory_is_that_of_actors_too(kept):
     one = kept(CASES["IMPALA"]().env_runners(num_env_runners=1).build_algo())
     found(one, 1)
     state = one.get_state()
-    assert set(state["env_runner"]) == {"1/simulator", "1/collector", "1/pending"}
+    assert set(state["env_runner"]) == {"1/simulator", "1/collector", "1/about", "1/pending"}
     expected = found(one, 2)
     one.set_state(state)
     assert_same(found(one, 2), expected)
@@ -141,6 +154,21 @@ def test_other_environments_than_were_saved_begin_anew_and_say_so(runners, kept,
     moved = kept(ppo().env_runners(num_env_runners=1 - runners).build_algo())
     moved.restore(path)
     assert moved.train()["training_iteration"] == 2
+
+
+@pytest.mark.parametrize("runners", [0, 1])
+def test_filters_that_the_checkpoint_has_not_begin_with_what_comes(runners, kept, tmp_path, caplog):
+    one = kept(ppo().env_runners(num_env_runners=runners).build_algo())
+    path = one.save_to_path(str(tmp_path))
+    one.stop()
+    filtered = ppo().env_runners(num_env_runners=runners, observation_filter="MeanStdFilter")
+    other = kept(filtered.build_algo())
+    with caplog.at_level(logging.WARNING, "eagleray.rllib"):
+        other.restore(path)
+    assert "the filters were ['NoFilter', 'NoFilter'], and are ['MeanStdFilter', 'NoFilter'] here" in caplog.text
+    other.train()
+    seen = observed_of(other.learners["default_policy"]._filter.moments())
+    assert seen.count > 128
 
 
 def test_a_runner_that_is_gone_keeps_nobody_from_saving(kept, tmp_path, caplog):

@@ -7,8 +7,8 @@ learner_group/learner/rl_module/POLICY/module_state.safetensors
 learner_group/learner/rl_module/POLICY/class_and_ctor_args.pkl   what acting needs beside: `Policy.from_checkpoint` reads it
 learner_group/learner/rl_module/POLICY/module.json   what the network looks like: `eagleray.rllib.export` reads both
 learner_group/learner/state/POLICY.bin               optimiser, chance, coefficients
-env_runner/{simulator,collector}.bin                 of the runner in this process, where it can be written down: built-in environments
-env_runner/NUMBER/{simulator,collector,pending}.bin  of actors; pending: a sample that nobody has learned from yet, pickled
+env_runner/{simulator,collector,about}.bin           of the runner in this process, where it can be written down: built-in environments
+env_runner/NUMBER/{...,pending}.bin                  the same of actors; pending: a sample that nobody has learned from yet, pickled
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import secrets
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -273,13 +274,20 @@ class EnvRunner(HasPolicies):
     def get_state(self) -> dict[str, bytes]:
         """What its next samples depend on beside the weights, where that can be written down: built-in environments."""
         if isinstance(self._sampler, SimulatorSampler):
-            return {"simulator": self._sampler.simulator.state(), "collector": self._sampler.collector.state()}
+            states = {"simulator": self._sampler.simulator.state(), "collector": self._sampler.collector.state()}
+            return states | {"about": json.dumps({"seed": self._chance, "filters": self._filters()}).encode()}
         return {}
 
+    def _filters(self) -> list[str]:
+        return [str(name or "NoFilter") for name in (self.config.observation_filter, self.config.reward_filter)]
+
     def set_state(self, state: dict[str, bytes]) -> None:
-        """Go on from such a state. One of other environments, or of another number of them, raises ValueError and changes nothing."""
+        """Go on from such a state. One of other environments or filters, or of another number, raises ValueError and changes nothing."""
         if isinstance(self._sampler, SimulatorSampler) and state:
-            simulator = self._sampler.simulator
+            simulator, about = self._sampler.simulator, json.loads(state["about"])
+            # What it saw was brought to scale by those, or by none.
+            if about["filters"] != self._filters():
+                raise ValueError(f"the filters were {about['filters']}, and are {self._filters()} here")
             before = simulator.state()
             simulator.restore(state["simulator"])
             try:
@@ -287,6 +295,8 @@ class EnvRunner(HasPolicies):
             except ValueError:
                 simulator.restore(before)
                 raise
+            # Environments that are begun anew begin as they did before.
+            self._chance = about["seed"]
 
     def apply(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function with this runner."""
