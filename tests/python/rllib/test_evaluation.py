@@ -76,6 +76,18 @@ def test_long_episodes_count_as_often_as_short_ones():
     assert (found["episode_len_mean"], found["episode_len_min"], found["episode_len_max"]) == (25, 10, 40)
 
 
+# The lengths of episodes that the last evaluation had cut were added to those of the next, and a memory went on.
+@pytest.mark.parametrize("model", [{}, {"use_lstm": True, "lstm_cell_size": 4}], ids=["without", "with a memory"])
+def test_evaluations_of_the_same_weights_are_the_same(model):
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0).debugging(seed=3)
+    config.rl_module(model_config={"fcnet_hiddens": [8], **model})
+    config.evaluation(evaluation_duration=5, evaluation_config={"explore": False, "num_envs_per_env_runner": 3})
+    algorithm = config.build_algo()
+    found = [algorithm.evaluate()["env_runners"]["hist_stats"] for _ in range(3)]
+    assert found[0] == found[1] == found[2]
+    algorithm.stop()
+
+
 def test_a_duration_in_timesteps_is_one():
     made = config(Lengths, evaluation_duration=160, evaluation_duration_unit="timesteps")
     found = made.env_runners(num_envs_per_env_runner=4).build_algo().evaluate()["env_runners"]

@@ -128,11 +128,11 @@ def test_all_of_several_actors_go_on_with_their_episodes(kept, tmp_path):
     one = kept(ppo().env_runners(num_env_runners=2).build_algo())
     found(one, 1)
     path = one.save_to_path(str(tmp_path))
-    expected = one.env_runner_group.foreach_env_runner("get_state")
+    expected = one.env_runner_group.foreach_env_runner("get_state", local_env_runner=False)
     assert expected[0] != expected[1]
     one.stop()
     again = kept(Algorithm.from_checkpoint(path))
-    assert again.env_runner_group.foreach_env_runner("get_state") == expected
+    assert again.env_runner_group.foreach_env_runner("get_state", local_env_runner=False) == expected
 
 
 @pytest.mark.parametrize("runners", [0, 1])

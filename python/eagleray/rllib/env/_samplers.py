@@ -135,8 +135,9 @@ class SimulatorSampler:
         self.restarts = 0
 
     def reset(self) -> None:
-        """Begins all episodes anew, as at the very start."""
+        """Begins all episodes anew, as at the very start. Those that run are forgotten."""
         self.simulator = self._make()
+        self.collector.forget()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -151,7 +152,6 @@ class SimulatorSampler:
             return self._sample(steps, episodes, explore=explore)
         except BaseException:
             # In the midst of a step: episodes begin anew.
-            self.collector.forget()
             self.reset()
             raise
 
@@ -214,6 +214,7 @@ class BridgeSampler:
 
     def reset(self) -> None:
         """Begins all episodes anew. Those that run are forgotten."""
+        self.collector.forget()
         self.bridge.reset()
         count = self.bridge.count
         self._totals = [0.0] * count
