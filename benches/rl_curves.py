@@ -13,6 +13,8 @@ COLUMNS = 3
 WIDTH, HEIGHT = 300, 200
 LEFT, TOP, RIGHT, BOTTOM = 52, 26, 12, 26
 GRID = 50
+#: The part of a budget that may lie behind the last episode that ended.
+SLACK = 0.05
 
 Point = tuple[float, float]
 
@@ -72,10 +74,14 @@ def panel(name: str, place: tuple[int, int], systems: Sequence[list[list[Point]]
 
 
 def quartiles(found: Sequence[Sequence[Point]], steps: float) -> list[tuple[float, float, float, float]]:
-    """Step, lower quartile, median and upper quartile over seeds, where all seeds have a value."""
+    """Step, lower quartile, median and upper quartile over seeds, where all seeds have a value and none was cut off."""
     bands = []
+    last = min((curve[-1][0] for curve in found), default=0.0)
     for index in range(1, GRID + 1):
         step = steps * index / GRID
+        # The last episode may have ended somewhat before the budget did.
+        if step > last + SLACK * steps:
+            break
         values = sorted(value for curve in found if (value := before(curve, step)) is not None)
         if values and len(values) == len(found):
             bands.append((step, within(values, 0.25), within(values, 0.5), within(values, 0.75)))
