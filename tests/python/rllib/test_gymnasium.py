@@ -81,3 +81,7 @@ def test_columns_of_the_same_memory_or_of_another_size_are_refused():
         ours.step(action, *(columns | {"rewards": np.zeros(2, np.float32)}).values())
     with pytest.raises(ValueError, match="observed must be contiguous and writable"):
         ours.step(action, *(columns | {"observed": np.zeros((4, 2), np.float32).T[:1]}).values())
+    before = ours.state(0)
+    with pytest.raises(ValueError, match="truncated has 3 numbers instead of 1"):
+        ours.step(action, *(columns | {"truncated": np.zeros(3, np.uint8)}).values())
+    assert ours.state(0) == before, "no step was made"

@@ -121,6 +121,9 @@ impl VectorEnv {
         }
         let Self { inner, stepped, actions } = self;
         let (count, size) = (inner.count(), inner.spaces().observed.size());
+        // Before anything has happened.
+        columns::check("terminated", terminated.item_count(), count)?;
+        columns::check("truncated", truncated.item_count(), count)?;
         let [observed, rewards, last] = columns::writable([
             ("observed", &mut observed, count * size),
             ("rewards", &mut rewards, count),
