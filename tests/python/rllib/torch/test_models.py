@@ -470,16 +470,3 @@ def test_a_model_that_does_not_fit_is_refused(model, said):
 def test_a_gpu_that_is_not_there_is_said():
     with pytest.raises(CustomModelError, match="torch sees none"):
         ppo(model={"custom_model": Plain}).resources(num_gpus=1).build_algo()
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_the_learner_is_on_the_gpu_and_runners_are_not():
-    algo = ppo(model={"custom_model": Plain}).learners(num_gpus_per_learner=1).build_algo()
-    try:
-        algo.train()
-        learner = algo.learners["default_policy"]
-        assert {one.device.type for one in learner.network.parameters()} == {"cuda"}
-        assert {one.device.type for one in algo.get_policy().model.parameters()} == {"cpu"}
-    finally:
-        algo.stop()

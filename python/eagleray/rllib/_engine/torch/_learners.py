@@ -44,6 +44,10 @@ class _Learner:
             self.network = Network(plan).to(self._device)
             #: Of what draws within the model, as dropout does.
             self._torch_chance = torch.get_rng_state()
+        #: The same on a GPU, which draws from chance of its own.
+        self._device_chance: Any = None
+        if self._device.type == "cuda":
+            self._device_chance = torch.Generator(self._device).manual_seed(plan.seed).get_state()
         self._parameters = [one for one in self.network.parameters() if one.requires_grad]
         self._optimiser = self._make_optimiser()
         self._extra: dict[str, Any] = {}
@@ -96,6 +100,8 @@ class _Learner:
     def state(self) -> bytes:
         """All else that its next updates depend on."""
         tensors: dict[str, Any] = {"torch_chance": self._torch_chance}
+        if self._device_chance is not None:
+            tensors["device_chance"] = self._device_chance
         numbers: dict[str, Any] = {}
         for index, kept in self._optimiser.state_dict()["state"].items():
             for name, value in kept.items():
@@ -111,6 +117,10 @@ class _Learner:
         said = json.loads(about or "{}")
         self._chance.bit_generator.state = said["chance"]
         self._torch_chance = tensors.pop("torch_chance")
+        drawn = tensors.pop("device_chance", None)
+        # What was kept on one kind of device says nothing about chance on another.
+        if self._device_chance is not None and drawn is not None:
+            self._device_chance = drawn
         self._extra = said["extra"]
         kept: dict[int, dict[str, Any]] = {}
         for key, value in [*tensors.items(), *said["numbers"].items()]:
@@ -143,11 +153,18 @@ class _Learner:
         """Lets the model draw from this learner's chance, so that learning can go on as it would have."""
         before = torch.get_rng_state()
         torch.set_rng_state(self._torch_chance)
+        on_device = None
+        if self._device_chance is not None:
+            on_device = torch.cuda.get_rng_state(self._device)
+            torch.cuda.set_rng_state(self._device_chance, self._device)
         try:
             yield
         finally:
             self._torch_chance = torch.get_rng_state()
             torch.set_rng_state(before)
+            if on_device is not None:
+                self._device_chance = torch.cuda.get_rng_state(self._device)
+                torch.cuda.set_rng_state(on_device, self._device)
 
     def _on_device(self, array: Any) -> Any:
         # A copy: what came from other processes lies in shared memory, and models may write into what they are given.
@@ -199,8 +216,8 @@ class _OnPolicy(_Learner):
         for epoch in range(epochs):
             # Where all rows are one minibatch their order is nothing to learn from.
             order = self._chance.permutation(rows) if size < rows else np.arange(rows)
-            for begin in range(0, rows, size):
-                chosen = torch.from_numpy(order[begin : begin + size]).to(self._device)
+            # At once: a GPU is waited for with each copy.
+            for chosen in torch.from_numpy(order).to(self._device).split(size):
                 part = Batch(*(getattr(batch, name)[chosen] for name in Batch.__dataclass_fields__))
                 inputs, values = self.network(part.observed)
                 total, parts = loss(self._dist, inputs, values, part)
@@ -330,15 +347,17 @@ class DqnLearner(_Learner):
             self._replay.add(one, ahead, float(now["gamma"]))
         if now["updates"] <= 0 or not len(self._replay):
             return {}
-        found: dict[str, float] = {}
         for _ in range(now["updates"]):
             found = self._step(now)
         if now["timestep"] - self._extra["followed_at"] >= now["target_network_update_freq"]:
             self._follow(float(now["tau"]))
             self._extra["followed_at"] = now["timestep"]
-        return found
+        # Here and not in each step: a GPU is waited for with each number.
+        numbers = {name: float(value) for name, value in found.items()}
+        older_names = {"mean_q": "qf_mean", "max_q": "qf_max", "min_q": "qf_min", "mean_td_error": "td_error_mean"}
+        return numbers | {older: numbers[name] for older, name in older_names.items()}
 
-    def _step(self, now: dict[str, Any]) -> dict[str, float]:
+    def _step(self, now: dict[str, Any]) -> dict[str, Any]:
         buffer = now["replay_buffer_config"]
         count = int(now.get("train_batch_size_per_learner") or now["train_batch_size"])
         places, drawn, weights = self._replay.draw(count, float(buffer.get("beta", 0.4)), self._chance)
@@ -355,21 +374,15 @@ class DqnLearner(_Learner):
         length = self._descend(loss, now)
         surprises = errors.detach().cpu().numpy()
         self._replay.set_priorities(places, surprises, float(buffer.get("alpha", 0.6)))
-        worth = worth.detach()
-        mean, most, least = float(worth.mean()), float(worth.max()), float(worth.min())
-        off = float(np.abs(surprises).mean())
+        loss, worth = loss.detach(), worth.detach()
         return {
-            "total_loss": float(loss.detach()),
-            "qf_loss": float(loss.detach()),
-            "qf_mean": mean,
-            "qf_max": most,
-            "qf_min": least,
-            "mean_q": mean,
-            "max_q": most,
-            "min_q": least,
-            "td_error_mean": off,
-            "mean_td_error": off,
-            "gradients_default_optimizer_global_norm": float(length),
+            "total_loss": loss,
+            "qf_loss": loss,
+            "qf_mean": worth.mean(),
+            "qf_max": worth.max(),
+            "qf_min": worth.min(),
+            "td_error_mean": np.abs(surprises).mean(),
+            "gradients_default_optimizer_global_norm": length,
         }
 
     def _follow(self, share: float) -> None:
