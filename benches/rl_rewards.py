@@ -55,6 +55,7 @@ def ppo(case: Case) -> Any:
 
     config = of_rollouts(PPOConfig(), case)
     config.training(num_epochs=case.epochs, minibatch_size=case.minibatch, use_kl_loss=False, adam_epsilon=1e-5)
+    config.training(advantage_scaling="minibatch")
     config.training(clip_param=falling(case.clip, case.clip_falls, case), vf_clip_param=None)
     return config.training(vf_loss_coeff=case.value)
 

@@ -346,6 +346,8 @@ def test_the_folder_of_a_trial_is_told_from_its_checkpoint(checkpoint, tmp_path)
         (PPOConfig, {"seed": -1}, "`seed` must be"),
         (PPOConfig, {"min_sample_timesteps_per_iteration": "x"}, "`min_sample_timesteps_per_iteration`"),
         (PPOConfig, {"grad_clip": 1.0, "grad_clip_by": "value"}, "global_norm"),
+        (PPOConfig, {"advantage_scaling": "rows"}, r"`advantage_scaling` must be one of \['batch', 'minibatch'\]"),
+        (PPOConfig, {"advantage_scaling": "minibatch", "model": {"use_lstm": True}}, "minibatches are of sequences"),
         (PPOConfig, {"model": {"fcnet_hiddens": [0]}}, r"`model\['fcnet_hiddens'\]` must be a whole number > 0"),
         (PPOConfig, {"model": {"fcnet_hiddens": 64}}, "must be a list of sizes"),
         (PPOConfig, {"model": {"fcnet_activation": "swish"}}, "fcnet_activation='swish' is not built in"),

@@ -77,6 +77,20 @@ def test_ppo_balances_the_pole_unless_its_steps_have_no_size(lr, learns):
     assert best > 200 if learns else best < 60, best
 
 
+@pytest.mark.parametrize(("size", "alike"), [(64, False), (256, True)])
+def test_advantages_are_scaled_among_the_rows_of_the_batch_or_of_each_minibatch(size, alike):
+    found = []
+    for scaling in ("batch", "minibatch"):
+        config = ppo().training(train_batch_size_per_learner=256, minibatch_size=size, advantage_scaling=scaling)
+        algo = config.build_algo()
+        try:
+            algo.train()
+            found.append(algo.get_policy().get_weights()["pi.0.weight"])
+        finally:
+            algo.stop()
+    assert np.allclose(*found, atol=1e-6) == alike
+
+
 def test_training_goes_on_bit_for_bit(tmp_path):
     algo = ppo().build_algo()
     try:

@@ -83,6 +83,8 @@ class PpoLearner(_Learner):
         super().__init__(plan)
         kl_weight = float(self._settings.get("kl_coeff", 0.2))
         epsilon = float(self._settings.get("adam_epsilon", 1e-8))
+        if _models.remembers(plan) and self._settings["advantage_scaling"] == "minibatch":
+            raise ValueError('`advantage_scaling` must be "batch" with `use_lstm`: minibatches are of sequences there')
         kind = rl.RecurrentPpoLearner if _models.remembers(plan) else rl.PpoLearner
         self._native = kind(_models.actor_critic(plan), kl_weight, epsilon, plan.seed)
 
@@ -103,7 +105,7 @@ class PpoLearner(_Learner):
             "uses_kl": now["use_kl_loss"],
             "kl_target": now["kl_target"],
             "gradient_max": now.get("grad_clip"),
-            "scales_minibatches": False,
+            "scales_minibatches": now["advantage_scaling"] == "minibatch",
             "threads": self._threads,
         }
         found = self._native.update(self._taken(rollouts), json.dumps(native))

@@ -227,6 +227,21 @@ def test_dqn_with_a_model_of_ones_own_finds_the_way_through_a_corridor_unless_it
     assert (lengths[-1] < 60) is learns, lengths
 
 
+def test_advantages_are_scaled_among_the_rows_of_the_batch_or_of_each_minibatch():
+    found = {}
+    for size in (64, 256):
+        for scaling in ("batch", "minibatch"):
+            config = ppo(model={"custom_model": Plain}, minibatch_size=size, advantage_scaling=scaling)
+            algo = config.build_algo()
+            try:
+                algo.train()
+                found[size, scaling] = algo.get_policy().get_weights()["chooses.weight"]
+            finally:
+                algo.stop()
+    assert not np.allclose(found[64, "batch"], found[64, "minibatch"])
+    assert np.allclose(found[256, "batch"], found[256, "minibatch"], atol=1e-6)
+
+
 def test_runners_in_other_processes_act_by_it_with_one_thread_and_the_learner_s_weights():
     algo = ppo(model=by_name()).env_runners(num_env_runners=1).build_algo()
     try:

@@ -14,7 +14,7 @@ import torch
 from eagleray.rllib._engine import _filters
 from eagleray.rllib._engine.torch._columns import Columns, Trust, explained, generalised, v_trace
 from eagleray.rllib._engine.torch._dist import dist_of
-from eagleray.rllib._engine.torch._losses import Batch, Clipped, Plain, q_loss, q_targets
+from eagleray.rllib._engine.torch._losses import Batch, Clipped, Plain, q_loss, q_targets, scaled
 from eagleray.rllib._engine.torch._network import Network, device_of, pack, unpack
 from eagleray.rllib._engine.torch._policy import filter_of
 from eagleray.rllib._engine.torch._replay import Replay
@@ -174,14 +174,8 @@ class _Learner:
         """One step of the optimiser. Returns the length of the gradient."""
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        most, how = now.get("grad_clip"), now.get("grad_clip_by", "global_norm")
-        bound = float(most) if most is not None and how == "global_norm" else math.inf
-        length = torch.nn.utils.clip_grad_norm_(self._parameters, bound)
-        if most is not None and how == "value":
-            torch.nn.utils.clip_grad_value_(self._parameters, float(most))
-        elif most is not None and how == "norm":
-            for one in self._parameters:
-                torch.nn.utils.clip_grad_norm_([one], float(most))
+        most = now.get("grad_clip")
+        length = torch.nn.utils.clip_grad_norm_(self._parameters, math.inf if most is None else float(most))
         if not now.get("torch_skip_nan_gradients") or bool(torch.isfinite(length)):
             self._optimiser.step()
         return length
@@ -266,8 +260,9 @@ class PpoLearner(_OnPolicy):
     def _learn(self, rollouts: list[Columns], now: dict[str, Any]) -> dict[str, float]:
         found = [generalised(one, now["gamma"], now["lambda"]) for one in rollouts]
         batch = self._batch(rollouts, [one[0] for one in found], [one[1] for one in found])
-        spread = batch.advantages.std(correction=0)
-        batch.advantages = (batch.advantages - batch.advantages.mean()) / (spread + 1e-8)
+        scales_parts = now["advantage_scaling"] == "minibatch"
+        if not scales_parts:
+            batch.advantages = scaled(batch.advantages)
         uses_kl, bound = bool(now["use_kl_loss"]), now["vf_clip_param"]
         loss = Clipped(
             clip=float(now["clip_param"]),
@@ -275,6 +270,7 @@ class PpoLearner(_OnPolicy):
             value_clip=math.inf if bound is None else float(bound),
             entropy_weight=float(now["entropy_coeff"]),
             kl_weight=self._extra["kl_weight"] if uses_kl else 0.0,
+            scales=scales_parts,
         )
         told = self._passes(batch, loss, now, int(now["num_epochs"]), now["minibatch_size"])
         if uses_kl:

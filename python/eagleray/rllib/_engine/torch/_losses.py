@@ -20,6 +20,11 @@ class Batch:
     targets: Any
 
 
+def scaled(advantages: Any) -> Any:
+    """With mean zero and deviation one."""
+    return (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-8)
+
+
 @dataclass(frozen=True)
 class Clipped:
     """What PPO loses."""
@@ -29,13 +34,16 @@ class Clipped:
     value_clip: float
     entropy_weight: float
     kl_weight: float
+    #: Whether advantages are brought to one scale among the rows of each call.
+    scales: bool = False
 
     def __call__(self, dist: Any, inputs: Any, values: Any, batch: Batch) -> tuple[Any, dict[str, Any]]:
         """The loss, and its parts."""
         logp, entropy, kl = dist.terms(inputs, batch.actions, batch.inputs)
         ratio = (logp - batch.logp).exp()
         bounded = ratio.clamp(1.0 - self.clip, 1.0 + self.clip)
-        choice = -torch.minimum(batch.advantages * ratio, batch.advantages * bounded).mean()
+        advantages = scaled(batch.advantages) if self.scales else batch.advantages
+        choice = -torch.minimum(advantages * ratio, advantages * bounded).mean()
         value = (values - batch.targets).pow(2).clamp(max=self.value_clip).mean()
         loss = choice + self.value_weight * value - self.entropy_weight * entropy.mean() + self.kl_weight * kl.mean()
         return loss, {"policy_loss": choice, "vf_loss": value, "entropy": entropy.mean(), "kl": kl.mean()}

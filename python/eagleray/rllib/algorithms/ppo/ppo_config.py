@@ -18,6 +18,8 @@ _LENGTHS = ("min_sample_timesteps_per_iteration", "min_train_timesteps_per_itera
 #: Batches that a result stands for where an older program says nothing of either.
 _RESULT_BATCHES = 3
 
+_SCALINGS = ("batch", "minibatch")
+
 
 class PPOConfig(AlgorithmConfig):
     """What PPO is told. Its defaults have been the same in both eras, but for one thing that a dictionary means here.
@@ -49,6 +51,8 @@ class PPOConfig(AlgorithmConfig):
             "vf_clip_param": 10.0,
             # Of Adam; RLlib leaves it to torch.
             "adam_epsilon": 1e-8,
+            # Among which rows advantages get mean zero and deviation one: those of the "batch", as in RLlib, or of each "minibatch".
+            "advantage_scaling": "batch",
             "model": {"vf_share_layers": False},
         },
         "env_runners": {
@@ -81,6 +85,8 @@ class PPOConfig(AlgorithmConfig):
             raise ValueError(
                 f"`minibatch_size` ({self.minibatch_size}) must be <= `train_batch_size_per_learner` ({self.batch_size_per_learner})"
             )
+        if self.advantage_scaling not in _SCALINGS:
+            raise ValueError(f"`advantage_scaling` must be one of {list(_SCALINGS)}, not {self.advantage_scaling!r}")
         if self.batch_mode == "truncate_episodes" and not self.use_gae:
             raise ValueError("without `use_gae` episodes cannot be cut: set batch_mode='complete_episodes'")
 
