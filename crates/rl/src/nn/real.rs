@@ -212,6 +212,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn many_numbers_at_once_are_computed_wherever_the_processor_can() {
+        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
+            assert!(!matches!(pulp::Arch::new(), pulp::Arch::Scalar));
+        }
+    }
+
+    #[test]
     fn tanh_of_what_is_no_number_is_none() {
         let mut values = [f32::NAN];
         f32::tanh_all(&mut values);
