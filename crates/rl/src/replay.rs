@@ -203,6 +203,12 @@ impl Replay {
         }
     }
 
+    /// Whether some rows are drawn more often than others.
+    #[must_use]
+    pub const fn is_prioritised(&self) -> bool {
+        self.tree.is_some()
+    }
+
     /// Draws so many rows. `beta`: how far the weights make up for some being drawn more often.
     pub fn draw(&self, count: usize, beta: f64, chance: &mut Chance, into: &mut Drawn) {
         into.rows.clear();

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod fixtures;
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
 
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ pub struct DqnSettings {
     pub alpha: f64,
     /// How far that is made up for.
     pub beta: f64,
-    /// Threads: a second one values what follows while the first is on its way forward. More would not help: parameters that one core has moved
+    /// Threads: a second one values what follows while the first learns. More would not help: parameters that one core has moved
     /// reach the others too slowly.
     #[serde(default)]
     pub threads: usize,
@@ -58,11 +59,17 @@ pub struct Dqn {
     older: Vec<f32>,
     adam: Adam,
     chance: Chance,
-    drawn: Drawn,
+    slots: [Slot; 2],
     rows: Rows<f32>,
-    behind: Behind<f32>,
     room: Room<f32>,
     gradients: Vec<f32>,
+}
+
+/// What one batch is made of, and what is known of what follows it.
+#[derive(Default)]
+struct Slot {
+    drawn: Drawn,
+    behind: Behind<f32>,
 }
 
 /// The rows of a batch, together.
@@ -103,9 +110,8 @@ impl Dqn {
             model,
             parameters,
             chance,
-            drawn: Drawn::default(),
+            slots: Default::default(),
             rows: Rows::default(),
-            behind: Behind::default(),
             room: Room::default(),
             gradients: Vec::new(),
         }
@@ -159,46 +165,80 @@ impl Dqn {
         }
         let work = settings.batch.saturating_mul(times).saturating_mul(self.parameters.len());
         let threads = worth_it(settings.threads.min(2), work);
-        let Self { model, older, adam, chance, drawn, rows, behind, room, gradients, .. } = self;
+        // Where what is drawn does not depend on what was learned, the second thread is a batch ahead and is never waited for.
+        let is_ahead = threads == 2 && !replay.is_prioritised();
+        let Self { model, older, adam, chance, rows, room, gradients, .. } = self;
         gradients.resize(self.parameters.len(), 0.0);
-        let drawn = RwLock::new((replay, drawn));
+        let learning = Mutex::new((rows, room, gradients, adam, DqnStats::default()));
         let parameters = RwLock::new(std::mem::take(&mut self.parameters));
-        let (learning, behind) = (Mutex::new((rows, room)), Mutex::new(behind));
-        let value = || {
-            let (replay, drawn) = &*drawn.read().expect("nobody writes");
-            behind.lock().expect("its own").value(model, older, replay, drawn);
+        let replay = RwLock::new(replay);
+        let slots = self.slots.each_mut().map(|slot| (RwLock::new(&mut slot.drawn), Mutex::new(&mut slot.behind)));
+        let (turn, has_next) = (AtomicUsize::new(0), AtomicBool::new(true));
+        let value = |at: usize| {
+            let (drawn, behind) = &slots[at];
+            let (replay, drawn) = (replay.read().expect("nobody writes"), drawn.read().expect("nobody writes"));
+            behind.lock().expect("its own").value(model, older, &replay, &drawn);
+        };
+        let forward = |at: usize| {
+            let (rows, room, ..) = &mut *learning.lock().expect("its own");
+            let (replay, drawn) = (replay.read().expect("nobody writes"), slots[at].0.read().expect("nobody writes"));
+            let parameters = parameters.read().expect("nobody writes");
+            room.forward(model, &parameters, rows, (&replay, &drawn), settings.is_double);
+        };
+        let descend = |at: usize| {
+            let (rows, room, gradients, adam, stats) = &mut *learning.lock().expect("its own");
+            let parameters = &mut *parameters.write().expect("nobody reads");
+            let behind = slots[at].1.lock().expect("it is done");
+            *stats = room.gradient(model, parameters, rows, model.worth(&behind.tape), gradients);
+            let length = norm(gradients);
+            adam.step_by(parameters, gradients, clip_factor(length, settings.gradient_max), settings.rate);
+            stats.gradient = f64::from(length);
         };
         let work = |number: usize| {
-            if number > 0 {
-                return value();
-            }
-            let (rows, room) = &mut *learning.lock().expect("its own");
-            let (replay, drawn) = &*drawn.read().expect("nobody writes");
-            room.forward(model, &parameters.read().expect("nobody writes"), rows, (replay, drawn), settings.is_double);
-            if threads == 1 {
-                value();
+            let at = turn.load(Ordering::Relaxed);
+            match (number, is_ahead) {
+                (0, true) => {
+                    forward(at);
+                    descend(at);
+                }
+                (0, false) => forward(at),
+                (_, true) if has_next.load(Ordering::Relaxed) => value(1 - at),
+                (_, true) => {}
+                (_, false) => value(at),
             }
         };
-        let stats = with_team(threads, work, |go| {
-            let mut stats = DqnStats::default();
-            for _ in 0..times {
-                let mut drawing = drawn.write().expect("nobody reads");
-                let (replay, into) = &mut *drawing;
-                replay.draw(settings.batch, settings.beta, chance, into);
-                drop(drawing);
-                go();
-                let (rows, room) = &mut *learning.lock().expect("it waits");
-                let parameters = &mut *parameters.write().expect("nobody reads");
-                let behind = behind.lock().expect("it waits");
-                stats = room.gradient(model, parameters, rows, model.worth(&behind.tape), gradients);
-                let length = norm(gradients);
-                adam.step_by(parameters, gradients, clip_factor(length, settings.gradient_max), settings.rate);
-                stats.gradient = f64::from(length);
-                let (replay, drawn) = &mut *drawn.write().expect("nobody reads");
-                replay.set_priorities(&drawn.rows, &room.surprises, settings.alpha);
+        let mut draw = |at: usize| {
+            let drawn = &mut *slots[at].0.write().expect("nobody reads");
+            replay.read().expect("nobody writes").draw(settings.batch, settings.beta, chance, drawn);
+        };
+        with_team(threads, work, |go| {
+            if is_ahead && times > 0 {
+                draw(0);
+                value(0);
             }
-            stats
+            for left in (0..times).rev() {
+                let at = turn.load(Ordering::Relaxed);
+                if is_ahead {
+                    has_next.store(left > 0, Ordering::Relaxed);
+                    if left > 0 {
+                        draw(1 - at);
+                    }
+                    go();
+                    turn.store(1 - at, Ordering::Relaxed);
+                    continue;
+                }
+                draw(at);
+                go();
+                if threads == 1 {
+                    value(at);
+                }
+                descend(at);
+                let drawn = slots[at].0.read().expect("nobody writes");
+                let (_, room, ..) = &*learning.lock().expect("it waits");
+                replay.write().expect("nobody reads").set_priorities(&drawn.rows, &room.surprises, settings.alpha);
+            }
         });
+        let (.., stats) = learning.into_inner().expect("no thread has failed");
         self.parameters = parameters.into_inner().expect("no thread has failed");
         stats
     }
@@ -418,10 +458,10 @@ mod tests {
             open: vec![0.0; 2],
             ..Rollout::default()
         };
-        let learned = |threads: usize| {
+        let learned = |threads: usize, is_prioritised: bool, times: &[usize]| {
             let spec = QSpec { observed: 2, actions: 3, hiddens: vec![8], is_dueling: true, ..QSpec::default() };
             let mut learner = Dqn::new(QModel::new(spec), 1e-8, 5);
-            let mut replay = Replay::new(100, 2, 1, true);
+            let mut replay = Replay::new(100, 2, 1, is_prioritised);
             replay.add(&rollout, 1, 0.9);
             let settings = DqnSettings {
                 rate: 1e-2,
@@ -432,11 +472,17 @@ mod tests {
                 beta: 0.4,
                 threads,
             };
-            (learner.update(&mut replay, &settings, 5), learner.parameters().to_vec())
+            let mut found = Vec::new();
+            for times in times {
+                found.push(learner.update(&mut replay, &settings, *times));
+                learner.follow(0.5);
+            }
+            (found, learner.parameters().to_vec(), learner.save())
         };
-        let (stats, parameters) = learned(1);
-        let (shared_stats, shared) = learned(3);
-        assert!((stats.loss - shared_stats.loss).abs() < 1e-5 && (stats.gradient - shared_stats.gradient).abs() < 1e-4);
-        assert!(parameters.iter().zip(&shared).all(|(one, other)| (one - other).abs() < 1e-4));
+        for is_prioritised in [false, true] {
+            for times in [&[5, 4][..], &[1, 2], &[0, 1]] {
+                assert_eq!(learned(1, is_prioritised, times), learned(3, is_prioritised, times), "{times:?}");
+            }
+        }
     }
 }
