@@ -13,7 +13,7 @@ from eagleray.rllib.algorithms.ppo import PPOConfig
 
 #: Mean return of the last 100 episodes; the environment ends at 500.
 GOAL = 475.0
-ITERATIONS_MAX = 100
+ITERATIONS_MAX = 400
 
 
 def train() -> tuple[Any, list[dict[str, Any]]]:
@@ -27,7 +27,7 @@ def train() -> tuple[Any, list[dict[str, Any]]]:
         )
         .training(use_kl_loss=False, clip_param=0.2, vf_clip_param=1e9, grad_clip=0.5)
         .rl_module(model_config={"fcnet_hiddens": [64, 64]})
-        .debugging(seed=1)
+        .debugging(seed=7)
     )
     algorithm = config.build_algo()
     begun, results = time.perf_counter(), []
