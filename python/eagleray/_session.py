@@ -263,6 +263,9 @@ def _watch_sigterm() -> None:
 
     if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, None):
         SESSION.old_sigterm = signal.signal(signal.SIGTERM, on_sigterm)
+        from eagleray import _forks
+
+        _forks.guard()
 
 
 def _outermost(frame: Any) -> str:

@@ -236,6 +236,9 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
     faulthandler.enable(file=sys.stderr)
     signal.signal(signal.SIGINT, _on_sigint)
     signal.signal(signal.SIGTERM, _on_sigterm)
+    from eagleray import _forks
+
+    _forks.guard()
     if "random" in sys.modules:
         sys.modules["random"].seed()
     if "numpy" in sys.modules:
