@@ -13,18 +13,27 @@ from typing import Any
 
 _HELD = threading.local()
 _IS_GUARDED = False
+_HANDLER: Any = None
 
 
-def guard() -> None:
-    """Hold SIGTERM back while this process forks, in the parent and in the child."""
-    global _IS_GUARDED
+def guard(handler: Any) -> None:
+    """Hold SIGTERM back while this process forks; in the child it ends the process, unless the program has another handler than this."""
+    global _IS_GUARDED, _HANDLER
+    _HANDLER = handler
     if not _IS_GUARDED:
         _IS_GUARDED = True
-        os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
+        os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_begin)
 
 
 def _hold() -> None:
     _HELD.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def _begin() -> None:
+    # A handler in Python would run late where the child is about to wait for something.
+    if _HANDLER is not None and signal.getsignal(signal.SIGTERM) is _HANDLER:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _release()
 
 
 def _release() -> None:

@@ -265,7 +265,7 @@ def _watch_sigterm() -> None:
         SESSION.old_sigterm = signal.signal(signal.SIGTERM, on_sigterm)
         from eagleray import _forks
 
-        _forks.guard()
+        _forks.guard(on_sigterm)
 
 
 def _outermost(frame: Any) -> str:

@@ -238,7 +238,7 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
     signal.signal(signal.SIGTERM, _on_sigterm)
     from eagleray import _forks
 
-    _forks.guard()
+    _forks.guard(_on_sigterm)
     if "random" in sys.modules:
         sys.modules["random"].seed()
     if "numpy" in sys.modules:

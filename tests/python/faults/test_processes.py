@@ -190,8 +190,8 @@ def test_SIGTERM_ends_a_forked_child(ray_session, kind):
     # pool of multiprocessing, which ends its processes by SIGTERM, then hung in a task now and then.
     def fork():
         ends = set()
-        # At once too, but for actors: a signal that came while the child was being forked was lost.
-        for pause in [0.05] + [0.0] * (0 if kind == "actor" else 100):
+        # At once too: a signal that came while the child was being forked was lost.
+        for pause in [0.05] + [0.0] * 100:
             child = os.fork()
             if child == 0:
                 try:
