@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from eagleray._driver.session import init, is_initialized, shutdown
 from eagleray._native import ObjectRef, ObjectRefGenerator, get, put, wait
-from eagleray._session import init, is_initialized, shutdown
 
 __version__ = "0.1.0"
 
@@ -17,23 +17,23 @@ _LAZY = {
     "method": "eagleray.actor",
     "kill": "eagleray.actor",
     "get_actor": "eagleray.actor",
-    "ActorID": "eagleray._ids",
-    "NodeID": "eagleray._ids",
-    "TaskID": "eagleray._ids",
-    "JobID": "eagleray._ids",
-    "WorkerID": "eagleray._ids",
-    "DynamicObjectRefGenerator": "eagleray._generators",
-    "cancel": "eagleray._tasks",
+    "ActorID": "eagleray._values.ids",
+    "NodeID": "eagleray._values.ids",
+    "TaskID": "eagleray._values.ids",
+    "JobID": "eagleray._values.ids",
+    "WorkerID": "eagleray._values.ids",
+    "DynamicObjectRefGenerator": "eagleray._values.generators",
+    "cancel": "eagleray._calls.cancelling",
     "get_gpu_ids": "eagleray.runtime_context",
     "get_runtime_context": "eagleray.runtime_context",
-    "nodes": "eagleray._cluster",
-    "cluster_resources": "eagleray._cluster",
-    "available_resources": "eagleray._cluster",
-    "timeline": "eagleray._cluster",
-    "install_as_ray": "eagleray._install",
-    "java_function": "eagleray._elsewhere",
-    "java_actor_class": "eagleray._elsewhere",
-    "client": "eagleray._elsewhere",
+    "nodes": "eagleray._driver.cluster",
+    "cluster_resources": "eagleray._driver.cluster",
+    "available_resources": "eagleray._driver.cluster",
+    "timeline": "eagleray._driver.cluster",
+    "install_as_ray": "eagleray._alias.install",
+    "java_function": "eagleray._alias.elsewhere",
+    "java_actor_class": "eagleray._alias.elsewhere",
+    "client": "eagleray._alias.elsewhere",
 }
 
 __all__ = [
@@ -83,17 +83,17 @@ def remote(*args: Any, **options: Any) -> Any:
 
 
 def _make_remote(target: Any, options: dict[str, Any]) -> Any:
-    from eagleray import _options
+    from eagleray._calls import checking
 
     if isinstance(target, type):
         from eagleray.actor import ActorClass
 
-        return ActorClass(target, _options.actor_options(**options))
+        return ActorClass(target, checking.actor_options(**options))
     if not callable(target) or hasattr(target, "_default_options"):
         raise TypeError("The @ray.remote decorator must be applied to either a function or to a class.")
     from eagleray.remote_function import RemoteFunction
 
-    return RemoteFunction(target, _options.task_options(**options))
+    return RemoteFunction(target, checking.task_options(**options))
 
 
 def __getattr__(name: str) -> Any:

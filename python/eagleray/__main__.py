@@ -1,5 +1,5 @@
 """`python -m eagleray`."""
 
-from eagleray._cli import main
+from eagleray._cli.main import main
 
 main()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from eagleray import _native, _options
-from eagleray._actor_meta import (
+from eagleray import _native
+from eagleray._calls import checking
+from eagleray._calls.actor_meta import (
     BUILTIN_METHODS,
     META_OPTIONS,
     ActorMeta,
@@ -15,9 +16,9 @@ from eagleray._actor_meta import (
     own_options,
     unpacked,
 )
-from eagleray._placement import place_of
-from eagleray._retries import export_filter, filter_of
-from eagleray._signature import compile_constructor
+from eagleray._calls.placement import place_of
+from eagleray._calls.retries import export_filter, filter_of
+from eagleray._calls.signature import compile_constructor
 
 #: What bounds a generator.
 _AHEAD = ("_generator_backpressure_num_objects", "_num_objects_per_yield")
@@ -29,21 +30,21 @@ class ActorClassInheritanceException(TypeError):
 
 def exit_actor() -> NoReturn:
     """End the actor that calls this, on purpose: no restart, exit handlers run."""
-    from eagleray import _worker
+    from eagleray._worker import process
 
-    worker = _worker.WORKER
+    worker = process.WORKER
     if worker is None or worker.actor_id is None:
         raise TypeError("exit_actor API is called on a non-actor worker")
-    from eagleray import _actor_end
+    from eagleray._worker import actor_end
 
-    _actor_end.leave(worker)
+    actor_end.leave(worker)
 
 
 def method(*_args: Any, **options: Any) -> Any:
     """Give an actor's method options of its own."""
     if _args or not options:
         raise ValueError("The @ray.method decorator must be applied using at least one of the arguments in the list.")
-    checked = _options.method_options(**options)
+    checked = checking.method_options(**options)
 
     def decorate(function: Any) -> Any:
         function.__ray_method_options__ = checked
@@ -65,7 +66,7 @@ class ActorHandle(_native.ActorCore):
 
     @property
     def _ray_actor_id(self) -> Any:
-        from eagleray._ids import ActorID
+        from eagleray._values.ids import ActorID
 
         return ActorID(self._actor_id)
 
@@ -100,14 +101,14 @@ def handle_from_spec(actor_id: bytes, spec: bytes) -> ActorHandle:
 
 
 def _method_options(bound: Any, **options: Any) -> Any:
-    checked = _options.method_options(**options)
+    checked = checking.method_options(**options)
     retry = checked.get("retry_exceptions")
     # Also for True: it may stand against a list that the method was decorated with.
     retry_filter = export_filter(retry) if retry else None
     returns = None
     if not checked.keys().isdisjoint(("num_returns", *_AHEAD)):
         is_generator, ahead = bound._generator
-        returns = _options.returns_of({_AHEAD[0]: ahead, **checked}, is_generator=is_generator)
+        returns = checking.returns_of({_AHEAD[0]: ahead, **checked}, is_generator=is_generator)
     group = checked.get("concurrency_group")
     return bound._with(
         returns,
@@ -163,7 +164,7 @@ class ActorClass:
 
     def options(self, **overrides: Any) -> _ConfiguredActor:
         """Give the same class under other options."""
-        return _ConfiguredActor(self, _options.merge_actor_options(self._default_options, overrides))
+        return _ConfiguredActor(self, checking.merge_actor_options(self._default_options, overrides))
 
     def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Make a node of a task graph."""
@@ -178,8 +179,8 @@ class ActorClass:
         return f"ActorClass({self._cls.__name__})"
 
     def _export(self) -> bytes:
-        from eagleray import _pickle
-        from eagleray._session import SESSION
+        from eagleray._driver.session import SESSION
+        from eagleray._values import pickling
         from eagleray.remote_function import _check_size
 
         _native.ensure_started()
@@ -191,9 +192,9 @@ class ActorClass:
             retry = own_options(value).get("retry_exceptions", self._default_options.get("retry_exceptions"))
             filters[method_name] = filter_of(retry)
         try:
-            body = _pickle.dumps_function((self._cls, filters))
+            body = pickling.dumps_function((self._cls, filters))
         except Exception as error:
-            from eagleray._serialization_trace import serialization_error
+            from eagleray._errors.serialization_trace import serialization_error
 
             raise serialization_error(f"the actor class {name}", self._cls) from error
         _check_size(body, "actor", name)
@@ -210,11 +211,11 @@ class ActorClass:
 
     def _create(self, options: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ActorHandle:
         self._constructor.check(args, kwargs)
-        _options.check_creation(options, is_async=self._is_async)
+        checking.check_creation(options, is_async=self._is_async)
         name = _checked_name(options.get("name"))
         class_id = self._export()
         meta = self._meta(options, class_id)
-        to_place, to_hold = _options.actor_resources(options)
+        to_place, to_hold = checking.actor_resources(options)
         at = place_of(options, to_place)
         namespace = options.get("namespace") or _native.identity()["namespace"]
         restarts = options.get("max_restarts") or 0
@@ -230,7 +231,7 @@ class ActorClass:
                 restarts_max=restarts,
                 to_place=to_place,
                 to_hold=to_hold,
-                env=_options.env_lines(options),
+                env=checking.env_lines(options),
                 at=at,
                 concurrency=meta.concurrency,
                 is_async=self._is_async,
@@ -251,7 +252,7 @@ class ActorClass:
         if isinstance(life, bytes):
             return handle_from_spec(actor_id, life)
         if is_detached:
-            from eagleray._notices import warn_of_anonymous
+            from eagleray._driver.notices import warn_of_anonymous
 
             warn_of_anonymous(name, namespace)
         return ActorHandle(actor_id, meta, None if is_detached else life)
@@ -274,15 +275,15 @@ class _ConfiguredActor:
 
     def options(self, **overrides: Any) -> _ConfiguredActor:
         """Give the same class under yet other options."""
-        return _ConfiguredActor(self._actor_class, _options.merge_actor_options(self._options, overrides))
+        return _ConfiguredActor(self._actor_class, checking.merge_actor_options(self._options, overrides))
 
 
 def _is_detached(lifetime: str | None) -> bool:
     """Tell whether an actor outlives its maker: as it says, or as its job does."""
     if lifetime is not None:
         return lifetime == "detached"
-    from eagleray._session import SESSION
-    from eagleray._surroundings import DETACHED
+    from eagleray._driver.session import SESSION
+    from eagleray._worker.surroundings import DETACHED
 
     return DETACHED in (SESSION.paths if _native.is_driver() else _native.identity()["paths"])
 
@@ -302,7 +303,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     if not name or type(name) is not str or not name.strip():
         raise ValueError("Please supply a non-empty value to get_actor")
     if namespace is not None:
-        from eagleray._start import checked_namespace
+        from eagleray._node.hosting import checked_namespace
 
         namespace = checked_namespace(namespace, None)
     _native.ensure_started()

@@ -7,7 +7,7 @@ import pickle
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
-from eagleray._pickle import Pickler as CloudPickler
+from eagleray._values.pickling import Pickler as CloudPickler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def dumps_debug(obj: Any, *args: Any, **kwargs: Any) -> bytes:
     try:
         return dumps(obj, *args, **kwargs)
     except (TypeError, PicklingError) as error:
-        from eagleray._serialization_trace import short_repr, trace
+        from eagleray._errors.serialization_trace import short_repr, trace
 
         text = f"Could not serialize {short_repr(obj)}:\n{trace(obj)}"
         raise type(error)(text) from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from eagleray import _causes, _dual
+from eagleray._errors import causes, dual_classes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class RayError(Exception):
         return super().__str__() or self._text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = _causes.attributes_of(self)
-        return _restore, (type(self), _causes.ARGS.__get__(self), _causes.members(self)), state or None
+        state = causes.attributes_of(self)
+        return _restore, (type(self), causes.ARGS.__get__(self), causes.members(self)), state or None
 
 
 class RayTaskError(RayError):
@@ -125,7 +125,7 @@ class RayTaskError(RayError):
         cause = exc.cause if isinstance(exc, RayTaskError) else exc
         cause = _picklable(cause)
         error = cls(function_name, "", cause, None, pid, ip, actor_repr, actor_id)
-        error.traceback_str = _causes.report(exc, error._header())
+        error.traceback_str = causes.report(exc, error._header())
         return error
 
     @classmethod
@@ -146,7 +146,7 @@ class RayTaskError(RayError):
             "  At least one of the input arguments for this task could not be computed:",
             f"{kind.__module__}.{kind.__qualname__}: {error}",
         ]
-        made.traceback_str = _causes.shorten("\n".join(lines))
+        made.traceback_str = causes.shorten("\n".join(lines))
         return made
 
     def as_instanceof_cause(self) -> RayTaskError:
@@ -168,12 +168,12 @@ class RayTaskError(RayError):
 
     def make_dual_exception_instance(self) -> RayTaskError:
         """A copy of this error that is an instance of the cause's class too. Raises where that cannot be."""
-        dual_class = _dual.dual_class(RayTaskError, type(self.cause))
-        state = _causes.members(self.cause)
-        dual = _causes.blank(dual_class, state)
+        dual_class = dual_classes.dual_class(RayTaskError, type(self.cause))
+        state = causes.members(self.cause)
+        dual = causes.blank(dual_class, state)
         assert isinstance(dual, RayTaskError)
-        attributes = _causes.attributes_of(self.cause) | _causes.attributes_of(self)
-        _causes.fill(dual, (self.cause,), state, attributes)
+        attributes = causes.attributes_of(self.cause) | causes.attributes_of(self)
+        causes.fill(dual, (self.cause,), state, attributes)
         return dual
 
     def _header(self) -> str:
@@ -189,7 +189,7 @@ class RayTaskError(RayError):
         if text.startswith("ray::"):
             return text
         # Made by hand from `traceback.format_exc()`.
-        return f"{self._header()}\n{text.removeprefix(_causes.TRACEBACK_LINE).lstrip(chr(10))}".rstrip()
+        return f"{self._header()}\n{text.removeprefix(causes.TRACEBACK_LINE).lstrip(chr(10))}".rstrip()
 
     def __reduce__(self) -> tuple[Any, ...]:
         cause = _pickled(self.cause)
@@ -547,7 +547,7 @@ def _hex(value: Any) -> str | None:
 def _picklable(cause: BaseException) -> BaseException:
     """The cause, or a stand-in that says why it cannot be pickled."""
     try:
-        _causes.try_dump(cause)
+        causes.try_dump(cause)
     except Exception as error:
         return _stand_in(cause, error)
     return cause
@@ -556,9 +556,9 @@ def _picklable(cause: BaseException) -> BaseException:
 def _pickled(cause: BaseException) -> bytes:
     """The pickle of the cause or of its stand-in."""
     try:
-        return _causes.dump(cause)
+        return causes.dump(cause)
     except Exception as error:
-        return _causes.dump(_stand_in(cause, error))
+        return causes.dump(_stand_in(cause, error))
 
 
 def _stand_in(cause: BaseException, error: Exception) -> RayError:
@@ -566,8 +566,8 @@ def _stand_in(cause: BaseException, error: Exception) -> RayError:
 
 
 def _restore(cls: type[RayError], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
-    error = _causes.blank(cls, state)
-    _causes.fill(error, args, state, {})
+    error = causes.blank(cls, state)
+    causes.fill(error, args, state, {})
     return error
 
 
@@ -579,7 +579,7 @@ def _restore_task_error(
     *where: Any,
 ) -> RayError:
     try:
-        raised = _causes.load(cause)
+        raised = causes.load(cause)
     except Exception as error:
         # The cause is a pickle within the pickle for this: whatever its class does, the text arrives.
         return UnserializableException(traceback_str, f"{type(error).__name__}: {error}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from eagleray import _native, _options
-from eagleray._placement import place_of
-from eagleray._signature import compile_signature
+from eagleray import _native
+from eagleray._calls import checking
+from eagleray._calls.placement import place_of
+from eagleray._calls.signature import compile_signature
 
 _TOO_LARGE = 10**8
 _LARGE = 10**7
@@ -40,37 +41,37 @@ class RemoteFunction:
     def _make(self, options: dict[str, Any]) -> Any:
         retry = options.get("retry_exceptions", False)
         retry_filter = tuple(retry) if isinstance(retry, (list, tuple)) else None
-        returns, yields, ahead_max = _options.returns_of(options, is_generator=self._is_generator)
+        returns, yields, ahead_max = checking.returns_of(options, is_generator=self._is_generator)
         retries = options.get("max_retries")
-        needs = _options.fixed_resources(options)
+        needs = checking.fixed_resources(options)
         return _native.Function(
             signature=self._signature,
             prepare=lambda: self._export(retry_filter),
             name=options.get("name") or getattr(self._function, "__qualname__", "task").rpartition("<locals>.")[2],
             callee=self._function_name.replace(".", ".", 1),
             needs=needs,
-            env=_options.env_lines(options),
+            env=checking.env_lines(options),
             at=place_of(options, needs),
             returns=returns,
             yields=yields,
             ahead_max=ahead_max,
-            retries_max=_options.default_max_retries() if retries is None else retries,
+            retries_max=checking.default_max_retries() if retries is None else retries,
             retry_exceptions=bool(retry),
             calls_max=options.get("max_calls") or 0,
         )
 
     def _export(self, retry_filter: Any) -> bytes:
-        from eagleray import _pickle
-        from eagleray._session import SESSION
+        from eagleray._driver.session import SESSION
+        from eagleray._values import pickling
 
         _native.ensure_started()
         key = hash((SESSION.number, retry_filter))
         if key in self._bodies:
             return self._bodies[key]
         try:
-            body = _pickle.dumps_function((self._function, retry_filter))
+            body = pickling.dumps_function((self._function, retry_filter))
         except Exception as error:
-            from eagleray._serialization_trace import serialization_error
+            from eagleray._errors.serialization_trace import serialization_error
 
             raise serialization_error(f"the function {self._function_name}", self._function) from error
         _check_size(body, "remote function", self._function_name)
@@ -80,7 +81,7 @@ class RemoteFunction:
 
     def options(self, **overrides: Any) -> _Configured:
         """Give the same function under other options."""
-        return _Configured(self, _options.merge_task_options(self._default_options, overrides))
+        return _Configured(self, checking.merge_task_options(self._default_options, overrides))
 
     def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Make a node of a task graph."""
@@ -117,7 +118,7 @@ class _Configured:
 
     def options(self, **overrides: Any) -> _Configured:
         """Give the same function under yet other options."""
-        return _Configured(self._remote_function, _options.merge_task_options(self._options, overrides))
+        return _Configured(self._remote_function, checking.merge_task_options(self._options, overrides))
 
 
 def _check_size(body: bytes, what: str, name: str) -> None:
@@ -128,10 +129,10 @@ def _check_size(body: bytes, what: str, name: str) -> None:
             "is not implicitly capturing a large array or other object in scope; put large objects with ray.put() and pass the ref."
         )
     if size > _LARGE:
-        from eagleray import _notices
+        from eagleray._driver import notices
 
         text = f"The {what} {name} is very large ({size / 2**20:.0f} MiB): it may capture a large array; put large objects with ray.put()."
-        _notices.publish("pickling_large_object", text)
+        notices.publish("pickling_large_object", text)
         import warnings
 
         warnings.warn(text, stacklevel=4)

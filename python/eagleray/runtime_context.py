@@ -50,9 +50,9 @@ class RuntimeContext:
 
     def get_task_id(self) -> str | None:
         """Give the running task's id in hex; None in a driver."""
-        from eagleray import _async_context
+        from eagleray._worker import async_context
 
-        task: str | None = _async_context.current_task_id() or _native.identity()["task_id"]
+        task: str | None = async_context.current_task_id() or _native.identity()["task_id"]
         return task
 
     def get_actor_id(self) -> str | None:
@@ -67,12 +67,12 @@ class RuntimeContext:
 
     def get_task_name(self) -> str | None:
         """Give the running task's name."""
-        from eagleray import _async_context
+        from eagleray._worker import async_context
 
         if self.get_task_id() is None:
             return None
         names = _native.current_names()
-        return _async_context.NAME.get() or (names[0] if names is not None else _native.current_label())
+        return async_context.NAME.get() or (names[0] if names is not None else _native.current_label())
 
     def get_task_function_name(self) -> str | None:
         """Give the running function's name."""
@@ -106,7 +106,7 @@ class RuntimeContext:
         """Give the runtime environment that the running task or actor was given, as JSON."""
         import json
 
-        from eagleray._surroundings import env_vars_of
+        from eagleray._worker.surroundings import env_vars_of
 
         env_vars = env_vars_of(_native.identity()["paths"])
         return json.dumps({"env_vars": env_vars} if env_vars else {})
@@ -130,7 +130,7 @@ class RuntimeContext:
         worker = _worker()
         if worker is None or worker.actor_id is None:
             raise RuntimeError("This method is only available in an actor.")
-        from eagleray._actor_meta import unpacked
+        from eagleray._calls.actor_meta import unpacked
         from eagleray.actor import ActorHandle
 
         return ActorHandle(worker.actor_id, unpacked(worker.about["meta"]), None)
@@ -154,6 +154,6 @@ class RuntimeContext:
 
 
 def _worker() -> Any:
-    from eagleray import _worker as worker_module
+    from eagleray._worker import process as worker_module
 
     return worker_module.WORKER

@@ -25,7 +25,7 @@ const READ_BYTES: usize = 256 * 1024;
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Crashed workers whose files are kept.
 const CRASHED_MAX: usize = 10;
-/// Between these two a worker writes whose output follows: `eagleray._streams`.
+/// Between these two a worker writes whose output follows: `eagleray._worker.streams`.
 const SPEAKER: (u8, u8) = (0x1e, 0x1f);
 
 pub(crate) struct Logs {

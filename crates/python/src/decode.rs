@@ -122,8 +122,8 @@ pub(crate) fn pickled<'py>(
             LOADS_PLAIN.get_or_try_init(py, || Ok::<_, PyErr>(py.import("pickle")?.getattr("loads")?.unbind()))?;
         return loads.bind(py).call1((pickle,));
     }
-    let loads =
-        LOADS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._pickle")?.getattr("loads")?.unbind()))?;
+    let loads = LOADS
+        .get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._values.pickling")?.getattr("loads")?.unbind()))?;
     loads.bind(py).call1((pickle, buffers))
 }
 

@@ -39,8 +39,8 @@ pub(crate) struct Pickled<'py> {
 /// Pickles an object, large buffers apart.
 pub(crate) fn pickle<'py>(object: &Bound<'py, PyAny>) -> PyResult<Pickled<'py>> {
     let py = object.py();
-    let dumps =
-        DUMPS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._pickle")?.getattr("dumps")?.unbind()))?;
+    let dumps = DUMPS
+        .get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._values.pickling")?.getattr("dumps")?.unbind()))?;
     let (result, refs) = context::encoding(|| dumps.bind(py).call1((object,)));
     let (pickle, buffers): (Bound<'py, PyBytes>, Bound<'py, PyList>) = result?.extract()?;
     let buffers = buffers.iter().map(|buffer| Bytes::of(&buffer)).collect::<PyResult<Vec<_>>>()?;

@@ -42,10 +42,10 @@ pub(crate) fn from_runtime(error: &runtime::Error) -> PyErr {
     })
 }
 
-/// Python's `eagleray._failures.to_exception` turns a failure into what `get` raises.
+/// Python's `eagleray._errors.failures.to_exception` turns a failure into what `get` raises.
 pub(crate) fn from_failure(py: Python<'_>, failure: &model::Failure, object: &model::ObjectId) -> PyErr {
     let made = TRANSLATE
-        .get_or_try_init(py, || Ok(py.import("eagleray._failures")?.getattr("to_exception")?.unbind()))
+        .get_or_try_init(py, || Ok(py.import("eagleray._errors.failures")?.getattr("to_exception")?.unbind()))
         .and_then(|translate: &Py<PyAny>| {
             let described = describe(py, failure)?;
             described.set_item("task_id", object.task().to_string())?;
@@ -65,7 +65,7 @@ pub(crate) fn unserializable(value: &Bound<'_, PyAny>, error: PyErr, what: &str,
     let py = value.py();
     // References that the search meets go nowhere.
     let (explained, _) = crate::context::encoding(|| {
-        let module = py.import("eagleray._serialization_trace")?;
+        let module = py.import("eagleray._errors.serialization_trace")?;
         module.getattr("explained")?.call1((what, whose, value, error.value(py)))
     });
     explained.map_or_else(|failed| failed, PyErr::from_value)

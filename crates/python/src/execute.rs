@@ -65,7 +65,7 @@ impl ThreadsCore {
     }
 }
 
-/// Serves calls on this thread until it is told to end. `worker` is Python's `eagleray._worker.Worker`. Returns how to end:
+/// Serves calls on this thread until it is told to end. `worker` is Python's `eagleray._worker.process.Worker`. Returns how to end:
 /// "exit", "abort", or "built" once an actor that is served otherwise (by threads or an event loop) was built.
 #[pyfunction]
 fn serve(py: Python<'_>, worker: &Bound<'_, PyAny>) -> PyResult<&'static str> {

@@ -145,7 +145,7 @@ impl Generating<'_> {
         // The caller holds them until the reply, as it does what came with the call.
         self.runtime.came_with(&slots);
         came_with.extend(slots);
-        py.import("eagleray._generators")?.getattr("DynamicObjectRefGenerator")?.call1((refs,))
+        py.import("eagleray._values.generators")?.getattr("DynamicObjectRefGenerator")?.call1((refs,))
     }
 }
 

@@ -97,7 +97,7 @@ impl ObjectRefGenerator {
     }
 
     fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("eagleray._generators")?.getattr("next_async")?.call1((slf,))
+        slf.py().import("eagleray._values.generators")?.getattr("next_async")?.call1((slf,))
     }
 
     /// As `next`, for at most `timeout_s` seconds; then a nil ref.

@@ -33,7 +33,7 @@ pub(crate) fn check_inherited(py: Python<'_>, need: &Need) -> PyResult<()> {
     let Where::Bundle(seat) = need.at else { return Ok(()) };
     let amounts = PyDict::new(py);
     need.to_place.iter().try_for_each(|(name, amount)| amounts.set_item(name, amount.0))?;
-    let module = py.import("eagleray._placement_groups")?;
+    let module = py.import("eagleray._calls.placement_groups")?;
     module.getattr("_check_captured")?.call1((PyBytes::new(py, &seat.group.0), amounts)).map(drop)
 }
 

@@ -109,11 +109,11 @@ impl ObjectRef {
     }
 
     fn task_id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("eagleray._ids")?.getattr("TaskID")?.call1((PyBytes::new(py, &self.id.task().0),))
+        py.import("eagleray._values.ids")?.getattr("TaskID")?.call1((PyBytes::new(py, &self.id.task().0),))
     }
 
     fn job_id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("eagleray._ids")?.getattr("JobID")?.call1((PyBytes::new(py, &self.id.task().job().0),))
+        py.import("eagleray._values.ids")?.getattr("JobID")?.call1((PyBytes::new(py, &self.id.task().job().0),))
     }
 
     fn __hash__(&self) -> isize {
@@ -173,16 +173,16 @@ impl ObjectRef {
     }
 
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("eagleray._asyncio")?.getattr("await_ref")?.call1((slf,))
+        slf.py().import("eagleray._values.awaiting")?.getattr("await_ref")?.call1((slf,))
     }
 
     /// A `concurrent.futures.Future` that gets this object's value or error.
     fn future<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("eagleray._asyncio")?.getattr("future_of")?.call1((slf,))
+        slf.py().import("eagleray._values.awaiting")?.getattr("future_of")?.call1((slf,))
     }
 
     fn as_future<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("eagleray._asyncio")?.getattr("as_future")?.call1((slf,))
+        slf.py().import("eagleray._values.awaiting")?.getattr("as_future")?.call1((slf,))
     }
 
     /// Handles in this process, and pending tasks and containers that use it.

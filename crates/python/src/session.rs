@@ -64,12 +64,12 @@ fn start(py: Python<'_>) -> PyResult<Arc<Runtime>> {
             "this process was forked from one that runs a session; call the API in the parent, or start this process by spawn",
         ));
     }
-    py.import("eagleray._session")?.getattr("auto_init")?.call0()?;
+    py.import("eagleray._driver.session")?.getattr("auto_init")?.call0()?;
     current().ok_or_else(|| errors::named(py, "RaySystemError", "Ray has not been started yet."))
 }
 
 pub(crate) fn check_out_of_band(py: Python<'_>) -> PyResult<()> {
-    py.import("eagleray._session")?.getattr("check_out_of_band")?.call0().map(drop)
+    py.import("eagleray._driver.session")?.getattr("check_out_of_band")?.call0().map(drop)
 }
 
 pub(crate) fn random(into: &mut [u8]) -> PyResult<()> {
@@ -463,7 +463,7 @@ fn tally(py: Python<'_>) -> PyResult<(usize, usize)> {
     Ok(need_current(py)?.tally())
 }
 
-/// Watches objects for an event loop: see `eagleray._asyncio`.
+/// Watches objects for an event loop: see `eagleray._values.awaiting`.
 #[pyfunction]
 fn watch_loop(py: Python<'_>, id: u64, event_fd: i32) -> PyResult<()> {
     // SAFETY: Python made the descriptor for this and keeps its own.

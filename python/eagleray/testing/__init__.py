@@ -11,7 +11,9 @@ import queue
 from dataclasses import dataclass
 from typing import Any
 
-from eagleray import _memory_report, _native, _notices
+from eagleray import _native
+from eagleray._cli import memory_report
+from eagleray._driver import notices
 
 __all__ = [
     "ErrorSubscriber",
@@ -100,7 +102,7 @@ def memory_summary() -> str:
 
 def audit() -> list[str]:
     """List what is held anywhere on the node: objects, pins, tasks, files, resources. Empty when everything was given back."""
-    return _memory_report.findings(_native.inventory())
+    return memory_report.findings(_native.inventory())
 
 
 def global_gc() -> None:
@@ -171,13 +173,13 @@ class _Subscriber:
 class ErrorSubscriber(_Subscriber):
     """Warnings that reach the driver, such as that a worker died: `poll` gives (kind, text)."""
 
-    _subscribers = _notices.SUBSCRIBERS
+    _subscribers = notices.SUBSCRIBERS
 
 
 class LogSubscriber(_Subscriber):
     """What workers print: `poll` gives {"name", "pid", "is_error", "lines"} as it comes, before repeated lines are left out."""
 
-    _subscribers = _notices.LINE_SUBSCRIBERS
+    _subscribers = notices.LINE_SUBSCRIBERS
 
     def _shown(self, *event: Any) -> dict[str, Any]:
         return dict(zip(("name", "pid", "is_error", "lines"), event, strict=True))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eagleray._names import list_named_actors
-from eagleray._pickle import deregister_serializer, register_serializer
-from eagleray._serialization_trace import inspect_serializability
+from eagleray._calls.actor_names import list_named_actors
+from eagleray._errors.serialization_trace import inspect_serializability
+from eagleray._values.pickling import deregister_serializer, register_serializer
 from eagleray.util.actor_pool import ActorPool
 from eagleray.util.helpers import as_completed, map_unordered
 from eagleray.util.placement_group import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagleray._placement_groups import (
+from eagleray._calls.placement_groups import (
     PlacementGroup,
     get_current_placement_group,
     get_placement_group,

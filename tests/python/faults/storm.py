@@ -16,7 +16,8 @@ import time
 import numpy as np
 
 import eagleray as ray
-from eagleray import _memory_report, _native, testing
+from eagleray import _native, testing
+from eagleray._cli import memory_report
 from eagleray.exceptions import RayError
 
 MIB = 1 << 20
@@ -178,7 +179,7 @@ def run(seconds, seed, pause=0.15, store_mib=100):
             while (findings := testing.audit()) and time.monotonic() < until:
                 time.sleep(0.1)
             if findings:
-                findings += _memory_report.table(_native.inventory()).splitlines()
+                findings += memory_report.table(_native.inventory()).splitlines()
             return storm, killer.killed, findings
         finally:
             ray.shutdown()

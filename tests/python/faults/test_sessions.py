@@ -161,7 +161,7 @@ def test_shutdown_while_other_threads_submit_ends(no_session):
                 return
 
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
-    from eagleray._session import SESSION
+    from eagleray._driver.session import SESSION
 
     SESSION.auto_init_off = True
     try:

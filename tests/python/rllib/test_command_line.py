@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 import eagleray as ray
-from eagleray import _cli
+from eagleray._cli import main
 from eagleray.rllib._engine import ENGINE_VARIABLE
 from eagleray.rllib.algorithms import PPOConfig
 
@@ -25,7 +25,7 @@ def engine_everywhere():
 
 def run(capsys, *arguments):
     with pytest.raises(SystemExit) as ended:
-        _cli.main(["rllib", *arguments])
+        main.main(["rllib", *arguments])
     said = capsys.readouterr()
     return ended.value.code, said.out, said.err
 

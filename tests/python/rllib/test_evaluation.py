@@ -8,7 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 import eagleray as ray
-from eagleray import _cli, _cli_rllib
+from eagleray._cli import main, rllib
 from eagleray._native import rl
 from eagleray.rllib import _pictures
 from eagleray.rllib._engine import engine
@@ -161,7 +161,7 @@ def test_normalize_actions_holds_for_built_in_environments(kind, normalize, fact
 
 def run(capsys, *arguments):
     with pytest.raises(SystemExit) as ended:
-        _cli.main(["rllib", *arguments])
+        main.main(["rllib", *arguments])
     said = capsys.readouterr()
     return ended.value.code, said.out, said.err
 
@@ -220,5 +220,5 @@ def test_every_built_in_environment_has_a_picture(name):
 
 
 def test_numbers_of_yaml_without_a_point_are_numbers():
-    read = _cli_rllib._with_numbers({"lr": "1e-4", "name": "e5", "nested": [{"batch": "2E3"}, "v1e"], "n": 3})
+    read = rllib._with_numbers({"lr": "1e-4", "name": "e5", "nested": [{"batch": "2E3"}, "v1e"], "n": 3})
     assert read == {"lr": 1e-4, "name": "e5", "nested": [{"batch": 2000.0}, "v1e"], "n": 3}

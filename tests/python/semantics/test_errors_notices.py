@@ -6,7 +6,7 @@ import time
 import pytest
 
 import eagleray as ray
-from eagleray import _notices
+from eagleray._driver import notices as channel
 from eagleray.exceptions import PendingCallsLimitExceeded
 
 
@@ -14,9 +14,9 @@ from eagleray.exceptions import PendingCallsLimitExceeded
 def notices(ray_session):
     """What the driver was told, by kind. A fresh session, so that nothing of another test arrives late."""
     heard = Heard()
-    _notices.subscribe(heard)
+    channel.subscribe(heard)
     yield heard
-    _notices.unsubscribe(heard)
+    channel.unsubscribe(heard)
 
 
 class Heard:

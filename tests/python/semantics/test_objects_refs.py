@@ -9,7 +9,7 @@ import time
 import pytest
 
 import eagleray as ray
-from eagleray import _asyncio
+from eagleray._values import awaiting
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -259,7 +259,7 @@ class TestFutures:
                     await asyncio.wait_for(ref, 0.001)
             await asyncio.sleep(0)
             assert ref._counts()[0] == 1
-            assert not any(watch.waiting for watch in _asyncio._LOOPS.values())
+            assert not any(watch.waiting for watch in awaiting._LOOPS.values())
             gate.touch()
             assert await ref == "kept"
 

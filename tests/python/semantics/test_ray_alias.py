@@ -130,7 +130,7 @@ def test_the_exit_code_is_the_scripts_own(run, script, argument, code):
     assert "all same" in done.stdout
     if argument == "raise":
         assert done.stderr.rstrip().endswith("ValueError: from the script")
-        assert "_install.py" not in done.stderr
+        assert "install.py" not in done.stderr
 
 
 def test_a_script_that_is_not_there(run, tmp_path):

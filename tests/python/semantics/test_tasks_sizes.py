@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import eagleray as ray
-from eagleray import _notices
+from eagleray._driver import notices as channel
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 
@@ -18,9 +18,9 @@ def notices():
     def hear(kind, text):
         heard.append((kind, text))
 
-    _notices.subscribe(hear)
+    channel.subscribe(hear)
     yield heard
-    _notices.unsubscribe(hear)
+    channel.unsubscribe(hear)
 
 
 def test_T7a_a_function_over_the_limit_is_refused():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from eagleray import _cli
+from eagleray._cli import main
 from eagleray._native import tune as native
 from eagleray.tune.error import JournalDamaged
 
@@ -59,7 +59,7 @@ def exp(tmp_path):
 def tune(capsys):
     def run(*arguments, status=0):
         with pytest.raises(SystemExit) as ended:
-            _cli.main(["tune", *map(str, arguments)])
+            main.main(["tune", *map(str, arguments)])
         said = capsys.readouterr()
         assert ended.value.code == status, said
         return said.out if status == 0 else said.err
@@ -250,7 +250,7 @@ def test_plot_says_what_it_cannot(exp, tune, tmp_path):
 def test_without_matplotlib_the_extra_is_named(exp, tmp_path):
     code = (
         "import sys; sys.modules['matplotlib'] = sys.modules['matplotlib.figure'] = None\n"
-        "from eagleray._cli import main; main(sys.argv[1:])"
+        "from eagleray._cli.main import main; main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", code, "tune", "plot", str(exp), "--out", str(tmp_path / "a.png")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from eagleray._async_actor import Server
+from eagleray._worker.async_actor import Server
 
 
 class Call:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import cloudpickle
 import pytest
 
-from eagleray import _causes, _dual, exceptions
+from eagleray import exceptions
+from eagleray._errors import causes, dual_classes
 from eagleray.exceptions import RayActorError, RayError, RayTaskError, UnserializableException
 
 
@@ -301,7 +302,7 @@ def test_dual_class_is_made_once_and_goes_with_the_users_class():
     gc.collect()
     assert seen() is None
     gc.collect()
-    assert all(key.__name__ != "Local" for key in _dual._MADE)
+    assert all(key.__name__ != "Local" for key in dual_classes._MADE)
 
 
 def test_E2_final_class_gives_plain_error_and_a_warning(caplog):
@@ -365,15 +366,15 @@ def test_E3_text_of_an_actor_error():
 
 def test_E3_frames_of_the_runtime_are_not_shown():
     try:
-        _causes.load(pickle.dumps("no exception"))
+        causes.load(pickle.dumps("no exception"))
     except TypeError as error:
         text = str(RayTaskError.from_exception(error, "f", 1, "ip"))
     assert "test_exceptions.py" in text
-    assert "_causes.py" not in text
+    assert "causes.py" not in text
 
 
 def test_E3_frames_of_a_library_are_shown_if_there_are_no_others():
-    code = compile("def fail():\n    raise ValueError('x')\n", _causes._PACKAGE_FOLDER + "tune/trial.py", "exec")
+    code = compile("def fail():\n    raise ValueError('x')\n", causes._PACKAGE_FOLDER + "tune/trial.py", "exec")
     namespace = {}
     exec(code, namespace)
     try:
@@ -418,7 +419,7 @@ def test_text_is_bounded_and_keeps_its_end():
     error = got(ValueError("root"))
     for hop in range(3000):
         error = RayTaskError.from_dependency(error, f"f{hop}", 1, "ip")
-    assert len(str(error)) < 2 * _causes.TEXT_CHARS_MAX
+    assert len(str(error)) < 2 * causes.TEXT_CHARS_MAX
     assert str(error).startswith("ray::f2999()")
     assert str(error).endswith("ValueError: root")
 
@@ -549,9 +550,9 @@ def test_import_is_light():
 import sys, types
 before = {watched}
 package = types.ModuleType("eagleray")
-package.__path__ = [{_causes._PACKAGE_FOLDER!r}]
+package.__path__ = [{causes._PACKAGE_FOLDER!r}]
 sys.modules["eagleray"] = package
-import eagleray.exceptions, eagleray._options, eagleray._signature
+import eagleray.exceptions, eagleray._calls.checking, eagleray._calls.signature
 sys.exit(str([name for name in {watched} if name not in before] or ""))
 """
     done = subprocess.run([sys.executable, "-S", "-c", code], check=False, capture_output=True, text=True)

@@ -24,7 +24,7 @@ def run(tmp_path):
     (probe / "deep" / "leaf.py").write_text("VALUE = 3\n")
     (probe / "broken.py").write_text("import no_such_thing\n")
     head = f"import sys, eagleray\neagleray.__path__.append({str(tmp_path / 'more')!r})\n"
-    head += "from eagleray._install import install_as_ray, run_script\n"
+    head += "from eagleray._alias.install import install_as_ray, run_script\n"
 
     def run(code, *argv):
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([PACKAGE_PARENT, os.environ.get("PYTHONPATH", "")])}
@@ -89,7 +89,7 @@ def test_installing_twice_is_installing_once(run):
         finders = len(sys.meta_path)
         install_as_ray()
         assert len(sys.meta_path) == finders
-        from eagleray._install import is_installed
+        from eagleray._alias.install import is_installed
         assert is_installed()
         """)
     )
@@ -218,4 +218,4 @@ def test_run_script_with_a_syntax_error(run, tmp_path):
     done = run(f"run_script({str(tmp_path / 'bad.py')!r})")
     assert done.returncode == 1
     assert "SyntaxError" in done.stderr
-    assert "_install.py" not in done.stderr
+    assert "install.py" not in done.stderr

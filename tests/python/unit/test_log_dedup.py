@@ -2,8 +2,8 @@
 
 import pytest
 
-from eagleray import _log_dedup
-from eagleray._log_dedup import LogDedup, Printed, Source
+from eagleray._driver import log_dedup
+from eagleray._driver.log_dedup import LogDedup, Printed, Source
 
 A, B, C, D = (Source("f", pid) for pid in (1, 2, 3, 4))
 HERE = Source("Actor(x)", 9, "10.0.0.2")
@@ -124,7 +124,7 @@ def test_L4_color_is_around_the_prefix_only():
 
 
 def test_L4_memory_is_bounded(dedup, monkeypatch):
-    monkeypatch.setattr(_log_dedup, "LINES_MAX", 2)
+    monkeypatch.setattr(log_dedup, "LINES_MAX", 2)
     for word in ("a", "b", "c"):
         dedup.feed(0.0, A, word)
         dedup.feed(0.0, B, word)

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from eagleray import _options
-from eagleray._options import (
+from eagleray._calls import checking
+from eagleray._calls.checking import (
     ACTOR_DEFAULTS,
     METHOD_DEFAULTS,
     TASK_DEFAULTS,
@@ -335,23 +335,23 @@ def test_A2_actor_is_placed_by_a_cpu_and_holds_none():
 
 def test_A13_get_if_exists_needs_a_name():
     with pytest.raises(ValueError, match="name must be specified to use `get_if_exists`"):
-        _options.check_creation({"get_if_exists": True}, is_async=False)
-    _options.check_creation({"get_if_exists": True, "name": "a"}, is_async=False)
+        checking.check_creation({"get_if_exists": True}, is_async=False)
+    checking.check_creation({"get_if_exists": True, "name": "a"}, is_async=False)
 
 
 def test_C2_ordered_execution_needs_a_plain_actor():
-    _options.check_creation({"allow_out_of_order_execution": False}, is_async=False)
-    _options.check_creation({"allow_out_of_order_execution": True}, is_async=True)
+    checking.check_creation({"allow_out_of_order_execution": False}, is_async=False)
+    checking.check_creation({"allow_out_of_order_execution": True}, is_async=True)
     with pytest.raises(ValueError, match="allow_out_of_order_execution"):
-        _options.check_creation({"allow_out_of_order_execution": False}, is_async=True)
+        checking.check_creation({"allow_out_of_order_execution": False}, is_async=True)
     with pytest.raises(ValueError, match="allow_out_of_order_execution"):
-        _options.check_creation({"allow_out_of_order_execution": False, "max_concurrency": 2}, is_async=False)
+        checking.check_creation({"allow_out_of_order_execution": False, "max_concurrency": 2}, is_async=False)
 
 
 def test_streaming_needs_a_generator():
     with pytest.raises(ValueError, match="num_returns='streaming' can only be used with generator functions"):
-        _options.check_returns({"num_returns": "streaming"}, is_generator=False)
-    _options.check_returns({"num_returns": 2}, is_generator=False)
+        checking.check_returns({"num_returns": "streaming"}, is_generator=False)
+    checking.check_returns({"num_returns": 2}, is_generator=False)
 
 
 @pytest.mark.parametrize(
@@ -365,16 +365,16 @@ def test_streaming_needs_a_generator():
     ],
 )
 def test_a_generator_streams_unless_told_otherwise(options, wanted):
-    assert _options.returns_of(options, is_generator=True) == wanted
-    assert _options.returns_of({}, is_generator=False) == (1, "", 0)
+    assert checking.returns_of(options, is_generator=True) == wanted
+    assert checking.returns_of({}, is_generator=False) == (1, "", 0)
 
 
 def test_several_values_per_yield_are_refused_with_what_to_do_instead():
     with pytest.raises(NotImplementedError, match="yield a list instead"):
-        _options.returns_of({"_num_objects_per_yield": 2}, is_generator=True)
+        checking.returns_of({"_num_objects_per_yield": 2}, is_generator=True)
 
 
 def test_E4_default_retries_come_from_the_environment():
-    assert _options.default_max_retries({}) == 3
-    assert _options.default_max_retries({"RAY_TASK_MAX_RETRIES": "7"}) == 7
-    assert _options.default_max_retries({"RAY_TASK_MAX_RETRIES": "7", "EAGLERAY_TASK_MAX_RETRIES": "0"}) == 0
+    assert checking.default_max_retries({}) == 3
+    assert checking.default_max_retries({"RAY_TASK_MAX_RETRIES": "7"}) == 7
+    assert checking.default_max_retries({"RAY_TASK_MAX_RETRIES": "7", "EAGLERAY_TASK_MAX_RETRIES": "0"}) == 0

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from eagleray import _serialization_trace
-from eagleray._serialization_trace import argument_error, inspect_serializability, serialization_error, trace
+from eagleray._errors import serialization_trace
+from eagleray._errors.serialization_trace import argument_error, inspect_serializability, serialization_error, trace
 
 GLOBAL_LOCK = threading.Lock()
 
@@ -131,7 +131,7 @@ def test_T9_object_whose_repr_raises():
 
 
 def test_T9_search_is_bounded(monkeypatch):
-    monkeypatch.setattr(_serialization_trace, "TRIES_MAX", 10)
+    monkeypatch.setattr(serialization_trace, "TRIES_MAX", 10)
     calls = []
 
     def dump(obj):
@@ -160,7 +160,7 @@ def test_T9_text_for_others(what):
 
 
 def test_T9_large_repr_is_cut():
-    assert len(_serialization_trace.short_repr("x" * 10**6)) < 2000
+    assert len(serialization_trace.short_repr("x" * 10**6)) < 2000
 
 
 def test_numpy_arrays_are_not_copied_to_be_tried():

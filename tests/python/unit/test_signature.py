@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from eagleray._signature import compile_constructor, compile_signature
+from eagleray._calls.signature import compile_constructor, compile_signature
 
 
 def plain(a, b):

@@ -8,8 +8,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from eagleray import _actor_end, _native
-from eagleray._settings import from_env
+from eagleray import _native
+from eagleray._common.settings import from_env
+from eagleray._worker import actor_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,7 @@ class _Session:
         self.context: RayContext | None = None
         self.printer: Any = None
         self.number = 0
-        #: What this driver's workers find: see `_surroundings.paths_of`.
+        #: What this driver's workers find: see `_worker.surroundings.paths_of`.
         self.paths: list[str] = []
         #: The process that has run sessions; its forks cannot.
         self.pid: int | None = None
@@ -59,7 +60,7 @@ SESSION = _Session()
 def record_sites_if_asked() -> None:
     """Record where refs are made if the environment asks for it."""
     if from_env("record_ref_creation_sites") not in (None, "0"):
-        from eagleray._memory_report import site
+        from eagleray._cli.memory_report import site
 
         _native.record_sites(site)
 
@@ -177,13 +178,13 @@ def init(
             )
         if SESSION.context is not None:
             shutdown()
-        from eagleray import _start
+        from eagleray._node import hosting
 
-        name_space = _start.checked_namespace(namespace, job_config)
+        name_space = hosting.checked_namespace(namespace, job_config)
         temp_dir = private.get("_temp_dir")
         if temp_dir is not None and not os.path.isabs(temp_dir):
             raise ValueError("temp_dir must be an absolute path")
-        wants = _start.Wants(
+        wants = hosting.Wants(
             num_cpus=num_cpus,
             num_gpus=num_gpus,
             resources=resources or {},
@@ -197,25 +198,25 @@ def init(
         )
         if log_to_driver is None:
             log_to_driver = os.environ.get("RAY_LOG_TO_DRIVER", os.environ.get("EAGLERAY_LOG_TO_DRIVER", "1")) != "0"
-        daemon = _start.find_daemon(address)
+        daemon = hosting.find_daemon(address)
         SESSION.pid = os.getpid()
-        paths = SESSION.paths = _start.driver_paths(*_start.job_wants(job_config, runtime_env))
+        paths = SESSION.paths = hosting.driver_paths(*hosting.job_wants(job_config, runtime_env))
         if daemon is None:
-            SESSION.node = _start.host_node(wants)
+            SESSION.node = hosting.host_node(wants)
             try:
-                _start.join(SESSION.node, name_space, paths, logs=bool(log_to_driver))
+                hosting.join(SESSION.node, name_space, paths, logs=bool(log_to_driver))
             except BaseException:
                 SESSION.node = None
                 raise
         else:
-            _start.refuse_resources(wants)
+            hosting.refuse_resources(wants)
             _native.join_daemon(daemon, name_space, paths, bool(log_to_driver))
         SESSION.number += 1
         record_sites_if_asked()
         SESSION.context = _context()
         _watch_sigterm()
         if log_to_driver:
-            from eagleray._printer import Printer
+            from eagleray._driver.printer import Printer
 
             SESSION.printer = Printer()
             SESSION.printer.start()
@@ -252,7 +253,7 @@ def _watch_sigterm() -> None:
     def on_sigterm(number: int, frame: Any) -> None:
         if os.getpid() != driver:
             # A child that the user's code forked: the session is not its to end.
-            _actor_end.die_of(number)
+            actor_end.die_of(number)
         where = _outermost(frame)
         if where == __name__:
             return  # in `at_exit`, which must not be broken off
@@ -263,9 +264,9 @@ def _watch_sigterm() -> None:
 
     if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, None):
         SESSION.old_sigterm = signal.signal(signal.SIGTERM, on_sigterm)
-        from eagleray import _forks
+        from eagleray._common import forks
 
-        _forks.guard(on_sigterm)
+        forks.guard(on_sigterm)
 
 
 def _outermost(frame: Any) -> str:
@@ -316,8 +317,8 @@ def shutdown(_exiting_interpreter: bool = False) -> None:  # noqa: FBT001, FBT00
         if SESSION.printer is not None:
             SESSION.printer.drain()
         _native.leave()
-        if "eagleray._asyncio" in sys.modules:
-            sys.modules["eagleray._asyncio"].session_ended()
+        if "eagleray._values.awaiting" in sys.modules:
+            sys.modules["eagleray._values.awaiting"].session_ended()
         if SESSION.printer is not None:
             SESSION.printer.stop()
             SESSION.printer = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 
-from eagleray import _causes
+from eagleray._errors import causes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _make(error_class: type, cause_class: type[BaseException]) -> type:
         "__getattribute__": BaseException.__getattribute__,
         "__setattr__": BaseException.__setattr__,
         "__delattr__": BaseException.__delattr__,
-        "args": _causes.ARGS,
+        "args": causes.ARGS,
     }
     namespace |= {own: _own_attribute(own) for own in _OWN if hasattr(cause_class, own)}
     metaclass: Any = type(cause_class)
@@ -50,7 +50,7 @@ def _make(error_class: type, cause_class: type[BaseException]) -> type:
 
 
 def _attribute_of_cause(self: BaseException, name: str) -> Any:
-    cause = _causes.attributes_of(self).get("cause")
+    cause = causes.attributes_of(self).get("cause")
     # Protocols such as `__deepcopy__` are about this object, not about the one inside.
     if cause is None or name.startswith("__"):
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -59,4 +59,4 @@ def _attribute_of_cause(self: BaseException, name: str) -> Any:
 
 
 def _own_attribute(name: str) -> property:
-    return property(lambda self: _causes.attributes_of(self)[name])
+    return property(lambda self: causes.attributes_of(self)[name])

@@ -1,7 +1,7 @@
 """Declares every option of tasks, actors and methods: its name, its default and the check of its value.
 
 A check takes the option's name and value and returns the value to keep; it raises TypeError for a wrong type and
-ValueError for a wrong value. Checks of one option against another are in `_options.py`.
+ValueError for a wrong value. Checks of one option against another are in `checking.py`.
 """
 
 from __future__ import annotations

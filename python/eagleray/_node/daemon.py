@@ -8,15 +8,15 @@ import sys
 import time
 from typing import Any
 
-from eagleray import _old_sessions, _start
+from eagleray._node import hosting, old_sessions
 
 
 def main(arguments: list[str]) -> None:
     """Host a node until somebody asks it to stop."""
     given: dict[str, Any] = json.loads(arguments[0])
-    wants = _start.Wants(**given)
-    _old_sessions.remove(_start.base_dir())
-    node = _start.host_node(wants, listen=str(_start.socket_path()), keep_session=True)
+    wants = hosting.Wants(**given)
+    old_sessions.remove(hosting.base_dir())
+    node = hosting.host_node(wants, listen=str(hosting.socket_path()), keep_session=True)
     is_over = False
 
     def stop(*_: Any) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 
-from eagleray._option_tables import ACTOR, METHOD, PARTS, TASK, parts_of
+from eagleray._calls.option_tables import ACTOR, METHOD, PARTS, TASK, parts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from eagleray._option_tables import Table
+    from eagleray._calls.option_tables import Table
 
 TASK_DEFAULTS: dict[str, Any] = {name: option.default for name, option in TASK.items()}
 ACTOR_DEFAULTS: dict[str, Any] = {name: option.default for name, option in ACTOR.items()}

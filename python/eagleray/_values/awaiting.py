@@ -132,7 +132,7 @@ class _ThreadWatch(_Watch):
 
 
 def _session_number() -> int:
-    from eagleray._session import SESSION
+    from eagleray._driver.session import SESSION
 
     return SESSION.number
 

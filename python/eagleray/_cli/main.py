@@ -31,7 +31,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from eagleray import __version__, _cli_rllib, _cli_tune
+    from eagleray import __version__
+    from eagleray._cli import rllib, tune
 
     parser = argparse.ArgumentParser(prog="eagleray", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"eagleray {__version__}")
@@ -85,18 +86,19 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("arguments", nargs=argparse.REMAINDER)
     run.set_defaults(run=_run)
 
-    _cli_tune.add_parser(commands)
-    _cli_rllib.add_parser(commands)
+    tune.add_parser(commands)
+    rllib.add_parser(commands)
     return parser
 
 
 def _start(options: Any) -> int:
-    from eagleray import _native, _start
+    from eagleray import _native
+    from eagleray._node import hosting
 
     if not options.head:
         raise ValueError("say --head: joining another machine's node is not available yet")
-    path = _start.socket_path()
-    if path.exists() and _start._answers(path):
+    path = hosting.socket_path()
+    if path.exists() and hosting._answers(path):
         raise ValueError("a node of yours is running already; see `eagleray status`, or end it with `eagleray stop`")
     wants = {
         "num_cpus": options.num_cpus,
@@ -104,18 +106,18 @@ def _start(options: Any) -> int:
         "resources": options.resources,
         "object_store_memory": options.object_store_memory,
     }
-    _start.node_resources(_start.Wants(**wants))
+    hosting.node_resources(hosting.Wants(**wants))
     if options.block:
-        from eagleray import _daemon
+        from eagleray._node import daemon
 
-        _daemon.main([json.dumps(wants)])
+        daemon.main([json.dumps(wants)])
         return 0
     import subprocess
 
-    log = _start.base_dir() / "daemon.log"
+    log = hosting.base_dir() / "daemon.log"
     with log.open("w") as out:
-        daemon = subprocess.Popen(
-            [sys.executable, "-m", "eagleray._daemon", json.dumps(wants)],
+        process = subprocess.Popen(
+            [sys.executable, "-m", "eagleray._node.daemon", json.dumps(wants)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -123,8 +125,8 @@ def _start(options: Any) -> int:
             cwd="/",
         )
     deadline = time.monotonic() + 30
-    while not (path.exists() and _start._answers(path)):
-        if daemon.poll() is not None or time.monotonic() > deadline:
+    while not (path.exists() and hosting._answers(path)):
+        if process.poll() is not None or time.monotonic() > deadline:
             sys.stderr.write(f"eagleray: the node did not start:\n{log.read_text()}")
             return 1
         time.sleep(0.02)
@@ -136,32 +138,33 @@ def _start(options: Any) -> int:
 
 
 def _daemon_path() -> str:
-    from eagleray import _start
+    from eagleray._node import hosting
 
-    path = _start.socket_path()
-    if not path.exists() or not _start._answers(path):
+    path = hosting.socket_path()
+    if not path.exists() or not hosting._answers(path):
         raise ConnectionError("no node of yours is running; start one with `eagleray start --head`")
     return str(path)
 
 
 def _stop(_options: Any) -> int:
-    from eagleray import _native, _old_sessions, _start
+    from eagleray import _native
+    from eagleray._node import hosting, old_sessions
 
-    path = _start.socket_path()
-    if not path.exists() or not _start._answers(path):
+    path = hosting.socket_path()
+    if not path.exists() or not hosting._answers(path):
         print("No node of yours is running.")
         return 0
     status = _native.ask_daemon(str(path), "status")
     _native.ask_daemon(str(path), "stop")
     pid = status["pid"] if status else 0
     deadline = time.monotonic() + 15
-    while _old_sessions.is_alive(pid):
+    while old_sessions.is_alive(pid):
         if time.monotonic() > deadline:
             raise TimeoutError(f"the node (pid {pid}) does not end; kill it by hand")
         time.sleep(0.02)
     print(f"Node stopped (pid {pid}).")
-    if (session := _old_sessions.of_node(_start.base_dir(), pid)) is not None:
-        print(f"What is left of its workers' output is in {session}/logs, its own in {_start.base_dir()}/daemon.log.")
+    if (session := old_sessions.of_node(hosting.base_dir(), pid)) is not None:
+        print(f"What is left of its workers' output is in {session}/logs, its own in {hosting.base_dir()}/daemon.log.")
     return 0
 
 
@@ -217,16 +220,16 @@ def _status(options: Any) -> int:
 
 
 def _memory(options: Any) -> int:
-    from eagleray import _memory_report
+    from eagleray._cli import memory_report
 
     inventory = _ask_daemon("memory")
     if options.json:
         print(json.dumps(inventory, indent=2))
         return 0
     if not options.audit:
-        print(_memory_report.table(inventory, limit=options.limit))
+        print(memory_report.table(inventory, limit=options.limit))
         return 0
-    found = _memory_report.findings(inventory)
+    found = memory_report.findings(inventory)
     print(
         "\n".join(found) if found else "Nothing is held: no objects, pins, tasks or files, and all resources are free."
     )
@@ -234,7 +237,7 @@ def _memory(options: Any) -> int:
 
 
 def _run(options: Any) -> int:
-    from eagleray._install import run_script
+    from eagleray._alias.install import run_script
 
     run_script(options.script, options.arguments)
     return 0

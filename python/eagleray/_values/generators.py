@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eagleray import _asyncio
+from eagleray._values import awaiting
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -34,7 +34,7 @@ async def next_async(generator: Any) -> Any:
             raise StopAsyncIteration
         if is_known:
             return ref
-        await _asyncio.until_ready(ref)
+        await awaiting.until_ready(ref)
 
 
 def again(values: list[Any], error: BaseException | None) -> Generator[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagleray._option_tables import PARTS
+from eagleray._calls.option_tables import PARTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _of_strategy(strategy: Any, needs: Mapping[str, int]) -> Place:
         raise NotImplementedError(f"{type(strategy).__name__}: nodes have no labels yet")
     if strategy.soft:
         return _ANYWHERE
-    from eagleray._ids import NodeID
+    from eagleray._values.ids import NodeID
 
     try:
         node = NodeID.from_hex(strategy.node_id)
@@ -57,7 +57,7 @@ def _of_strategy(strategy: Any, needs: Mapping[str, int]) -> Place:
 
 
 def _in_group(group: Any, index: int, captures: Any, needs: Mapping[str, int]) -> Place:
-    from eagleray._options import check_bundle_index
+    from eagleray._calls.checking import check_bundle_index
 
     if group is None or group.is_empty:
         check_bundle_index(None, index)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from eagleray import _native
-from eagleray._ids import PlacementGroupID
-from eagleray._option_tables import PARTS, parts_of
-from eagleray._placement import amounts_of, check_fits
+from eagleray._calls.option_tables import PARTS, parts_of
+from eagleray._calls.placement import amounts_of, check_fits
+from eagleray._values.ids import PlacementGroupID
 
 __all__ = [
     "PlacementGroup",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from eagleray import _native, _options
-from eagleray._signature import Signature, compile_signature
+from eagleray import _native
+from eagleray._calls import checking
+from eagleray._calls.signature import Signature, compile_signature
 
 #: Every actor has these beside its own.
 BUILTIN_METHODS = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
@@ -139,7 +140,7 @@ def _own_methods(cls: type, options: dict[str, Any]) -> dict[str, _Method]:
         is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
         found[name] = (
             compile_signature(function, skip_self=not isinstance(value, (staticmethod, classmethod))),
-            _options.returns_of(own, is_generator=is_generator),
+            checking.returns_of(own, is_generator=is_generator),
             (options.get("max_task_retries") or 0) if retries is None else retries,
             bool(own.get("retry_exceptions", options.get("retry_exceptions", False))),
             own.get("name") or f"{cls.__name__}.{name}",

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from eagleray import _actor_end, _native
+from eagleray import _native
+from eagleray._worker import actor_end
 
 
 class _End:
@@ -70,7 +71,7 @@ class _Threads:
         try:
             how = _native.serve_beside(self.worker, self.core, self.add)
         except SystemExit as error:
-            _actor_end.note_exit(self.worker, error)
+            actor_end.note_exit(self.worker, error)
         except BaseException as error:
             self.end.error = error
         self.end.note(how)

@@ -29,7 +29,7 @@ _BLANK_ON_ZERO = ("EAGLERAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "RAY_ACCEL_ENV_VAR_
 
 def paths_of(folders: list[str], cwd: str, env_vars: dict[str, str]) -> list[str]:
     """Write down what a driver's workers should see; `Surroundings.follow` reads it."""
-    install = sys.modules.get("eagleray._install")
+    install = sys.modules.get("eagleray._alias.install")
     marks = [AS_RAY] if install is not None and install.is_installed() else []
     return [*folders, CWD + cwd, *(f"{ENV}{name}={value}" for name, value in env_vars.items()), *marks]
 
@@ -56,7 +56,7 @@ class Surroundings:
         if wanted and wanted != self._paths:
             self._paths = wanted
             if AS_RAY in wanted:
-                from eagleray._install import install_as_ray
+                from eagleray._alias.install import install_as_ray
 
                 install_as_ray()
             self._follow_env([path[len(mark) :] for mark in (ENV, OWN_ENV) for path in wanted if path.startswith(mark)])

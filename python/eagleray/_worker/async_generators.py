@@ -40,7 +40,7 @@ async def _send_all(server: Any, call: Any, values: AsyncIterator[Any]) -> None:
 
 async def _first(values: AsyncIterator[Any], count: int) -> Any:
     """Take as many values as are wanted, and what is raised before."""
-    from eagleray._generators import again
+    from eagleray._values.generators import again
 
     taken: list[Any] = []
     if count == 0:

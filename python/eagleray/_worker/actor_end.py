@@ -66,9 +66,9 @@ def say_last_words(worker: Any) -> None:
     if worker.is_built:
         with contextlib.suppress(Exception):
             _shut_down(worker)
-    from eagleray import _session
+    from eagleray._driver import session
 
-    atexit.unregister(_session.at_exit)
+    atexit.unregister(session.at_exit)
     with contextlib.suppress(Exception):
         atexit._run_exitfuncs()
 

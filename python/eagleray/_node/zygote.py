@@ -11,8 +11,8 @@ def main(arguments: list[str]) -> None:
     """Fork workers until the node is gone."""
     node_pid, session_dir, keep_session = int(arguments[0]), arguments[1], arguments[2] == "1"
     # What every worker needs: imported once, shared by all.
-    import eagleray._pickle
-    import eagleray._worker
+    import eagleray._values.pickling
+    import eagleray._worker.process
     from eagleray import _native
 
     _preload(os.environ.get("EAGLERAY_PRELOAD") or os.environ.get("RAY_preload_python_modules") or "")  # noqa: SIM112
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
             _native.die_with_parent()
             if os.getppid() == 1:
                 os._exit(1)
-            eagleray._worker.run(socket_fd, slot, epoch, session_dir)
+            eagleray._worker.process.run(socket_fd, slot, epoch, session_dir)
             os._exit(0)
         os.close(socket_fd)
         launcher.forked(slot, epoch, pid)

@@ -6,9 +6,10 @@ import os
 import sys
 from typing import Any
 
-from eagleray import _actor_end, _native, _streams
-from eagleray._retries import RetryFilters
-from eagleray._surroundings import Surroundings
+from eagleray import _native
+from eagleray._calls.retries import RetryFilters
+from eagleray._worker import actor_end, streams
+from eagleray._worker.surroundings import Surroundings
 
 WORKER: Worker | None = None
 #: Of the worker itself, not of what the user's code forks off it.
@@ -36,7 +37,7 @@ class Worker:
     @property
     def groups(self) -> list[int]:
         """How many calls each group of the actor's methods runs at once, without the default group."""
-        from eagleray._actor_meta import unpacked
+        from eagleray._calls.actor_meta import unpacked
 
         return list(unpacked(self.about["meta"]).groups.values())
 
@@ -54,7 +55,7 @@ class Worker:
         try:
             function, retry_filter = pickle.loads(body)
         except Exception as error:
-            from eagleray._imports import failed_import
+            from eagleray._errors.imports import failed_import
 
             raise failed_import("function", name, error) from error
         self._retries.note(function_id, retry_filter)
@@ -86,14 +87,14 @@ class Worker:
         try:
             cls, filters = pickle.loads(body)
         except Exception as error:
-            from eagleray._imports import failed_import
+            from eagleray._errors.imports import failed_import
 
             raise failed_import("actor", about["class_name"], error) from error
         self._retries.note(about["class_id"], filters)
         self.actor = cls.__new__(cls)
         self._construct(args, kwargs or {})
         if self.is_leaving:
-            raise _actor_end.ActorExit(0)
+            raise actor_end.ActorExit(0)
         self.is_built = True
         is_side_by_side = self.server is not None or bool(self.groups) or int(about["concurrency"]) > 1
         return is_side_by_side, _shown_as(self.actor, about["class_name"])
@@ -102,7 +103,7 @@ class Worker:
         if not self.about["is_async"]:
             self.actor.__init__(*args, **kwargs)
             return
-        from eagleray._async_actor import Server
+        from eagleray._worker.async_actor import Server
         from eagleray.exceptions import AsyncioActorExit
 
         self.server = Server(self)
@@ -115,7 +116,7 @@ class Worker:
         """Serve calls on an event loop or on threads until told to end; says how."""
         if self.server is not None:
             return str(self.server.serve())
-        from eagleray._threaded_actor import serve
+        from eagleray._worker.threaded_actor import serve
 
         return serve(self)
 
@@ -144,7 +145,7 @@ class Worker:
                 actor_repr = f"<{type(self.actor).__name__}>"
         made = RayTaskError.from_exception(error, name, os.getpid(), "127.0.0.1", actor_id, actor_repr)
         again = retries is not None and self._retries.wants(error, *retries)
-        _streams.flush()
+        streams.flush()
         return made, again
 
     def end_forked(self, error: BaseException | None) -> None:
@@ -152,19 +153,19 @@ class Worker:
         code = 0
         try:
             if isinstance(error, SystemExit):
-                code = _actor_end.exit_code(error)
+                code = actor_end.exit_code(error)
             elif error is not None:
                 import traceback
 
                 code = 1
                 traceback.print_exception(error)
-            _streams.flush()
+            streams.flush()
         finally:
             os._exit(code)
 
     def idle(self) -> None:
         """Nothing is to be done right now."""
-        _streams.flush_or_mend()
+        streams.flush_or_mend()
 
     def count(self, function_id: bytes, calls_max: int) -> bool:
         """Count a call; true if this worker has served as many as it may."""
@@ -209,19 +210,19 @@ def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
     try:
         _settle(slot, epoch, session_dir)
         _native.join_worker(socket_fd, slot)
-        from eagleray import _session
+        from eagleray._driver import session
 
-        _session.record_sites_if_asked()
+        session.record_sites_if_asked()
         WORKER = Worker()
         code = _serve(WORKER)
     except SystemExit as error:
-        code = _actor_end.exit_code(error)
+        code = actor_end.exit_code(error)
     except BaseException:
         import traceback
 
         traceback.print_exc()
     finally:
-        _streams.flush()
+        streams.flush()
         os._exit(code)
 
 
@@ -229,16 +230,16 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
     """Make the forked process a proper one: its own output files, signals, random numbers, priority."""
     global _PID
     _PID = os.getpid()
-    _streams.redirect(os.path.join(session_dir, "logs"), f"worker-{slot}-{epoch}")
+    streams.redirect(os.path.join(session_dir, "logs"), f"worker-{slot}-{epoch}")
     import faulthandler
     import signal
 
     faulthandler.enable(file=sys.stderr)
     signal.signal(signal.SIGINT, _on_sigint)
     signal.signal(signal.SIGTERM, _on_sigterm)
-    from eagleray import _forks
+    from eagleray._common import forks
 
-    _forks.guard(_on_sigterm)
+    forks.guard(_on_sigterm)
     if "random" in sys.modules:
         sys.modules["random"].seed()
     if "numpy" in sys.modules:
@@ -246,9 +247,9 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
     niceness = os.environ.get("RAY_worker_niceness", "15")  # noqa: SIM112
     if niceness != "0":
         os.nice(int(niceness))
-    from eagleray import _session
+    from eagleray._driver import session
 
-    _session.SESSION.auto_init_off = True
+    session.SESSION.auto_init_off = True
 
 
 def _on_sigint(_number: int, _frame: Any) -> None:
@@ -259,8 +260,8 @@ def _on_sigint(_number: int, _frame: Any) -> None:
 def _on_sigterm(number: int, _frame: Any) -> None:
     if os.getpid() != _PID:
         # A child that the user's code forked: it has no calls to finish.
-        _actor_end.die_of(number)
-    _actor_end.on_sigterm(WORKER)
+        actor_end.die_of(number)
+    actor_end.on_sigterm(WORKER)
 
 
 def _serve(worker: Worker) -> int:
@@ -270,11 +271,11 @@ def _serve(worker: Worker) -> int:
         if how == "built":
             how = worker.serve_side_by_side()
     except SystemExit as error:
-        _actor_end.note_exit(worker, error)
+        actor_end.note_exit(worker, error)
         how = "exit"
     if worker.is_leaving:
         _native.leaving()
     if how == "exit":
-        _actor_end.say_last_words(worker)
-    _streams.flush()
+        actor_end.say_last_words(worker)
+    streams.flush()
     return worker.exit_code

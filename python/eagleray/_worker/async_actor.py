@@ -15,8 +15,9 @@ import threading
 from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from eagleray import _actor_end, _native, _streams
-from eagleray._async_context import NAME, TASK
+from eagleray import _native
+from eagleray._worker import actor_end, streams
+from eagleray._worker.async_context import NAME, TASK
 from eagleray.exceptions import AsyncioActorExit
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Server:
         try:
             self.loop.run_forever()
         except SystemExit as error:
-            _actor_end.note_exit(self.worker, error)
+            actor_end.note_exit(self.worker, error)
             self.stop("exit")
         except BaseException as error:
             self.error = error
@@ -155,7 +156,7 @@ class Server:
             self.worker.is_leaving = True
             self.stop("exit")
         except SystemExit as error:
-            _actor_end.note_exit(self.worker, error)
+            actor_end.note_exit(self.worker, error)
             self.stop("exit")
         except BaseException as error:
             if task_id not in self.exiting:
@@ -238,9 +239,9 @@ class Server:
 
 
 def _generators() -> Any:
-    from eagleray import _async_generators
+    from eagleray._worker import async_generators
 
-    return _async_generators
+    return async_generators
 
 
 class _Selector(selectors.EpollSelector):
@@ -272,13 +273,13 @@ class _Selector(selectors.EpollSelector):
         # One descriptor is the loop's own wake-up pipe.
         if len(self.get_map()) <= 1:
             if not server.core.poll(number, takes):
-                _streams.flush_or_mend()
+                streams.flush_or_mend()
                 server.core.wait(timeout)
             return super().select(0)
         events = super().select(0)
         if events or server.core.poll(number, takes):
             return events
-        _streams.flush_or_mend()
+        streams.flush_or_mend()
         if self.bridge is None:
             self.bridge = _Bridge(server)
         self.bridge.arm(number, takes=takes)

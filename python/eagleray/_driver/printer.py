@@ -7,7 +7,8 @@ import threading
 import time
 from typing import Any
 
-from eagleray import _native, _notices
+from eagleray import _native
+from eagleray._driver import notices
 
 #: Of the only node there is so far.
 _IP = "127.0.0.1"
@@ -72,9 +73,9 @@ class Printer:
         return self._dedup is not None and self._dedup.deadline() is not None
 
     def _on_lines(self, name: str, pid: int, is_error: bool, lines: list[str]) -> None:  # noqa: FBT001
-        from eagleray._log_dedup import LogDedup, Source
+        from eagleray._driver.log_dedup import LogDedup, Source
 
-        for subscriber in _notices.LINE_SUBSCRIBERS[:]:
+        for subscriber in notices.LINE_SUBSCRIBERS[:]:
             subscriber(name, pid, is_error, lines)
         if self._dedup is None:
             import os
@@ -84,7 +85,7 @@ class Printer:
             self._write(self._dedup.feed(time.monotonic(), Source(name, pid, _IP), line, is_error=is_error))
 
     def _on_notice(self, kind: str, text: str) -> None:
-        _notices.publish(kind, text)
+        notices.publish(kind, text)
         self._write_text(sys.stderr, text + "\n")
 
     def _write(self, printed: Any) -> None:

@@ -184,7 +184,7 @@ class _Sink:
 
 
 def _dump(obj: object) -> None:
-    from eagleray._pickle import Pickler
+    from eagleray._values.pickling import Pickler
 
     # Large buffers are not even copied.
     Pickler(_Sink(), protocol=5, buffer_callback=lambda _buffer: None).dump(obj)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eagleray import _native
-from eagleray._settings import from_env
+from eagleray._common.settings import from_env
 
 # The part of a file system that is filled at most.
 _FULL_AT = 0.95

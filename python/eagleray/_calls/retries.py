@@ -47,6 +47,6 @@ def filter_of(option: Any) -> Filter:
 
 def export_filter(option: Any) -> bytes:
     """Make a call's own filter known to the node."""
-    from eagleray import _pickle
+    from eagleray._values import pickling
 
-    return _native.export(_pickle.dumps_function((None, filter_of(option))))
+    return _native.export(pickling.dumps_function((None, filter_of(option))))

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eagleray import _native, _spilling
-from eagleray._settings import from_env
+from eagleray import _native
+from eagleray._common.settings import from_env
+from eagleray._node import spilling
 
 _PARTS = 10_000
 #: Each GPU of a node has a name of its own.
@@ -144,7 +145,7 @@ def job_wants(job_config: Any, runtime_env: Any) -> tuple[dict[str, str], list[s
     """Find what a driver asks for: environment variables, import folders, and marks for the rest."""
     if job_config is None and runtime_env is None:
         return {}, [], []
-    from eagleray._surroundings import DETACHED
+    from eagleray._worker.surroundings import DETACHED
     from eagleray.job_config import JobConfig
     from eagleray.runtime_env import of_job
 
@@ -161,7 +162,7 @@ def driver_paths(env_vars: dict[str, str], code_search_path: list[str], marks: l
 
     A script's folder stands first among a driver's paths; under `-m` and in a shell the current folder stands there.
     """
-    from eagleray._surroundings import paths_of
+    from eagleray._worker.surroundings import paths_of
 
     cwd = os.getcwd()
     folders = [*code_search_path, *(path or cwd for path in sys.path)]
@@ -170,8 +171,8 @@ def driver_paths(env_vars: dict[str, str], code_search_path: list[str], marks: l
 
 def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
     """Count what the node has, in ten-thousandths; and the visible names of its GPUs."""
-    from eagleray import _options
-    from eagleray._gpus import visible_gpus
+    from eagleray._calls import checking
+    from eagleray._node.gpus import visible_gpus
 
     for name in ("CPU", "GPU", "memory", "object_store_memory"):
         assert name not in wants.resources, (
@@ -181,7 +182,7 @@ def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
     gpus = visible_gpus()
     cpus = usable_cpus() if wants.num_cpus is None else wants.num_cpus
     gpu_count = len(gpus) if wants.num_gpus is None else wants.num_gpus
-    _options.task_options(num_cpus=cpus, num_gpus=gpu_count, resources=wants.resources or None)
+    checking.task_options(num_cpus=cpus, num_gpus=gpu_count, resources=wants.resources or None)
     amounts = {"CPU": round(cpus * _PARTS), "GPU": round(gpu_count * _PARTS)}
     for name, amount in wants.resources.items():
         amounts[name] = round(amount * _PARTS)
@@ -240,8 +241,8 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
         store = min(int(usable_memory() * 0.3), 200 * 2**30)
     if type(store) is not int or store < 1 << 20:
         raise ValueError(f"object_store_memory must be a whole number of bytes, at least 1 MiB, got {store!r}")
-    spill_folders = _spilling.checked_folders(wants.object_spilling_directory, wants.system_config)
-    spill_limit = _spilling.checked_limit(wants.system_config)
+    spill_folders = spilling.checked_folders(wants.object_spilling_directory, wants.system_config)
+    spill_limit = spilling.checked_limit(wants.system_config)
     folder = Path(wants.temp_dir) if wants.temp_dir else base_dir()
     stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
     session_dir = folder / f"session_{stamp}_{os.getpid()}_{time.monotonic_ns() % 1_000_000:06d}"
@@ -254,7 +255,7 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             resources=amounts,
             gpu_names=gpu_names,
             store_bytes=store,
-            folders=_spilling.make_folders(spill_folders, session_dir),
+            folders=spilling.make_folders(spill_folders, session_dir),
             folders_full_at=spill_limit,
             cores=cores,
             zygote=[
@@ -289,7 +290,7 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
 
 
 # Started with -S: `site` costs a third of the start, and the paths are known already.
-_ZYGOTE = "import sys; sys.path[:] = sys.argv[4:]; from eagleray._zygote import main; main(sys.argv[1:4])"
+_ZYGOTE = "import sys; sys.path[:] = sys.argv[4:]; from eagleray._node.zygote import main; main(sys.argv[1:4])"
 
 
 def _zygote_paths() -> list[str]:

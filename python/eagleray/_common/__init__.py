@@ -1,0 +1,1 @@
+"""What drivers, workers and nodes use alike."""

@@ -1,0 +1,1 @@
+"""What a driver has: its session, and what it prints of its workers."""

@@ -1,0 +1,1 @@
+"""How failures become exceptions that a user can read, copy and pickle."""

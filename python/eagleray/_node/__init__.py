@@ -1,0 +1,1 @@
+"""What starts and hosts a node, and the process that forks its workers."""

@@ -1,0 +1,1 @@
+"""What travels and how it is read: pickling, ids, `await`, generators."""
