@@ -26,7 +26,7 @@ TEXT_CHARS_MAX = 100_000
 #: `args` as the interpreter stores it, below any property of that name in a user's class.
 ARGS: Any = vars(BaseException)["args"]
 
-_PACKAGE_FOLDER = __file__.rpartition("/")[0] + "/"
+_PACKAGE_FOLDER = __file__.removesuffix("_errors/causes.py")
 _HEAP_TYPE = 1 << 9
 
 
@@ -134,8 +134,13 @@ def _hide_own_frames(told: traceback.TracebackException) -> None:
         one = waiting.pop()
         users = [frame for frame in one.stack if not frame.filename.startswith(_PACKAGE_FOLDER)]
         # With no user in sight a library in a folder of ours is what went wrong, so its frames are told.
-        one.stack[:] = users or [frame for frame in one.stack if "/" in frame.filename[len(_PACKAGE_FOLDER) :]]
+        one.stack[:] = users or [frame for frame in one.stack if _is_library(frame.filename[len(_PACKAGE_FOLDER) :])]
         waiting += [other for other in (one.__cause__, one.__context__, *(one.exceptions or ())) if other]
+
+
+def _is_library(path: str) -> bool:
+    """Whether a file of the package is a library's, such as Tune's. Rooms of the core begin with an underscore."""
+    return "/" in path and not path.startswith("_")
 
 
 @cache
