@@ -94,7 +94,7 @@ class Queue:
         if not isinstance(items, Iterable):
             raise TypeError("Argument 'items' must be an Iterable")
         try:
-            eagleray.get(self.actor.put_batch.remote(list(items)))
+            eagleray.get(self.actor.put_nowait_batch.remote(list(items)))
         except Full as error:
             raise _bare(error) from None
 
@@ -105,7 +105,7 @@ class Queue:
         if num_items < 0:
             raise ValueError("'num_items' must be nonnegative")
         try:
-            items: list[Any] = eagleray.get(self.actor.get_batch.remote(num_items))
+            items: list[Any] = eagleray.get(self.actor.get_nowait_batch.remote(num_items))
         except Empty as error:
             raise _bare(error) from None
         return items
@@ -138,45 +138,62 @@ def _bare(error: Exception) -> Exception:
 
 
 class _QueueActor:
-    """The items, and the coroutines that wait for some or for room."""
+    """The items, and the coroutines that wait for some or for room.
+
+    Programs call these methods through `Queue.actor` too, so their names are Ray's.
+    """
 
     def __init__(self, maxsize: int) -> None:
+        self.maxsize = maxsize
         self.queue: asyncio.Queue[Any] = asyncio.Queue(max(0, maxsize))
 
     def qsize(self) -> int:
         return self.queue.qsize()
 
+    def empty(self) -> bool:
+        return self.queue.empty()
+
     def full(self) -> bool:
         return self.queue.full()
 
-    async def put(self, item: Any, seconds: float | None) -> None:
-        if seconds == 0:
-            self.put_batch([item])
+    async def put(self, item: Any, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        if timeout == 0:
+            self.put_nowait(item)
             return
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout):
                 await self.queue.put(item)
         except TimeoutError:
             raise Full from None
 
-    async def get(self, seconds: float | None) -> Any:
-        if seconds == 0:
-            return self.get_batch(1)[0]
+    async def get(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109
+        if timeout == 0:
+            return self.get_nowait()
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout):
                 return await self.queue.get()
         except TimeoutError:
             raise Empty from None
 
-    def put_batch(self, items: list[Any]) -> None:
-        size, maxsize = self.queue.qsize(), self.queue.maxsize
-        if maxsize and size + len(items) > maxsize:
-            raise Full(f"{len(items)} items do not fit into a queue of size {size} and maxsize {maxsize}.")
+    def put_nowait(self, item: Any) -> None:
+        if self.queue.full():
+            raise Full
+        self.queue.put_nowait(item)
+
+    def get_nowait(self) -> Any:
+        if self.queue.empty():
+            raise Empty
+        return self.queue.get_nowait()
+
+    def put_nowait_batch(self, items: list[Any]) -> None:
+        size = self.queue.qsize()
+        if self.maxsize > 0 and size + len(items) > self.maxsize:
+            raise Full(f"Cannot add {len(items)} items to queue of size {size} and maxsize {self.maxsize}.")
         for item in items:
             self.queue.put_nowait(item)
 
-    def get_batch(self, num_items: int) -> list[Any]:
+    def get_nowait_batch(self, num_items: int) -> list[Any]:
         size = self.queue.qsize()
         if num_items > size:
-            raise Empty(f"{num_items} items were asked for, and the queue has {size}.")
+            raise Empty(f"Cannot get {num_items} items from queue of size {size}.")
         return [self.queue.get_nowait() for _ in range(num_items)]

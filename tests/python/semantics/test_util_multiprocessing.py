@@ -181,3 +181,53 @@ def test_a_pool_starts_a_session_where_there_is_none(no_session):
     with Pool(3) as pool:
         assert pool.map(add, range(3)) == [1, 2, 3]
         assert ray.cluster_resources()["CPU"] == 3
+
+
+def test_U2o_the_initializer_has_run_once_in_each_process_when_the_pool_is_there(shared_ray, tmp_path):
+    def begin(folder):
+        with open(os.path.join(folder, str(os.getpid())), "a") as file:
+            file.write("begun\n")
+
+    with Pool(2, initializer=begin, initargs=(str(tmp_path),)) as pool:
+        begun = {path.name: path.read_text() for path in tmp_path.iterdir()}
+        pids = set(pool.map(lambda _: os.getpid(), range(20), 1))
+    assert len(begun) == 2
+    assert set(begun.values()) == {"begun\n"}
+    assert pids == {int(name) for name in begun}
+
+
+def test_U2o_what_the_initializer_raised_is_raised(shared_ray):
+    def begin():
+        raise KeyError("no beginning")
+
+    with pytest.raises(RayActorError, match="no beginning"):
+        Pool(1, initializer=begin)
+
+
+def test_U2p_what_a_process_of_the_pool_calls_finds_a_cpu(shared_ray):
+    task = ray.remote(add)
+
+    with Pool(2) as pool:
+        assert pool.apply(ray.available_resources)["CPU"] == 2
+        assert pool.map(lambda value: ray.get(task.remote(value)), [1, 2, 3, 4]) == [2, 3, 4, 5]
+
+
+def test_U2i_apply_async_calls_back_once_with_the_value_or_the_error(pool):
+    told = multiprocessing.JoinableQueue()
+    pool.apply_async(add, (1,), callback=told.put, error_callback=told.put).wait()
+    assert told.get(timeout=20) == 2
+    failed = pool.apply_async(odd_fails, (3,), callback=told.put, error_callback=told.put)
+    with pytest.raises(ValueError, match="3"):
+        failed.get()
+    assert isinstance(told.get(timeout=20), ValueError)
+    assert told.empty()
+
+
+def test_joinable_queues_are_those_of_multiprocessing():
+    from eagleray.util.multiprocessing import JoinableQueue
+
+    queue = JoinableQueue()
+    queue.put(1)
+    assert queue.get(timeout=20) == 1
+    queue.task_done()
+    queue.join()

@@ -213,3 +213,39 @@ def test_U1j_a_remote_function_and_refs_are_welcome(signs):
     assert sorted(ray.get(refs)) == [2 * value for value in range(30)]
     with pytest.raises(ValueError, match="backpressure_size"):
         map_unordered(double, range(3), backpressure_size=1)
+
+
+def test_U1k_a_call_with_several_returns_gives_the_list_of_its_values():
+    @ray.remote(num_cpus=0)
+    class Pairs:
+        @ray.method(num_returns=2)
+        def pair(self, value):
+            return value, -value
+
+        @ray.method(num_returns=2)
+        def fail(self, value):
+            raise KeyError(value)
+
+    pool = ActorPool([Pairs.remote(), Pairs.remote()])
+    assert list(pool.map(lambda actor, value: actor.pair.remote(value), [1, 2, 3])) == [[1, -1], [2, -2], [3, -3]]
+    unordered = pool.map_unordered(lambda actor, value: actor.pair.remote(value), [1, 2, 3])
+    assert sorted(unordered) == [[1, -1], [2, -2], [3, -3]]
+    pool.submit(lambda actor, value: actor.pair.remote(value), 4)
+    assert pool.get_next(timeout=20) == [4, -4]
+    pool.submit(lambda actor, value: actor.fail.remote(value), 5)
+    with pytest.raises(KeyError):
+        pool.get_next_unordered(timeout=20)
+    assert pool.has_free()
+
+
+def test_U1l_what_programs_look_at_in_a_pool_is_there():
+    first, second = Member.remote(), Member.remote()
+    pool = ActorPool([first])
+    assert pool._idle_actors == [first]
+    for value in (1, 2):
+        pool.submit(lambda actor, value: actor.double.remote(value), value)
+    assert (len(pool._pending_submits), len(pool._future_to_actor), len(pool._index_to_future)) == (1, 1, 1)
+    pool.push(second)
+    assert (len(pool._pending_submits), len(pool._future_to_actor)) == (0, 2)
+    assert [pool.get_next(), pool.get_next()] == [2, 4]
+    assert (pool._next_task_index, pool._next_return_index) == (2, 2)

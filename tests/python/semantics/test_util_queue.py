@@ -123,3 +123,60 @@ def test_U2h_shutdown_ends_the_actor(force):
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(actor.qsize.remote(), timeout=40)
     shared.shutdown()
+
+
+def test_U2m_the_methods_of_the_actor_have_the_names_that_programs_call():
+    shared = Queue(maxsize=3)
+    actor = shared.actor
+    assert ray.get(actor.empty.remote())
+    ray.get(actor.put.remote("a"))
+    ray.get(actor.put_nowait.remote("b"))
+    ray.get(actor.put_nowait_batch.remote(["c"]))
+    assert ray.get([actor.full.remote(), actor.qsize.remote()]) == [True, 3]
+    with pytest.raises(Full):
+        ray.get(actor.put.remote("d", 0.01))
+    assert ray.get([actor.get.remote(), actor.get_nowait.remote()]) == ["a", "b"]
+    assert ray.get(actor.get_nowait_batch.remote(1)) == ["c"]
+
+
+def test_U2d_a_batch_that_does_not_fit_is_told_in_numbers():
+    shared = Queue(maxsize=2)
+    shared.put(0)
+    with pytest.raises(Full, match=r"Cannot add 2 items to queue of size 1 and maxsize 2\."):
+        shared.put_nowait_batch([1, 2])
+    with pytest.raises(Empty, match=r"Cannot get 3 items from queue of size 1\."):
+        shared.get_nowait_batch(3)
+    with pytest.raises(TypeError, match="Argument 'items' must be an Iterable"):
+        shared.put_nowait_batch(7)
+    with pytest.raises(TypeError, match="Argument 'num_items' must be an int"):
+        shared.get_nowait_batch("one")
+    with pytest.raises(ValueError, match="'num_items' must be nonnegative"):
+        shared.get_nowait_batch(-1)
+
+
+def test_U2n_actor_options_are_those_of_the_actor(wait_until):
+    shared = Queue(actor_options={"num_cpus": 1, "name": "the queue", "max_concurrency": 2})
+    shared.put(5)
+    wait_until(lambda: ray.available_resources().get("CPU") == 1.0)
+    assert ray.get(ray.get_actor("the queue").qsize.remote()) == 1
+    shared.shutdown()
+    wait_until(lambda: ray.available_resources().get("CPU") == 2.0)
+
+
+def test_U2h_a_queue_that_was_shut_down_has_no_actor_and_its_old_handle_fails():
+    shared = Queue()
+    actor = shared.actor
+    shared.shutdown()
+    assert shared.actor is None
+    shared.shutdown()
+    with pytest.raises(ray.exceptions.RayActorError):
+        ray.get(actor.empty.remote())
+
+
+def test_U2h_without_force_what_waits_has_the_grace_period():
+    shared = Queue()
+    actor = shared.actor
+    late = actor.get.remote()
+    shared.shutdown(grace_period_s=0.1)
+    with pytest.raises(ray.exceptions.RayActorError):
+        ray.get(late, timeout=20)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from multiprocessing import TimeoutError
+from multiprocessing import JoinableQueue, TimeoutError
 
 from eagleray.util.multiprocessing.pool import Pool
 from eagleray.util.multiprocessing.results import AsyncResult
 
-__all__ = ["AsyncResult", "Pool", "TimeoutError"]
+__all__ = ["AsyncResult", "JoinableQueue", "Pool", "TimeoutError"]

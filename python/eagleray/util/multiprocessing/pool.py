@@ -24,6 +24,9 @@ class _Runner:
         if initializer is not None:
             initializer(*initargs)
 
+    def ping(self) -> None:
+        """Answer once the initializer has run."""
+
     def run(self, func: Callable[..., Any], calls: list[Call]) -> list[Any]:
         values: list[Any] = []
         for args, kwargs in calls:
@@ -58,8 +61,9 @@ class Pool:
     ) -> None:
         """Start the processes: one for each CPU unless told otherwise.
 
-        `context` is taken for the sake of programs that give one, and ignored. `maxtasksperchild`: after so many calls a process is
-        replaced by a new one.
+        Returns when the initializer has run in each of them; raises what it raised. They hold no CPUs, so that what they
+        call in turn finds some, unless `ray_remote_args` says otherwise. `context` is taken for the sake of programs that
+        give one, and ignored. `maxtasksperchild`: after so many calls a process is replaced by a new one.
         """
         del context
         if processes is not None and processes <= 0:
@@ -70,9 +74,9 @@ class Pool:
             address = ray_address or os.environ.get("EAGLERAY_ADDRESS") or os.environ.get("RAY_ADDRESS")
             eagleray.init(address=address) if address else eagleray.init(num_cpus=processes)
         cpus = int(eagleray.cluster_resources().get("CPU", 0))
-        options = {"num_cpus": 1, **(ray_remote_args or {})}
+        options = {"num_cpus": 0, **(ray_remote_args or {})}
         count = max(1, cpus) if processes is None else processes
-        if count * options["num_cpus"] > cpus:
+        if count * max(1, options["num_cpus"] or 0) > max(1, cpus):
             raise ValueError(
                 f"Tried to start a pool with {count} processes on an existing ray cluster, but there are only {cpus} CPUs in the ray "
                 "cluster."
@@ -82,6 +86,8 @@ class Pool:
         self._begin = (initializer, tuple(initargs or ()))
         self._members = [self._new_member() for _ in range(count)]
         self._is_open = True
+        if initializer is not None:
+            eagleray.get([member.actor.ping.remote() for member in self._members])
 
     def apply(self, func: Callable[..., Any], args: Iterable[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Call the function in a process of the pool; give its value or raise what it raised."""
