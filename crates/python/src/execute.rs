@@ -31,7 +31,7 @@ type Methods = HashMap<usize, (Arc<Template>, Py<PyAny>)>;
 /// The assignment that Python has taken over.
 static ASSIGNED: AtomicU64 = AtomicU64::new(0);
 
-/// Lets Python take over what a new lease gives, before anything of it runs.
+/// Lets Python take over what a new lease gives, before anything of it is decoded or runs: what is decoded imports modules.
 #[inline]
 fn follow_assignment(runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>) -> PyResult<()> {
     let serial = runtime.assignments();
@@ -156,7 +156,10 @@ fn build_actor(
     context::set_task(Some(spec.creation));
     context::enter_nest(0);
     context::enter_place(&options.need.at);
-    let (args, came_with) = context::decoding(|| spec.args(py));
+    let (args, came_with) = context::decoding(|| {
+        follow_assignment(runtime, worker)?;
+        spec.args(py)
+    });
     let built = args.and_then(|(args, kwargs)| {
         let about = PyDict::new(py);
         about.set_item("actor_id", PyBytes::new(py, &build.actor.0))?;

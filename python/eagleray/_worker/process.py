@@ -76,7 +76,6 @@ class Worker:
 
     def build(self, about: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[bool, str]:
         """Build the actor. Says whether it serves calls side by side, and what marks its output."""
-        self.assigned()
         import pickle
 
         self.about = about
