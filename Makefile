@@ -15,6 +15,9 @@ LOCKED ?=
 SEED ?= 1
 # An interpreter of .venv's version that has torch, gymnasium, numpy, cloudpickle, pytest, pytest-asyncio and pytest-timeout.
 TORCH_PYTHON ?=
+# What `make bench-ab` compares this tree with: a revision, which it builds, or the folder of a built tree.
+BASE ?= HEAD
+OLD ?=
 # More arguments: `make bench ARGS="--case sync_task"`, `make pytest ARGS="-k wait -x"`.
 ARGS ?=
 
@@ -37,6 +40,10 @@ demo: build ## build optimised, then show the product in under a minute
 .PHONY: bench
 bench: build ## calls per second by case, on this machine
 	$(BIN)/python benches/run.py $(ARGS)
+
+.PHONY: bench-ab
+bench-ab: build ## an old and this build in turn: make bench-ab BASE=HEAD~1, or OLD=folder-of-a-built-tree; fails if a case is slower
+	$(BIN)/python benches/ab.py $(if $(OLD),--old "$(OLD)",--base "$(BASE)") $(ARGS)
 
 .PHONY: bench-peers
 bench-peers: build ## the same cases on Ray, dask, Monarch and multiprocessing, each in its own environment

@@ -38,20 +38,32 @@ class Failed(Exception):
     """The child gave no answer; the text says why."""
 
 
-def launch_case(python: Path, system: str, case: str, timing: Timing, *, beside: int) -> Outcome:
-    """One case on one system in a process of its own, with that many CPU-bound strangers beside it."""
+def launch_case(
+    python: Path, system: str, case: str, timing: Timing, *, beside: int, package: Path | None = None
+) -> Outcome:
+    """One case on one system in a process of its own, with that many CPU-bound strangers beside it.
+
+    The system is imported from the folder `package` where one is given.
+    """
     if job_of(system, case) is None:
         return Outcome(absent=True)
     arguments = ["--system", system, "--case", case]
     arguments += ["--seconds", str(timing.seconds), "--rounds", str(timing.rounds)]
     with strangers(beside) as spinning:
         try:
-            return Outcome(**launch(python, "one_case.py", arguments, keep=spinning))
+            return Outcome(**launch(python, "one_case.py", arguments, keep=spinning, package=package))
         except Failed as failure:
             return Outcome(error=str(failure))
 
 
-def launch(python: Path, script: str, arguments: list[str], *, keep: frozenset[int] = frozenset()) -> Any:
+def launch(
+    python: Path,
+    script: str,
+    arguments: list[str],
+    *,
+    keep: frozenset[int] = frozenset(),
+    package: Path | None = None,
+) -> Any:
     """Run a script that takes `--out FILE`; returns the JSON that it wrote. Ends whatever it leaves running."""
     scratch = Path(tempfile.mkdtemp(prefix="bench-"))
     answer = scratch / "answer.json"
@@ -66,7 +78,7 @@ def launch(python: Path, script: str, arguments: list[str], *, keep: frozenset[i
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=_environment(scratch),
+                env=_environment(scratch, package),
                 cwd=scratch,
                 start_new_session=True,
                 preexec_fn=die_with_parent,
@@ -113,10 +125,10 @@ def undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _environment(scratch: Path) -> dict[str, str]:
+def _environment(scratch: Path, package: Path | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
     places = dict.fromkeys(("TMPDIR", "RAY_TMPDIR", "HOME"), str(scratch))
-    return kept | places
+    return kept | places | ({"PYTHONPATH": str(package)} if package else {})
 
 
 def _ending(code: int) -> str:

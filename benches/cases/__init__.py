@@ -6,6 +6,7 @@ Remote functions and classes are defined inside the case, so that they travel by
 from cases import tasks  # noqa: I001 - the order of import is the order of the table
 from cases import actors
 from cases import many
+from cases import threads
 from cases import graphs
 from cases import objects
 from cases import generators
@@ -30,4 +31,5 @@ __all__ = [
     "pressure",
     "start",
     "tasks",
+    "threads",
 ]
