@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
+from eagleray._common.old_names import OldNames
 from eagleray._driver.session import init, is_initialized, shutdown
 from eagleray._native import ObjectRef, ObjectRefGenerator, get, put, wait
 
 __version__ = "0.1.0"
 
 ObjectID = ObjectRef
+
+sys.meta_path.append(OldNames)
 
 # Names that are looked up when first used, so that `import eagleray` stays fast.
 _LAZY = {

@@ -97,10 +97,10 @@ class _Finder:
             text = f"No module named {fullname!r}: eagleray stands in for ray here, and does not provide {real!r}"
             raise ModuleNotFoundError(text, name=fullname)
         is_package = found.submodule_search_locations is not None
-        return ModuleSpec(fullname, _Loader(real), origin=found.origin, is_package=is_package)  # type: ignore[arg-type]
+        return ModuleSpec(fullname, Loader(real), origin=found.origin, is_package=is_package)  # type: ignore[arg-type]
 
 
-class _Loader:
+class Loader:
     """Hands out the module that exists under its real name, loading it first if nobody has."""
 
     def __init__(self, real: str) -> None:
