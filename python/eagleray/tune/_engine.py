@@ -263,6 +263,8 @@ class Engine:
         awaited = list(waited)
         ready, _ = eagleray.wait(awaited, num_returns=1, timeout=_ROUND_S, fetch_local=False)
         if not ready:
+            if not all(live.about for live in self._live.values()):
+                self._slots.drop_idle()
             return
         if len(awaited) > 1:
             ready, _ = eagleray.wait(awaited, num_returns=len(awaited), timeout=0, fetch_local=False)

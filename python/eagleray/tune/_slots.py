@@ -150,6 +150,11 @@ class Slots:
                 return True
         return False
 
+    def drop_idle(self) -> None:
+        """Ends processes that wait for a trial: one that has not started may need what they hold, because somebody else has taken the rest."""
+        while self._drop_idle():
+            pass
+
     def close(self, *, is_class: bool) -> None:
         """Ends all of them. Trials that were told to stop, and instances that are kept for later ones, may clean up before."""
         if is_class:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.python.tune.trials import iterations, rows_of
 
+import eagleray as ray
 from eagleray import tune
 from eagleray._native import tune as native
 from eagleray.tune._repair import repair
@@ -466,3 +467,16 @@ def test_a_node_that_is_killed_ends_the_experiment_with_a_clear_word_and_it_goes
     drivers.run(program, folder, "saves")
     assert story(folder) == wanted
     assert drivers.command("stop").returncode == 0
+
+
+def test_trials_end_although_somebody_else_holds_a_core(ray_session, tmp_path):
+    """Two trials began at once, and only one of them had a core. Its process kept that core for a next trial that never came."""
+    holder = ray.remote(num_cpus=1)(Held).remote()
+    ray.get(holder.__ray_ready__.remote())
+    config = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
+    results = tune.Tuner(lambda config: {"x": 1}, tune_config=tune.TuneConfig(num_samples=3), run_config=config).fit()
+    assert [result.metrics["x"] for result in results] == [1, 1, 1]
+
+
+class Held:
+    """An actor that does nothing but be there."""
