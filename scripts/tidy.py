@@ -40,6 +40,7 @@ BELOW_FACES = BELOW_BODIES | BODIES
 #: Which workspace crates a crate may depend on. A crate that is not listed has no place in the architecture yet.
 ARROWS: dict[str, set[str]] = {
     "model": set(),
+    "seeded": set(),
     "wire": MODEL,
     **dict.fromkeys(BRAINS, MODEL),
     **dict.fromkeys(MUSCLE, VOCABULARY),
@@ -48,8 +49,8 @@ ARROWS: dict[str, set[str]] = {
     "eagleray": BELOW_FACES | {"macros"},
     "python": BELOW_FACES | LIBRARIES,
     "cli": BELOW_FACES | {"eagleray"},
-    **dict.fromkeys(LIBRARIES, MODEL),
-    "sim": BELOW_FACES,
+    **dict.fromkeys(LIBRARIES, MODEL | {"seeded"}),
+    "sim": BELOW_FACES | {"seeded"},
 }
 
 #: Further arrows that tests may use: (crate, dev-dependency) -> why.

@@ -220,35 +220,25 @@ class ActorClass:
         namespace = options.get("namespace") or _native.identity()["namespace"]
         restarts = options.get("max_restarts") or 0
         is_detached = _is_detached(options.get("lifetime"))
-        try:
-            actor_id, life = _native.create_actor(
-                class_id=class_id,
-                class_name=meta.class_name,
-                callee=f"{self._cls.__module__}.{self._cls.__qualname__}",
-                name=name,
-                namespace=namespace,
-                is_detached=is_detached,
-                restarts_max=restarts,
-                to_place=to_place,
-                to_hold=to_hold,
-                env=checking.env_lines(options),
-                at=at,
-                concurrency=meta.concurrency,
-                is_async=self._is_async,
-                get_if_exists=bool(options.get("get_if_exists")),
-                args=args,
-                kwargs=kwargs,
-                meta=meta.packed,
-            )
-        except ValueError as error:
-            if str(error) != "the name is taken":
-                raise
-            from eagleray.exceptions import ActorAlreadyExistsError
-
-            raise ActorAlreadyExistsError(
-                f"The name {name} (namespace={namespace}) is already taken by another actor. Please use a different name or get the "
-                f"existing actor using ray.get_actor('{name}', namespace='{namespace}')"
-            ) from None
+        actor_id, life = _native.create_actor(
+            class_id=class_id,
+            class_name=meta.class_name,
+            callee=f"{self._cls.__module__}.{self._cls.__qualname__}",
+            name=name,
+            namespace=namespace,
+            is_detached=is_detached,
+            restarts_max=restarts,
+            to_place=to_place,
+            to_hold=to_hold,
+            env=checking.env_lines(options),
+            at=at,
+            concurrency=meta.concurrency,
+            is_async=self._is_async,
+            get_if_exists=bool(options.get("get_if_exists")),
+            args=args,
+            kwargs=kwargs,
+            meta=meta.packed,
+        )
         if isinstance(life, bytes):
             return handle_from_spec(actor_id, life)
         if is_detached:

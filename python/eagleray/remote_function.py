@@ -31,7 +31,7 @@ class RemoteFunction:
         )
         self._is_generator = inspect.isgeneratorfunction(function)
         self._signature = compile_signature(function, skip_self=False)
-        self._bodies: dict[int, bytes] = {}
+        self._bodies: dict[tuple[int, Any], bytes] = {}
         self._native = self._make(options)
         self.remote = self._native.remote
         for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
@@ -48,7 +48,7 @@ class RemoteFunction:
             signature=self._signature,
             prepare=lambda: self._export(retry_filter),
             name=options.get("name") or getattr(self._function, "__qualname__", "task").rpartition("<locals>.")[2],
-            callee=self._function_name.replace(".", ".", 1),
+            callee=self._function_name,
             needs=needs,
             env=checking.env_lines(options),
             at=place_of(options, needs),
@@ -65,7 +65,7 @@ class RemoteFunction:
         from eagleray._values import pickling
 
         _native.ensure_started()
-        key = hash((SESSION.number, retry_filter))
+        key = (SESSION.number, retry_filter)
         if key in self._bodies:
             return self._bodies[key]
         try:

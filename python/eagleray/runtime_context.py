@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from eagleray import _native
+from eagleray._common.amounts import all_shown
 
 
 def get_gpu_ids() -> list[Any]:
@@ -89,10 +90,7 @@ class RuntimeContext:
 
     def get_assigned_resources(self) -> dict[str, float]:
         """Say what the running task or actor holds."""
-        return {
-            name: amount if name == "memory" else amount / 10_000
-            for name, amount in _native.identity()["resources"].items()
-        }
+        return all_shown(_native.identity()["resources"])
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """List assigned accelerators by kind."""

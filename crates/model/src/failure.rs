@@ -109,14 +109,6 @@ pub enum Failure {
     },
 }
 
-impl Failure {
-    /// Whether the system, and not the user's code, failed: only then a plain retry makes sense.
-    #[must_use]
-    pub fn is_system(&self) -> bool {
-        matches!(self, Self::WorkerDied(_) | Self::ActorUnavailable { .. })
-    }
-}
-
 impl WorkerExit {
     /// Whether the process left because its own program wanted to: a code of zero, or an end that users see as theirs.
     #[must_use]

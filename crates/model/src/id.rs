@@ -1,7 +1,7 @@
 //! Identifiers. The public ones have the byte lengths that programs written for Ray expect.
 //!
-//! Task ids derive from (parent, index), so that a parent that runs again names its children alike;
-//! an object's id is its task's id and the index of the return value.
+//! Task ids derive from (parent, index). Each run of a parent begins to count its children elsewhere, so that what it makes has names of its
+//! own: somebody may still hold what an earlier run made. An object's id is its task's id and the index of the return value.
 
 use std::fmt;
 

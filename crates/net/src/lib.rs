@@ -9,7 +9,7 @@
 //! - `cells`: which objects are ready, for readers without a lock.
 //! - `unix`: length-prefixed messages and descriptors over a Unix socket.
 //!
-//! Nothing above this crate knows that a peer is on the same machine.
+//! Peers are processes of the same machine: `runtime` reads claim words and cursors of a peer's ring in place, and arenas are shared.
 
 pub mod bell;
 mod berth;

@@ -30,7 +30,14 @@ pub(crate) fn from_runtime(error: &runtime::Error) -> PyErr {
         runtime::Error::DiskFull(why) => named(py, "OutOfDiskError", why),
         runtime::Error::TimedOut(what) => named(py, "GetTimeoutError", what),
         runtime::Error::Interrupted => pyo3::exceptions::PyKeyboardInterrupt::new_err(()),
-        runtime::Error::NameTaken => PyValueError::new_err("the name is taken"),
+        runtime::Error::NameTaken { name, namespace } => named(
+            py,
+            "ActorAlreadyExistsError",
+            format!(
+                "The name {name} (namespace={namespace}) is already taken by another actor. Please use a different name or get the \
+                 existing actor using ray.get_actor('{name}', namespace='{namespace}')"
+            ),
+        ),
         runtime::Error::TooManyPending { pending, limit } => named(
             py,
             "PendingCallsLimitExceeded",

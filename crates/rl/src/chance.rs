@@ -1,18 +1,16 @@
 //! Chance from a seed: the numbers that `numpy.random.default_rng(seed)` gives, in the same order.
 //!
-//! Environments of gymnasium draw from that generator, so a native one starts and slips as its model does. It is PCG XSL RR 128/64 (O'Neill
-//! 2014), seeded through numpy's `SeedSequence`. Only what is drawn through [`Chance::normal`] is our own.
+//! Environments of gymnasium draw from that generator, so a native one starts and slips as its model does. It is seeded through numpy's
+//! `SeedSequence`. Only what is drawn through [`Chance::normal`] is our own.
 
+use seeded::Pcg64;
 use serde::{Deserialize, Serialize};
-
-const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 
 /// A random source. The same seed gives the same numbers on every machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Words", into = "Words")]
 pub struct Chance {
-    state: u128,
-    increment: u128,
+    source: Pcg64,
     /// The upper half of the last 64 bits, when only the lower was asked for.
     half: Option<u32>,
     /// The second of a pair of normal numbers.
@@ -33,25 +31,22 @@ impl Chance {
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         let [state, increment] = seeds(seed);
-        let mut chance = Self { state: 0, increment: increment << 1 | 1, half: None, spare: None };
-        chance.advance();
-        chance.state = chance.state.wrapping_add(state);
-        chance.advance();
-        chance
+        let mut source = Pcg64::at(0, increment << 1 | 1);
+        source.advance(state);
+        source.advance(0);
+        Self { source, half: None, spare: None }
     }
 
     /// 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
-        self.advance();
-        let folded = (self.state >> 64) as u64 ^ self.state as u64;
-        folded.rotate_right((self.state >> 122) as u32)
+        self.source.bits()
     }
 
     /// A number in [0, 1): `Generator.random()`.
     #[inline]
     pub fn random(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+        seeded::unit(self.bits())
     }
 
     /// A number in [low, high): `Generator.uniform(low, high)`.
@@ -100,11 +95,6 @@ impl Chance {
         }
     }
 
-    #[inline]
-    fn advance(&mut self) {
-        self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
-    }
-
     /// 32 random bits: the lower half of 64 first, the upper kept for the next time.
     fn half_bits(&mut self) -> u32 {
         self.half.take().unwrap_or_else(|| {
@@ -142,9 +132,8 @@ impl From<Words> for Chance {
     fn from(words: Words) -> Self {
         let join = |[high, low]: [u64; 2]| u128::from(high) << 64 | u128::from(low);
         Self {
-            state: join(words.state),
             // An even increment would halve the stream; no source has one.
-            increment: join(words.increment) | 1,
+            source: Pcg64::at(join(words.state), join(words.increment) | 1),
             half: words.half,
             spare: words.spare.map(f64::from_bits),
         }
@@ -154,9 +143,10 @@ impl From<Words> for Chance {
 impl From<Chance> for Words {
     fn from(chance: Chance) -> Self {
         let split = |wide: u128| [(wide >> 64) as u64, wide as u64];
+        let (state, increment) = chance.source.place();
         Self {
-            state: split(chance.state),
-            increment: split(chance.increment),
+            state: split(state),
+            increment: split(increment),
             half: chance.half,
             spare: chance.spare.map(f64::to_bits),
         }

@@ -46,7 +46,8 @@ impl Runtime {
             return Err(Error::Closed);
         }
         let ActorCreation { actor, life, options, get_if_exists, spec, contains } = creation;
-        let has_name = !options.name.is_empty();
+        let (name, namespace) = (options.name.clone(), options.namespace.clone());
+        let has_name = !name.is_empty();
         let is_detached = options.lifetime == model::Lifetime::Detached;
         let concurrency = options.concurrency;
         let is_ordered = !options.is_async && concurrency <= 1;
@@ -87,7 +88,7 @@ impl Runtime {
                 self.drop_handle(slot);
                 match other {
                     ActorRegistration::Existing(NamedActor { actor, spec }) => Ok(Err(NamedHandle { actor, spec })),
-                    _ => Err(Error::NameTaken),
+                    _ => Err(Error::NameTaken { name, namespace }),
                 }
             }
         }

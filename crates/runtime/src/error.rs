@@ -22,8 +22,13 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// Another actor has the name.
-    #[error("the name is taken")]
-    NameTaken,
+    #[error("the name {name} (namespace={namespace}) is taken")]
+    NameTaken {
+        /// Which.
+        name: Box<str>,
+        /// Where.
+        namespace: Box<str>,
+    },
     /// The actor has as many calls outstanding as it may.
     #[error("{pending} calls are outstanding, at most {limit} may be")]
     TooManyPending {

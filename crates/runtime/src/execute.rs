@@ -365,12 +365,6 @@ impl Runtime {
         self.interrupts.load(Ordering::Relaxed) && self.state.lock().expect("never poisoned").interrupted.contains(task)
     }
 
-    /// Whether any interrupt came since the flag was last lowered, and which tasks it concerns.
-    #[must_use]
-    pub fn interrupted_tasks(&self) -> Vec<TaskId> {
-        self.state.lock().expect("never poisoned").interrupted.iter().copied().collect()
-    }
-
     /// As `set_label`.
     #[must_use]
     pub fn label(&self) -> String {
@@ -437,12 +431,6 @@ impl Runtime {
     #[must_use]
     pub fn runs_nothing(&self) -> bool {
         self.state.lock().expect("never poisoned").running.is_empty()
-    }
-
-    /// Calls that came in and were not started.
-    #[must_use]
-    pub fn calls_waiting(&self) -> usize {
-        self.state.lock().expect("never poisoned").incoming.len()
     }
 
     /// The ids and owners of objects.

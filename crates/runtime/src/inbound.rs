@@ -151,7 +151,7 @@ impl Runtime {
             word: Word(call.claim_word),
             task: call.task,
             template,
-            payload: 36..36 + call.payload.len(),
+            payload: frame::Call::PAYLOAD_AT..frame::Call::PAYLOAD_AT + call.payload.len(),
             body,
             arrived: Stage::clock(),
             consumed: 0,

@@ -96,12 +96,6 @@ impl Scheduler {
         self.pool.idle_count()
     }
 
-    /// Workers on their way.
-    #[must_use]
-    pub fn starting_count(&self) -> u32 {
-        self.pool.starting()
-    }
-
     /// Whether no worker has a lease.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {

@@ -29,8 +29,6 @@ use std::path::{Path, PathBuf};
 pub use self::repair::{Repair, repair};
 pub use self::writer::Writer;
 
-/// The name of the file in an experiment's folder.
-pub const FILE_NAME: &str = "journal.eagleray";
 /// What the file starts with.
 const MAGIC: [u8; 8] = *b"eagleray";
 /// How the frames are to be read.

@@ -12,3 +12,4 @@ pub mod schedule;
 pub mod search;
 pub mod space;
 pub mod summary;
+mod triangle;

@@ -1,28 +1,25 @@
-//! Chance from a seed: PCG XSL RR 128/64 (O'Neill 2014). Its whole state is two numbers, so it can be saved and replayed.
+//! Chance from a seed, for searchers. Its whole state is two numbers, so it can be saved and replayed.
 
+use seeded::{Pcg64, SplitMix64};
 use serde::{Deserialize, Serialize};
 
 use crate::normal;
 
-const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
-
 /// A random source. The same seed gives the same numbers on every machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rng {
-    state: u128,
-    increment: u128,
-}
+#[serde(transparent)]
+pub struct Rng(Pcg64);
 
 impl Rng {
     /// A source for a seed.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         // Seeds that differ in one bit must not give streams that are alike, so both halves are mixed from the seed.
-        let mut mixed = seed;
-        let mut next = || u128::from(split_mix(&mut mixed));
+        let mut mixed = SplitMix64::seeded(seed);
+        let mut next = || u128::from(mixed.bits());
         let state = next() << 64 | next();
         let increment = (next() << 64 | next()) | 1;
-        let mut rng = Self { state, increment };
+        let mut rng = Self(Pcg64::at(state, increment));
         rng.bits();
         rng
     }
@@ -30,27 +27,23 @@ impl Rng {
     /// The source of one of many drawings with the same seed: each can be made without those before it.
     #[must_use]
     pub(crate) fn keyed(seed: u64, index: u64) -> Self {
-        let (mut seed, mut index) = (seed, index);
         // Both are mixed first: neighbours of one seed must not be the sources of the next.
-        Self::seeded(split_mix(&mut seed).rotate_left(32) ^ split_mix(&mut index))
+        Self::seeded(SplitMix64::seeded(seed).bits().rotate_left(32) ^ SplitMix64::seeded(index).bits())
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
-        let folded = (self.state >> 64) as u64 ^ self.state as u64;
-        folded.rotate_right((self.state >> 122) as u32)
+        self.0.bits()
     }
 
     /// A number in [0, 1).
     pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+        seeded::unit(self.bits())
     }
 
     /// An integer in [0, count); `count` is not zero.
     pub fn below(&mut self, count: u64) -> u64 {
-        // The bias of one multiplication is below 2^-64 times the count.
-        ((u128::from(self.bits()) * u128::from(count)) >> 64) as u64
+        seeded::below(self.bits(), count)
     }
 
     /// A standard normal number.
@@ -70,14 +63,6 @@ impl Rng {
         }
         weights.len() - 1
     }
-}
-
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -448,7 +448,7 @@ pub enum FromNode {
         /// What the driver imports from; the lease's own environment variables, each behind `OWN_ENV`.
         paths: Vec<Box<str>>,
     },
-    /// A process that you have rings with is gone. Drain what it published, then answer `LinkClosed`.
+    /// A process is gone: everyone is told. Whoever has rings with it drains what it published, then answers `LinkClosed`.
     PeerDied {
         /// Who.
         peer: ProcId,

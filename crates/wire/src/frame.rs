@@ -11,7 +11,8 @@
 //! | `ITEM` | one value that the call has yielded; they come in order, all before the reply |
 //! | `CONSUMED` | `count: u32`: so many of the request's items were read; the most there can be: nobody reads any more |
 //!
-//! A value is one byte of kind, then: inline, error and failure: counted bytes; stored: offset and length, 8 bytes each.
+//! A value is one byte of kind. Behind it: counted bytes if it is inline, an error or a failure; a place if it lies in the arena; and if it lies
+//! in a file, who wrote that file, its number and folder, then offset, length and checksum. A place is offset, length and serial, 8 bytes each.
 
 use model::{Bulk, Failure, FileId, Filed, Place, ProcId, TaskId};
 
@@ -35,7 +36,7 @@ pub const ITEM: u8 = 5;
 /// How far the reader of a call's items is.
 pub const CONSUMED: u8 = 6;
 
-/// Flag: the body is a place in the arena (offset and length, 8 bytes each) where the real body lies.
+/// Flag: the body is the place in the arena where the real body lies.
 pub const FAR: u8 = 1;
 
 /// Flag of a reply: the worker has not started the call and gives it back, since it is about to wait for something.
@@ -204,16 +205,14 @@ pub struct Call<'a> {
     pub payload: &'a [u8],
 }
 
-/// Where in a call's body its claim word lies: it is filled in when the frame gets its place in a ring.
-pub const CALL_CLAIM_WORD: std::ops::Range<usize> = 0..4;
-/// Where in a call's body its template number lies: numbers differ from ring to ring.
-pub const CALL_TEMPLATE: std::ops::Range<usize> = 4..8;
-
 impl<'a> Call<'a> {
+    /// Where in a call's body its payload begins: behind claim word, template, task and the payload's length.
+    pub const PAYLOAD_AT: usize = 4 + 4 + TaskId::LENGTH + 4;
+
     /// Appends everything but the dependencies.
     #[inline]
     pub fn write(&self, body: &mut Vec<u8>) {
-        body.reserve(36 + self.payload.len());
+        body.reserve(Self::PAYLOAD_AT + self.payload.len());
         body.extend_from_slice(&self.claim_word.to_le_bytes());
         body.extend_from_slice(&self.template.to_le_bytes());
         body.extend_from_slice(&self.task.0);

@@ -152,12 +152,3 @@ pub struct Testimony {
     /// Nothing comes behind this.
     pub is_last: bool,
 }
-
-/// A peer message with its sender, as the node passes it on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct From {
-    /// Who sent it.
-    pub sender: ProcId,
-    /// What.
-    pub message: Peer,
-}

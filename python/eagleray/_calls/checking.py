@@ -6,9 +6,10 @@ back holds only what the user gave; a name that is missing has its default (`TAS
 
 from __future__ import annotations
 
-import os
-
-from eagleray._calls.option_tables import ACTOR, METHOD, PARTS, TASK, parts_of
+from eagleray._calls.option_tables import ACTOR, METHOD, TASK, parts_of
+from eagleray._common.amounts import PARTS
+from eagleray._common.near import hint
+from eagleray._common.settings import from_env
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,12 +112,9 @@ def check_bundle_index(placement_group: Any, index: int) -> None:
         raise ValueError(text)
 
 
-def default_max_retries(environ: Mapping[str, str] = os.environ) -> int:
+def default_max_retries() -> int:
     """How often a task that says nothing is tried again after a failure of the system."""
-    for name in ("EAGLERAY_TASK_MAX_RETRIES", "RAY_TASK_MAX_RETRIES"):
-        if name in environ:
-            return int(environ[name])
-    return int(TASK_DEFAULTS["max_retries"])
+    return int(from_env("TASK_MAX_RETRIES") or TASK_DEFAULTS["max_retries"])
 
 
 def fixed_resources(options: Mapping[str, Any], *, default_cpus: int = 1) -> dict[str, int]:
@@ -170,11 +168,7 @@ def _checked(table: Table, whom: str, given: Mapping[str, Any]) -> dict[str, Any
 
 
 def _unknown(table: Table, whom: str, name: str) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, table, n=1)
-    meant = f" Did you mean '{close[0]}'?" if close else ""
-    return f"Invalid option keyword '{name}' for {whom}.{meant} Valid ones are {sorted(table)}."
+    return f"Invalid option keyword '{name}' for {whom}.{hint(name, table)} Valid ones are {sorted(table)}."
 
 
 def _finish_task(options: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from eagleray._common.amounts import PARTS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
 
     Check = Callable[[str, Any], Any]
     Table = dict[str, "Option"]
-
-#: Resources are counted in ten-thousandths.
-PARTS = 10_000
 
 #: Up to here a float is exact, in parts of a resource and in bytes of memory.
 PARTS_MAX = 2**53

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagleray._calls.option_tables import PARTS
+from eagleray._common.amounts import PARTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from eagleray import _native
-from eagleray._calls.option_tables import PARTS, parts_of
+from eagleray._calls.option_tables import parts_of
 from eagleray._calls.placement import amounts_of, check_fits
+from eagleray._common.amounts import PARTS
 from eagleray._values.ids import PlacementGroupID
 
 __all__ = [

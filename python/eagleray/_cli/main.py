@@ -8,6 +8,8 @@ import sys
 import time
 from typing import Any
 
+from eagleray._common import amounts
+
 _DESCRIPTION = "Run Python functions, actors and data on all cores of this machine."
 
 
@@ -173,7 +175,9 @@ def _resources(parts: dict[str, int]) -> str:
     for name, amount in sorted(parts.items()):
         if name.startswith("node:"):
             continue
-        shown.append(f"{name} {amount / 2**30:.1f} GiB" if name == "memory" else f"{name} {amount / 10_000:g}")
+        shown.append(
+            f"{name} {amount / 2**30:.1f} GiB" if name == "memory" else f"{name} {amounts.shown(name, amount):g}"
+        )
     return ", ".join(shown)
 
 
@@ -198,7 +202,7 @@ def _status(options: Any) -> int:
         if name.startswith("node:"):
             continue
         used = total - free.get(name, 0)
-        scale, unit = (2**30, " GiB") if name == "memory" else (10_000, "")
+        scale, unit = (2**30, " GiB") if name == "memory" else (amounts.PARTS, "")
         print(f"  {name:<22} {used / scale:g} / {total / scale:.4g}{unit}")
     print(f"  {'object store':<22} {status['store_used'] / 2**20:.1f} / {status['store_capacity'] / 2**20:.1f} MiB")
     print(f"Processes ({len(status['processes'])}):")

@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Any
 
+from eagleray._common.amounts import shown
+
 #: Files of ours are no news to who asks where a ref was made.
 _OWN = os.path.dirname(os.path.abspath(__file__))
 _DEPTH_MAX = 64
@@ -83,7 +85,7 @@ def findings(inventory: dict[str, Any]) -> list[str]:
         found.append(f"{inventory['files']} files with {inventory['file_bytes']} bytes are on disk")
     for name, total, free in inventory["resources"]:
         if total != free:
-            found.append(f"of {name}, {free / 10_000:g} of {total / 10_000:g} are free")
+            found.append(f"of {name}, {shown(name, free):g} of {shown(name, total):g} are free")
     if inventory["leases_waiting"]:
         found.append(f"{inventory['leases_waiting']} leases wait")
     found += [f"process {pid} does not answer" for pid in inventory["silent"]]

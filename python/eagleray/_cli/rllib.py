@@ -163,7 +163,7 @@ def _where(file: str | None, name: str | None) -> str:
 def _checked(experiment: Any, where: str) -> dict[str, Any]:
     """An experiment of a file, if it is one: `run`, `env`, and what `tune.run` takes."""
     from eagleray import tune
-    from eagleray.rllib.algorithms._names import hint
+    from eagleray._common.near import hint
     from eagleray.tune.tune import OLD_ARGUMENTS
 
     if not isinstance(experiment, dict):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from eagleray import _native
+from eagleray._common.amounts import all_shown
 
 
 def _amounts(parts: dict[str, int]) -> dict[str, float]:
-    return {name: float(amount) if name == "memory" else amount / 10_000 for name, amount in parts.items() if amount}
+    return {name: amount for name, amount in all_shown(parts).items() if amount}
 
 
 def cluster_resources() -> dict[str, float]:

@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from eagleray import _native
-from eagleray._common.settings import from_env
+from eagleray._common.settings import is_on
 from eagleray._worker import actor_end
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class _Session:
         self.paths: list[str] = []
         #: The process that has run sessions; its forks cannot.
         self.pid: int | None = None
-        self.auto_init_off = os.environ.get("RAY_ENABLE_AUTO_CONNECT", "1") == "0"
+        self.auto_init_off = not is_on("ENABLE_AUTO_CONNECT", default=True)
         self.old_sigterm: Any = None
 
 
@@ -59,7 +59,7 @@ SESSION = _Session()
 
 def record_sites_if_asked() -> None:
     """Record where refs are made if the environment asks for it."""
-    if from_env("record_ref_creation_sites") not in (None, "0"):
+    if is_on("record_ref_creation_sites", default=False):
         from eagleray._cli.memory_report import site
 
         _native.record_sites(site)
@@ -112,16 +112,12 @@ def _version() -> str:
 
 def check_out_of_band() -> None:
     """Refuse refs that leave by plain pickle, where the user asked for that."""
-    for name in (
-        "RAY_allow_out_of_band_object_ref_serialization",
-        "EAGLERAY_allow_out_of_band_object_ref_serialization",
-    ):
-        if os.environ.get(name, "1") == "0":
-            from eagleray.exceptions import OufOfBandObjectRefSerializationException
+    if not is_on("allow_out_of_band_object_ref_serialization", default=True):
+        from eagleray.exceptions import OufOfBandObjectRefSerializationException
 
-            raise OufOfBandObjectRefSerializationException(
-                "a ref was pickled outside of eagleray's own serialisation, and RAY_allow_out_of_band_object_ref_serialization=0"
-            )
+        raise OufOfBandObjectRefSerializationException(
+            "a ref was pickled outside of eagleray's own serialisation, and RAY_allow_out_of_band_object_ref_serialization=0"
+        )
 
 
 def auto_init() -> None:
@@ -197,7 +193,7 @@ def init(
             meminfo=private.get("_meminfo"),
         )
         if log_to_driver is None:
-            log_to_driver = os.environ.get("RAY_LOG_TO_DRIVER", os.environ.get("EAGLERAY_LOG_TO_DRIVER", "1")) != "0"
+            log_to_driver = is_on("LOG_TO_DRIVER", default=True)
         daemon = hosting.find_daemon(address)
         SESSION.pid = os.getpid()
         paths = SESSION.paths = hosting.driver_paths(*hosting.job_wants(job_config, runtime_env))

@@ -22,7 +22,6 @@ TRIES_MAX = 5_000
 
 _REPR_CHARS_MAX = 1_000
 _RULE = "=" * 80
-_ADVICE = "Make it inside the function or class that uses it, or leave it out of the object's pickled state."
 
 
 class FailureTuple:

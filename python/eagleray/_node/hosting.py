@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from eagleray import _native
+from eagleray._common.amounts import PARTS
 from eagleray._common.settings import from_env
 from eagleray._node import spilling
 
-_PARTS = 10_000
 #: Each GPU of a node has a name of its own.
 _GPUS_MAX = 4096
 
@@ -89,7 +89,7 @@ def usable_memory() -> int:
 
 def base_dir() -> Path:
     """Find the folder of this user's sessions; only the user can enter it."""
-    given = os.environ.get("EAGLERAY_TMPDIR") or os.environ.get("RAY_TMPDIR")
+    given = from_env("TMPDIR")
     path = Path(given) if given else Path(tempfile.gettempdir()) / f"eagleray-{os.getuid()}"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     about = path.stat()
@@ -105,7 +105,7 @@ def socket_path() -> Path:
 
 def find_daemon(address: str | None) -> str | None:
     """Decide which running node to join; None: host one here."""
-    address = address or os.environ.get("EAGLERAY_ADDRESS") or os.environ.get("RAY_ADDRESS")
+    address = address or from_env("ADDRESS")
     path = socket_path()
     if address == "local":
         return None
@@ -183,12 +183,12 @@ def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
     cpus = usable_cpus() if wants.num_cpus is None else wants.num_cpus
     gpu_count = len(gpus) if wants.num_gpus is None else wants.num_gpus
     checking.task_options(num_cpus=cpus, num_gpus=gpu_count, resources=wants.resources or None)
-    amounts = {"CPU": round(cpus * _PARTS), "GPU": round(gpu_count * _PARTS)}
+    amounts = {"CPU": round(cpus * PARTS), "GPU": round(gpu_count * PARTS)}
     for name, amount in wants.resources.items():
-        amounts[name] = round(amount * _PARTS)
+        amounts[name] = round(amount * PARTS)
     amounts["memory"] = int(wants.memory if wants.memory is not None else usable_memory() * 0.7)
-    amounts["node:__internal_head__"] = _PARTS
-    amounts["node:127.0.0.1"] = _PARTS
+    amounts["node:__internal_head__"] = PARTS
+    amounts["node:127.0.0.1"] = PARTS
     count = int(gpu_count)
     if count > _GPUS_MAX:
         raise ValueError(f"num_gpus={gpu_count} is more than a machine can have; at most {_GPUS_MAX} are counted")
@@ -247,7 +247,7 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
     stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
     session_dir = folder / f"session_{stamp}_{os.getpid()}_{time.monotonic_ns() % 1_000_000:06d}"
     cores = usable_cpus()
-    prestart = min(cores, max(1, amounts.get("CPU", 0) // _PARTS)) if wants.prestart is None else wants.prestart
+    prestart = min(cores, max(1, amounts.get("CPU", 0) // PARTS)) if wants.prestart is None else wants.prestart
     try:
         # In here: Ctrl-C may come behind any line.
         session_dir.mkdir(mode=0o700, parents=True)
@@ -273,8 +273,8 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             listen=listen,
             prestart=prestart,
             idle_ms_max=max(0, int(_setting(wants.system_config, "idle_worker_killing_time_threshold_ms", 60_000))),
-            rings_max=int(os.environ.get("EAGLERAY_RINGS_MAX") or 1024 * 1024),
-            link_idle_ms_max=int(os.environ.get("EAGLERAY_LINK_IDLE_MS_MAX") or 60_000),
+            rings_max=int(from_env("RINGS_MAX") or 1024 * 1024),
+            link_idle_ms_max=int(from_env("LINK_IDLE_MS_MAX") or 60_000),
             grace_ms_max=int(_setting(wants.system_config, "actor_graceful_shutdown_timeout_ms", 30_000)),
             lineage_bytes_max=max(0, int(_setting(wants.system_config, "max_lineage_bytes", 1 << 30))),
             memory=_memory_watch(wants),

@@ -14,8 +14,9 @@ def main(arguments: list[str]) -> None:
     import eagleray._values.pickling
     import eagleray._worker.process
     from eagleray import _native
+    from eagleray._common.settings import from_env
 
-    _preload(os.environ.get("EAGLERAY_PRELOAD") or os.environ.get("RAY_preload_python_modules") or "")  # noqa: SIM112
+    _preload(from_env("PRELOAD") or from_env("preload_python_modules") or "")
     # The node's thread, which started this process, blocks all signals.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     read_fd, write_fd = os.pipe()

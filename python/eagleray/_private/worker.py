@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
+
+from eagleray._common.settings import is_on
 
 
 def _print_unhandled(error: BaseException) -> None:
@@ -17,6 +18,5 @@ _unhandled_error_handler = _print_unhandled
 
 def report_unhandled(error: BaseException) -> None:
     """Hand an error that nobody read to the handler, unless the environment says that nobody wants to hear of such."""
-    names = ("RAY_IGNORE_UNHANDLED_ERRORS", "EAGLERAY_IGNORE_UNHANDLED_ERRORS")
-    if not any(os.environ.get(name, "") not in ("", "0") for name in names):
+    if not is_on("IGNORE_UNHANDLED_ERRORS", default=False):
         _unhandled_error_handler(error)

@@ -10,8 +10,6 @@ import cloudpickle
 
 from eagleray import _native
 
-_PLAIN_TYPES = (str, bytes, int, float, bool, list, tuple, dict, set, frozenset)
-
 
 class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
     """CloudPickler that knows the serializers which the user registered."""

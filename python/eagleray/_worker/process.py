@@ -8,6 +8,7 @@ from typing import Any
 
 from eagleray import _native
 from eagleray._calls.retries import RetryFilters
+from eagleray._common.settings import from_env
 from eagleray._worker import actor_end, streams
 from eagleray._worker.surroundings import Surroundings
 
@@ -243,9 +244,8 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
         sys.modules["random"].seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
-    niceness = os.environ.get("RAY_worker_niceness", "15")  # noqa: SIM112
-    if niceness != "0":
-        os.nice(int(niceness))
+    if niceness := int(from_env("worker_niceness") or 15):
+        os.nice(niceness)
     from eagleray._driver import session
 
     session.SESSION.auto_init_off = True

@@ -10,6 +10,9 @@ import re
 import sys
 from typing import Any
 
+from eagleray._common.amounts import PARTS
+from eagleray._common.settings import is_on
+
 #: Marks in the list of import paths that a driver sends along with its folders.
 CWD = "cwd:"
 ENV = "env:"
@@ -24,7 +27,6 @@ _UNKNOWN = re.compile(r"\$\{\w+\}")
 
 _OMP = "OMP_NUM_THREADS"
 _CUDA = "CUDA_VISIBLE_DEVICES"
-_BLANK_ON_ZERO = ("EAGLERAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO")
 
 
 def paths_of(folders: list[str], cwd: str, env_vars: dict[str, str]) -> list[str]:
@@ -64,7 +66,7 @@ class Surroundings:
             self._follow_cwd([path[len(CWD) :] for path in wanted if path.startswith(CWD)])
         self._set(_CUDA, self._devices(identity["gpus"]))
         own = self._given(_OMP)
-        self._set(_OMP, own if own is not None else str(max(1, identity["resources"].get("CPU", 0) // 10_000)))
+        self._set(_OMP, own if own is not None else str(max(1, identity["resources"].get("CPU", 0) // PARTS)))
 
     def _follow_env(self, lines: list[str]) -> None:
         for name in self._env_vars:
@@ -93,7 +95,7 @@ class Surroundings:
     def _devices(self, gpus: list[str]) -> str | None:
         if gpus:
             return ",".join(gpus)
-        if any(os.environ.get(name) == "1" for name in _BLANK_ON_ZERO):
+        if is_on("ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", default=False):
             return ""
         return self._given(_CUDA)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from eagleray import _native
 from eagleray._cli import memory_report
+from eagleray._common.amounts import all_shown
 from eagleray._driver import notices
 
 __all__ = [
@@ -120,16 +121,12 @@ def local_node() -> dict[str, Any]:
         "session_dir": identity["session_dir"],
         "address": identity["address"],
         "pid": status["pid"],
-        "resources": _amounts(total),
-        "available": _amounts(available),
+        "resources": all_shown(total),
+        "available": all_shown(available),
         "store_used": status["store_used"],
         "store_capacity": status["store_capacity"],
         "processes": {pid: role for pid, role, _ in status["processes"]},
     }
-
-
-def _amounts(parts: dict[str, int]) -> dict[str, float]:
-    return {name: amount if name == "memory" else amount / 10_000 for name, amount in parts.items()}
 
 
 class _Subscriber:

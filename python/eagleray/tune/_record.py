@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from eagleray.tune._plan import Plan
     from eagleray.tune.execution.placement_groups import PlacementGroupFactory
 
-#: The experiment's journal in its folder.
-JOURNAL = "journal.eagleray"
 #: Names of folders are cut to so much.
 _NAME_MAX = 120
 #: What a trial that goes on from a checkpoint counts on from.

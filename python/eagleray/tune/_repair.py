@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eagleray._native import tune as native
 from eagleray.tune import _files
-from eagleray.tune._record import JOURNAL
+from eagleray.tune._files import JOURNAL
 
 
 @dataclass(frozen=True)

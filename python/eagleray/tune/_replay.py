@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray import cloudpickle
 from eagleray._native import tune as native
-from eagleray.tune._record import JOURNAL
+from eagleray.tune._files import JOURNAL
 from eagleray.tune.analysis._history import read_error
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial

@@ -18,7 +18,8 @@ from eagleray._native import tune as native
 from eagleray.tune import _replay, _resolve
 from eagleray.tune._console import SilentView, View, make_view
 from eagleray.tune._engine import Engine
-from eagleray.tune._record import JOURNAL, Record
+from eagleray.tune._files import JOURNAL
+from eagleray.tune._record import Record
 from eagleray.tune.error import JournalError
 from eagleray.tune.logger import DefaultLogs
 from eagleray.tune.schedulers import FIFOScheduler

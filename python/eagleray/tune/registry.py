@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
+from eagleray._common.near import hint
 from eagleray.tune.error import TuneError
 
 if TYPE_CHECKING:
@@ -51,10 +51,8 @@ def get_trainable_cls(name: str) -> Any:
 
     if name in ALGORITHMS:
         return get_algorithm_class(name)
-    near = difflib.get_close_matches(name, [*_trainables, *ALGORITHMS], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    known = ", ".join([*sorted(_trainables), *ALGORITHMS])
-    raise TuneError(f"Unknown trainable: {name}.{hint} Registered: {known}.")
+    known = [*sorted(_trainables), *ALGORITHMS]
+    raise TuneError(f"Unknown trainable: {name}.{hint(name, known)} Registered: {', '.join(known)}.")
 
 
 def is_registered(name: str) -> bool:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from eagleray.tune import _replay, _resolve, _start
 from eagleray.tune._configs import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
+from eagleray.tune._files import JOURNAL
 from eagleray.tune._make_plan import make_plan
-from eagleray.tune._record import JOURNAL
 from eagleray.tune.analysis import ExperimentAnalysis
 from eagleray.tune.error import TuneError
 from eagleray.tune.experiment.trial import Trial

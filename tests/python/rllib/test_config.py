@@ -94,6 +94,20 @@ def test_rollouts_and_exploration_are_older_methods():
     assert config.epsilon == [[0, 0.5], [10, 0.1]]
 
 
+@pytest.mark.parametrize(
+    ("said", "schedule"),
+    [
+        (
+            {"schedule_max_timesteps": 2000, "exploration_fraction": 0.5, "exploration_final_eps": 0.1},
+            [[0, 1.0], [1000, 0.1]],
+        ),
+        ({"exploration_fraction": 0.2}, [[0, 1.0], [20000, 0.02]]),
+    ],
+)
+def test_the_oldest_way_to_say_for_how_long_DQN_explores_has_an_effect(said, schedule):
+    assert DQNConfig.from_old_dict({"env": "CartPole-v1", **said}).epsilon == schedule
+
+
 def test_an_older_dictionary_becomes_newer_settings():
     config = DQNConfig.from_old_dict(
         {

@@ -374,7 +374,11 @@ def test_several_values_per_yield_are_refused_with_what_to_do_instead():
         checking.returns_of({"_num_objects_per_yield": 2}, is_generator=True)
 
 
-def test_E4_default_retries_come_from_the_environment():
-    assert checking.default_max_retries({}) == 3
-    assert checking.default_max_retries({"RAY_TASK_MAX_RETRIES": "7"}) == 7
-    assert checking.default_max_retries({"RAY_TASK_MAX_RETRIES": "7", "EAGLERAY_TASK_MAX_RETRIES": "0"}) == 0
+def test_E4_default_retries_come_from_the_environment(monkeypatch):
+    for name in ("RAY_TASK_MAX_RETRIES", "EAGLERAY_TASK_MAX_RETRIES"):
+        monkeypatch.delenv(name, raising=False)
+    assert checking.default_max_retries() == 3
+    monkeypatch.setenv("RAY_TASK_MAX_RETRIES", "7")
+    assert checking.default_max_retries() == 7
+    monkeypatch.setenv("EAGLERAY_TASK_MAX_RETRIES", "0")
+    assert checking.default_max_retries() == 0

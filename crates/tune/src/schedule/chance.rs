@@ -1,16 +1,16 @@
-//! Chance that can be replayed: SplitMix64, one word of state.
+//! Chance from a seed, for schedulers: one word of state, saved with whatever draws from it.
 
+use seeded::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 /// A stream of random numbers that its seed decides.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Chance {
-    state: u64,
-}
+#[serde(transparent)]
+pub(super) struct Chance(SplitMix64);
 
 impl Chance {
     pub(super) fn seeded(seed: u64) -> Self {
-        Self { state: seed }
+        Self(SplitMix64::seeded(seed))
     }
 
     /// The stream of one purpose: draws from it move no other stream.
@@ -20,21 +20,17 @@ impl Chance {
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// Evenly in [0, 1).
     pub(super) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        seeded::unit(self.next())
     }
 
     /// Evenly among 0 .. count, which is not 0.
     pub(super) fn below(&mut self, count: usize) -> usize {
-        ((u128::from(self.next()) * count as u128) >> 64) as usize
+        seeded::below(self.next(), count as u64) as usize
     }
 
     /// A standard normal number, by Box and Muller.

@@ -4,6 +4,7 @@
 //! `variance * exp(-d^2 / length) * (1 - drift)^(dt / 2)`.
 
 use super::chance::Chance;
+use crate::triangle::{Triangle, dot};
 
 /// What the kernel is made of.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +19,8 @@ pub(super) struct Kernel {
 pub(super) struct Gp {
     kernel: Kernel,
     points: Vec<Vec<f64>>,
-    /// The lower triangle of the covariances' root, row by row.
-    root: Vec<Vec<f64>>,
+    /// The root of the covariances.
+    root: Triangle,
     weights: Vec<f64>,
 }
 
@@ -69,25 +70,21 @@ impl Kernel {
 impl Gp {
     /// None if the points' covariances cannot be taken apart, which noise makes rare.
     pub(super) fn new(kernel: Kernel, points: Vec<Vec<f64>>, values: &[f64]) -> Option<Self> {
-        let mut root: Vec<Vec<f64>> = Vec::with_capacity(points.len());
+        let mut root = Triangle::default();
         for (i, point) in points.iter().enumerate() {
-            let mut row = Vec::with_capacity(i + 1);
-            for (j, other) in points[..=i].iter().enumerate() {
-                let noise = if i == j { kernel.noise + 1e-9 } else { 0.0 };
-                let above = if i == j { &row[..] } else { &root[j][..j] };
-                let rest = kernel.between(point, other) + noise - dot(&row[..j], above);
-                row.push(if i == j { Some(rest.sqrt()).filter(|pivot| *pivot > 0.0)? } else { rest / root[j][j] });
+            let mut row: Vec<f64> = points[..=i].iter().map(|other| kernel.between(point, other)).collect();
+            row[i] += kernel.noise + 1e-9;
+            if !root.extend_factor(row) {
+                return None;
             }
-            root.push(row);
         }
-        let half = forward(&root, values);
-        let weights = backward(&root, &half);
+        let weights = root.solve_transposed(&root.solve(values));
         Some(Self { kernel, points, root, weights })
     }
 
     /// The logarithm of how likely the values are, less a constant.
     fn likelihood(&self, values: &[f64]) -> f64 {
-        let spread: f64 = self.root.iter().enumerate().map(|(i, row)| row[i].ln()).sum();
+        let spread: f64 = self.root.diagonal().map(f64::ln).sum();
         -0.5 * dot(values, &self.weights) - spread
     }
 
@@ -100,44 +97,9 @@ impl Gp {
     /// How unsure that is, as a standard deviation.
     pub(super) fn deviation(&self, point: &[f64]) -> f64 {
         let shared: Vec<f64> = self.points.iter().map(|other| self.kernel.between(point, other)).collect();
-        let half = forward(&self.root, &shared);
+        let half = self.root.solve(&shared);
         (self.kernel.variance - dot(&half, &half)).max(0.0).sqrt()
     }
-}
-
-/// Over the length of the shorter one. Nearly all time is spent here: four sums at once keep the processor busy.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let length = a.len().min(b.len());
-    let (a, b) = (a[..length].chunks_exact(4), b[..length].chunks_exact(4));
-    let rest: f64 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| x * y).sum();
-    let mut sums = [0.0; 4];
-    for (x, y) in a.zip(b) {
-        for lane in 0..4 {
-            sums[lane] += x[lane] * y[lane];
-        }
-    }
-    sums.iter().sum::<f64>() + rest
-}
-
-/// Solves `root * x = values`.
-fn forward(root: &[Vec<f64>], values: &[f64]) -> Vec<f64> {
-    let mut solved: Vec<f64> = Vec::with_capacity(values.len());
-    for (row, value) in root.iter().zip(values) {
-        let known = dot(row, &solved);
-        solved.push((value - known) / row[solved.len()]);
-    }
-    solved
-}
-
-/// Solves `transposed root * x = values`.
-fn backward(root: &[Vec<f64>], values: &[f64]) -> Vec<f64> {
-    let mut left = values.to_vec();
-    for i in (0..left.len()).rev() {
-        left[i] /= root[i][i];
-        let solved = left[i];
-        left[..i].iter_mut().zip(&root[i]).for_each(|(value, part)| *value -= solved * part);
-    }
-    left
 }
 
 #[cfg(test)]
@@ -171,7 +133,7 @@ mod tests {
         for i in 0..6 {
             for j in 0..=i {
                 let covariance = SHARP.between(&points[i], &points[j]) + if i == j { 0.1 } else { 0.0 };
-                assert!((dot(&gp.root[i], &gp.root[j]) - covariance).abs() < 1e-6, "{i} {j}");
+                assert!((dot(gp.root.row(j), gp.root.row(i)) - covariance).abs() < 1e-6, "{i} {j}");
             }
         }
     }

@@ -184,7 +184,7 @@ fn effort(count: usize) -> Effort {
 /// Values of mean 0 and variance 1.
 fn standardised(values: Vec<f64>) -> Vec<f64> {
     let count = values.len() as f64;
-    // Halved first, so that the greatest doubles do not add up to infinity.
+    // Scaled to at most 1 first, so that the greatest doubles do not add up to infinity.
     let scale = values.iter().map(|value| value.abs()).fold(f64::MIN_POSITIVE, f64::max);
     let shrunk: Vec<f64> = values.iter().map(|value| value / scale).collect();
     let mean = shrunk.iter().sum::<f64>() / count;

@@ -4,7 +4,7 @@
 //! probable after the data, under priors that expect lengths of about the whole range, and little noise.
 
 use super::lbfgs::{Limits, minimise};
-use super::triangle::{Triangle, dot};
+use crate::triangle::{Triangle, dot};
 
 /// Noise that is always there, so that equal points do no harm. In units of the values' variance.
 const NOISE_MIN: f64 = 1e-7;

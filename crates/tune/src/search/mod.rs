@@ -18,7 +18,6 @@ mod random;
 mod sobol;
 mod sobol_net;
 mod tpe;
-mod triangle;
 
 #[cfg(test)]
 mod tests;

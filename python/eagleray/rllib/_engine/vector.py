@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import TYPE_CHECKING, Any
 
+from eagleray._common.near import nearest
 from eagleray.rllib.utils.error import EnvError, numpy_needed
 
 numpy_needed()
@@ -31,8 +31,8 @@ class NativeVectorEnv:
         try:
             self._native = rl.VectorEnv(name, num_envs, json.dumps(config))
         except ValueError as error:
-            near = difflib.get_close_matches(name, rl.environments(), n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near and near[0] != name else ""
+            near = nearest(name, rl.environments())
+            hint = f" (did you mean {near!r}?)" if near and near != name else ""
             raise EnvError(f"{error}{hint}") from None
         self.name, self.num_envs = name, num_envs
         #: The spaces of one copy: `{"observed": ..., "acted": ...}`, plain numbers.

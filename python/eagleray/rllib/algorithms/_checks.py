@@ -7,9 +7,9 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+from eagleray._common.near import hint
 from eagleray.rllib._engine import custom
 from eagleray.rllib.algorithms import _ranges
-from eagleray.rllib.algorithms._names import hint
 from eagleray.rllib.callbacks._hooks import UNCALLED
 from eagleray.rllib.callbacks.callbacks import RLlibCallback
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from eagleray._common.near import hint
 
 #: Older name -> today's.
 RENAMED: dict[str, str] = {
@@ -69,6 +67,13 @@ _BUFFER = {
 #: Keys of `replay_buffer_config` itself that were called otherwise.
 _IN_BUFFER = {"prioritized_replay_alpha": "alpha", "prioritized_replay_beta": "beta", "prioritized_replay_eps": "eps"}
 
+#: How DQN once said for how long it explores, with the values of whoever says only a part.
+_EXPLORATION: dict[str, float] = {
+    "schedule_max_timesteps": 100_000,
+    "exploration_fraction": 0.1,
+    "exploration_final_eps": 0.02,
+}
+
 #: Settings of older versions that change nothing here: what they steered does not exist.
 IGNORED = {
     "simple_optimizer",
@@ -98,9 +103,6 @@ IGNORED = {
     "beta_annealing_fraction",
     "final_prioritized_replay_beta",
     "prioritized_replay_beta_annealing_timesteps",
-    "schedule_max_timesteps",
-    "exploration_fraction",
-    "exploration_final_eps",
 }
 
 
@@ -113,6 +115,7 @@ def modern(given: dict[str, Any]) -> dict[str, Any]:
     """A configuration of any era in today's names and forms. What it does not know stays, for others to refuse."""
     settings: dict[str, Any] = {}
     buffer: dict[str, Any] = {}
+    exploration: dict[str, Any] = {}
     for name, value in given.items():
         if name in IGNORED:
             continue
@@ -125,6 +128,8 @@ def modern(given: dict[str, Any]) -> dict[str, Any]:
             buffer["type"] = "PrioritizedEpisodeReplayBuffer" if value else "EpisodeReplayBuffer"
         elif name == "replay_buffer_config":
             buffer |= {_IN_BUFFER.get(str(key), str(key)): item for key, item in dict(value).items()}
+        elif name in _EXPLORATION:
+            exploration[name] = value
         elif name in ("lr_schedule", "entropy_coeff_schedule"):
             # Beside the plain value, the schedule was the one that counted.
             if value is not None:
@@ -144,7 +149,15 @@ def modern(given: dict[str, Any]) -> dict[str, Any]:
         settings.setdefault("restart_failed_env_runners", False)
     if buffer:
         settings["replay_buffer_config"] = buffer
+    if exploration:
+        settings.setdefault("epsilon", _annealed(_EXPLORATION | exploration))
     return settings
+
+
+def _annealed(said: dict[str, Any]) -> list[list[float]]:
+    """The schedule of the oldest form: from 1 to the last value, over a fraction of all steps."""
+    steps = int(float(said["schedule_max_timesteps"]) * float(said["exploration_fraction"]))
+    return [[0, 1.0], [max(1, steps), float(said["exploration_final_eps"])]]
 
 
 def _multi_agent(given: dict[str, Any] | None) -> dict[str, Any]:
@@ -174,9 +187,3 @@ def epsilon_of(exploration: Any) -> list[list[float]] | None:
     first = float(exploration.get("initial_epsilon", 1.0))
     last = float(exploration.get("final_epsilon", 0.02))
     return [[0, first], [int(exploration.get("epsilon_timesteps", 10000)), last]]
-
-
-def hint(name: str, known: Iterable[str]) -> str:
-    """Which known name was probably meant."""
-    near = difflib.get_close_matches(name, [str(one) for one in known], n=1, cutoff=0.6)
-    return f" Did you mean {near[0]!r}?" if near else ""

@@ -12,7 +12,7 @@ import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eagleray.rllib.algorithms._names import hint
+from eagleray._common.near import hint
 from eagleray.rllib.algorithms._settings import MODEL_DEFAULTS
 from eagleray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from eagleray.rllib.utils.schedules import Schedule

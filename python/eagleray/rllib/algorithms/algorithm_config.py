@@ -10,6 +10,7 @@ import copy
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from eagleray._common.near import hint
 from eagleray.rllib.algorithms import _checks, _names, _settings
 from eagleray.rllib.callbacks._hooks import checked
 from eagleray.rllib.core.rl_module.default_model_config import DefaultModelConfig
@@ -179,7 +180,7 @@ class AlgorithmConfig:
                 if now in known or is_users:
                     continue
                 home = next((key for key, table in tables.items() if now in table), None)
-                where = f" It belongs to .{home}()." if home else _names.hint(name, known | set(_names.RENAMED))
+                where = f" It belongs to .{home}()." if home else hint(name, known | set(_names.RENAMED))
                 raise TypeError(f"{group}() got an unexpected keyword argument {name!r}.{where}")
         self._apply(_names.modern(given))
         return self
@@ -318,7 +319,7 @@ class AlgorithmConfig:
         return type(self).__name__
 
     def _hint(self, name: str) -> str:
-        return _names.hint(name, set(vars(self)) - _PRIVATE | set(_names.RENAMED))
+        return hint(name, set(vars(self)) - _PRIVATE | set(_names.RENAMED))
 
     # What is worked out of several settings.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from eagleray._common.near import nearest
 
 if TYPE_CHECKING:
     from eagleray.rllib.algorithms.algorithm import Algorithm
@@ -24,7 +25,7 @@ def get_algorithm_class(alg: str, *, return_config: bool = False) -> Any:
     """The class of this name; with `return_config` also its configuration as a dictionary."""
     if alg not in ALGORITHMS:
         known = {name.lower(): name for name in ALGORITHMS}
-        near = known.get(alg.lower()) or next(iter(difflib.get_close_matches(alg, ALGORITHMS, n=1, cutoff=0.4)), None)
+        near = known.get(alg.lower()) or nearest(alg, ALGORITHMS, cutoff=0.4)
         hint = f" Did you mean {near!r}?" if near else ""
         raise ValueError(f"Unknown algorithm: {alg}.{hint} There are {', '.join(ALGORITHMS)}.")
     module, name = ALGORITHMS[alg]

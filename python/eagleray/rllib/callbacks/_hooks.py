@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from eagleray._common.near import hint
 from eagleray.rllib.callbacks.callbacks import RLlibCallback
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ def checked(name: str, said: Any) -> list[Callable[..., Any]]:
             f"{name} is not called here, as steps are not Python objects: on_sample_end has them as columns"
         )
     if name not in NAMES:
-        near = difflib.get_close_matches(name, sorted(NAMES), n=1, cutoff=0.6)
-        hint = f" Did you mean {near[0]!r}?" if near else f" There are {', '.join(sorted(NAMES))}."
-        raise TypeError(f"callbacks() got an unexpected keyword argument {name!r}.{hint}")
+        meant = hint(name, sorted(NAMES)) or f" There are {', '.join(sorted(NAMES))}."
+        raise TypeError(f"callbacks() got an unexpected keyword argument {name!r}.{meant}")
     functions = list(said) if isinstance(said, list | tuple) else [said]
     for function in functions:
         if not callable(function):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from eagleray._common.near import nearest
 from eagleray.rllib.utils.error import EnvError, MissingPackageError
 from eagleray.tune import registry
 
@@ -64,5 +64,5 @@ def _by_id(name: str, context: EnvContext) -> Any:
 
 
 def _near(name: str, known: list[str]) -> str:
-    found = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
+    found = nearest(name, known)
+    return f" (did you mean {found!r}?)" if found else ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
+from eagleray._common.near import hint
 from eagleray.rllib.utils.error import CustomModelError
 
 _models: dict[str, Any] = {}
@@ -37,10 +37,9 @@ def model_of(name: str) -> Any:
     """The model of this name."""
     if name in _models:
         return _models[name]
-    near = difflib.get_close_matches(name, _models, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
     raise CustomModelError(
-        f"no model was registered as {name!r}.{hint} Call ModelCatalog.register_custom_model({name!r}, ...) before the algorithm is built."
+        f"no model was registered as {name!r}.{hint(name, _models)} "
+        f"Call ModelCatalog.register_custom_model({name!r}, ...) before the algorithm is built."
     )
 
 

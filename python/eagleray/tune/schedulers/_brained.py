@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import zlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from eagleray._common.near import hint
 from eagleray.tune.metrics import look_up
 from eagleray.tune.schedulers.trial_scheduler import DEFAULT_METRIC, FIFOScheduler
 
@@ -121,13 +121,11 @@ class BrainedScheduler(FIFOScheduler):
         if self._is_told_no_time:
             return
         self._is_told_no_time = True
-        near = difflib.get_close_matches(self._time_attr, list(result), 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
         logger.warning(
             "%s has time_attr=%r, which results do not have: it cannot stop any trial.%s",
             type(self).__name__,
             self._time_attr,
-            hint,
+            hint(self._time_attr, result),
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import numbers
 from typing import TYPE_CHECKING, Any
 
+from eagleray._common.near import nearest
 from eagleray.tune.error import TuneError
 from eagleray.tune.stopper.stopper import Stopper
 
@@ -67,8 +67,8 @@ def _hint(name: str, result: dict[str, Any]) -> str:
     known = list(_numbers({key: value for key, value in result.items() if key != "config"}, ()))
     last = name.rsplit("/", 1)[-1]
     same = [one for one in known if one.rsplit("/", 1)[-1] == last]
-    near = same or difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
-    return f" Did you mean '{min(near, key=len)}'?" if near else ""
+    near = min(same, key=len) if same else nearest(name, known, cutoff=_ALIKE)
+    return f" Did you mean '{near}'?" if near else ""
 
 
 def _numbers(result: dict[str, Any], above: tuple[str, ...]) -> Iterator[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 import eagleray
+from eagleray._common.settings import from_env
 from eagleray.util.multiprocessing.results import AsyncResult, Failed, Results
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Pool:
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be a callable")
         if not eagleray.is_initialized():
-            address = ray_address or os.environ.get("EAGLERAY_ADDRESS") or os.environ.get("RAY_ADDRESS")
+            address = ray_address or from_env("ADDRESS")
             eagleray.init(address=address) if address else eagleray.init(num_cpus=processes)
         cpus = int(eagleray.cluster_resources().get("CPU", 0))
         options = {"num_cpus": 0, **(ray_remote_args or {})}

@@ -85,6 +85,28 @@ impl Triangle {
         self.push_row(&new);
     }
 
+    /// Solves `self * x = values`.
+    pub(crate) fn solve(&self, values: &[f64]) -> Vec<f64> {
+        let mut solved: Vec<f64> = Vec::with_capacity(values.len());
+        for (at, value) in values.iter().enumerate() {
+            let row = self.row(at);
+            solved.push((value - dot(&solved, &row[..at])) / row[at]);
+        }
+        solved
+    }
+
+    /// Solves `transposed self * x = values`.
+    pub(crate) fn solve_transposed(&self, values: &[f64]) -> Vec<f64> {
+        let mut left = values.to_vec();
+        for at in (0..left.len()).rev() {
+            let row = self.row(at);
+            left[at] /= row[at];
+            let solved = left[at];
+            axpy(&mut left[..at], -solved, &row[..at]);
+        }
+        left
+    }
+
     /// The transpose times the matrix itself, of which the lower half is returned.
     pub(crate) fn gram(&self) -> Self {
         let mut gram = Self::zeros(self.size);
@@ -128,7 +150,7 @@ fn solve_row(done: &[f64], row: &mut [f64], at: usize) -> bool {
     rest > 0.0 && rest.is_finite()
 }
 
-/// Four sums side by side, so that no addition waits for the one before.
+/// Eight sums side by side, so that no addition waits for the one before.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let (a_parts, a_rest) = a.as_chunks::<8>();
     let (b_parts, b_rest) = b[..a.len()].as_chunks::<8>();
@@ -172,6 +194,8 @@ mod tests {
             let back: f64 = (0..size).map(|j| inverse.row(i.max(j))[i.min(j)] * product[j]).sum();
             assert!((back - x).abs() < 1e-8, "{back} {x}");
         }
+        let solved = factor.solve_transposed(&factor.solve(&product));
+        assert!(solved.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-8));
         let by_halves = factor.inverse().transposed_times(&factor.inverse().times(&product));
         assert!(by_halves.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 1e-8));
     }
