@@ -12,6 +12,7 @@ import eagleray as ray
 from eagleray.exceptions import RayActorError
 from eagleray.rllib._engine import ENGINE_VARIABLE
 from eagleray.rllib.algorithms import A2CConfig, ESConfig, IMPALAConfig, PPOConfig
+from eagleray.rllib.utils.error import EnvError
 from eagleray.tune.registry import register_env
 
 
@@ -144,6 +145,18 @@ def test_a_runner_that_hangs_is_waited_for_and_then_replaced(built, tmp_path, ki
     result = built(made.training(train_batch_size=200)).train()
     assert result["num_remote_worker_restarts"] == 1
     assert result["timesteps_this_iter"] >= 200
+
+
+# proves: Y4f
+@pytest.mark.parametrize("runners", [1, 2], ids=["nobody samples", "another one samples"])
+def test_an_environment_that_always_hangs_is_an_error_after_three_runners(built, tmp_path, runners):
+    made = config(how="hang", breaks_at=5, folder=str(tmp_path), times=100)
+    algorithm = built(made.env_runners(num_env_runners=runners, sample_timeout_s=0.5))
+    said = "runner 1 gave no sample of the environment Faulty in 1 s, and nor did those in its place: 3 in a row"
+    with pytest.raises(EnvError, match=said):
+        for _ in range(9):
+            algorithm.train()
+    assert algorithm.env_runner_group.num_restarts == 2
 
 
 # proves: Y4e

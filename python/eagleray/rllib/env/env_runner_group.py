@@ -29,12 +29,17 @@ _logger = logging.getLogger("eagleray.rllib")
 
 #: A runner that gave no answer for so many times `sample_timeout_s` has failed.
 _PATIENCE = 2
-#: Runners of which none has ever given a sample, and that raise or end so often in a row, will not give one: their code is wrong.
+#: Runners of which none has ever given a sample, and that raise or end so often in a row, will not give one: their code is wrong. So is that of
+#: runners that hang so often in a row, whatever others do: each costs minutes.
 _FIRST_TRIES = 3
 #: Runners that are not there by then are waited for, with a word about it.
 _START_S = 10.0
 #: Those that are not there by then may wait for cores that only garbage holds.
 _SOON_S = 1.0
+
+
+class _NoAnswerError(TimeoutError):
+    """A runner was silent for too long. An environment that raises a TimeoutError of its own has answered."""
 
 
 class _Remote:
@@ -195,7 +200,7 @@ class EnvRunnerGroup:
         )
         if remote.waited >= _PATIENCE:
             seconds = self.config.sample_timeout_s * remote.waited
-            self._on_failure(remote, TimeoutError(f"runner {remote.index} gave no answer in {seconds:g} s"))
+            self._on_failure(remote, _NoAnswerError(f"runner {remote.index} gave no answer in {seconds:g} s"))
 
     def _on_failure(self, remote: _Remote, error: Exception) -> None:
         config = self.config
@@ -214,9 +219,17 @@ class EnvRunnerGroup:
                 raise error
             return
         never_worked = not self._has_sampled and isinstance(error, RayError)
+        is_hung = isinstance(error, _NoAnswerError)
         tolerance = config.num_consecutive_env_runner_failures_tolerance
-        if remote.failures_in_a_row > (min(tolerance, _FIRST_TRIES - 1) if never_worked else tolerance):
+        if remote.failures_in_a_row > (min(tolerance, _FIRST_TRIES - 1) if never_worked or is_hung else tolerance):
             times = f"{remote.failures_in_a_row} times in a row"
+            if is_hung:
+                seconds = (config.sample_timeout_s or 0.0) * _PATIENCE
+                raise EnvError(
+                    f"runner {remote.index} gave no sample of {_env_name(config.env)} in {seconds:g} s, and nor did those in its place: "
+                    f"{remote.failures_in_a_row} in a row. Does the environment hang in `reset` or `step`? Raise `sample_timeout_s` if it only "
+                    "takes long; with num_env_runners=0 Ctrl-C shows where it is."
+                ) from error
             if never_worked and not isinstance(error, RayTaskError):
                 raise EnvError(
                     f"the process of runner {remote.index} ended {times} before it gave a sample of {_env_name(config.env)}. "
