@@ -50,11 +50,11 @@ class ProgressReporter:
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:  # noqa: FBT001, FBT002 - as Ray has it
         """Say whether to report now; `done` after the last trial has ended."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no should_report()")
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: Any) -> None:  # noqa: FBT001 - as Ray has it
         """Report on the trials. `sys_info` are lines on what is used of this machine."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no report()")
 
 
 class TuneReporterBase(ProgressReporter):

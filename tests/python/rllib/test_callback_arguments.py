@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 
 import gymnasium as gym
 import numpy as np
@@ -295,13 +296,11 @@ def test_whoever_hears_of_a_new_runner_is_told_of_which_group(shared_ray, tmp_pa
     ],
 )
 def test_names_that_nobody_calls_are_refused_with_the_nearest(given, text):
-    with pytest.raises(TypeError) as refused:
+    with pytest.raises(TypeError, match=re.escape(text)):
         ppo().callbacks(**given)
-    assert text in str(refused.value)
     # The oldest form: one dictionary.
-    with pytest.raises(TypeError) as refused:
+    with pytest.raises(TypeError, match=re.escape(text)):
         PPOConfig().update_from_dict({"env": Numbered, "callbacks": given}).build_algo()
-    assert text in str(refused.value)
 
 
 def test_a_class_that_wants_trajectories_is_warned(caplog):

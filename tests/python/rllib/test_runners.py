@@ -9,7 +9,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 import eagleray as ray
-from eagleray.exceptions import RayActorError
+from eagleray.exceptions import ActorDiedError
 from eagleray.rllib._engine import ENGINE_VARIABLE
 from eagleray.rllib.algorithms import A2CConfig, ESConfig, IMPALAConfig, PPOConfig
 from eagleray.rllib.utils.error import EnvError
@@ -134,7 +134,7 @@ def test_a_failure_is_raised_if_nothing_else_is_wanted(built, tmp_path):
     algorithm.stop()
     made = config(how="exit", breaks_at=5, folder=str(tmp_path), times=9)
     algorithm = built(made.fault_tolerance(restart_failed_env_runners=False))
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exit code 1"):
         algorithm.train()
 
 

@@ -204,7 +204,7 @@ def test_loggers_of_old_live_as_long_as_their_trial(trial):
     callback.log_trial_start(trial)
     callback.log_trial_end(trial)
     assert seen == [("init", 0.1, str(trial.path), trial), 3, ("config", 0.2), "flush", "close"]
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(NotImplementedError, match=r"Logger has no on_result\(\)"):
         Logger({}, "").on_result({})
 
 

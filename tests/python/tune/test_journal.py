@@ -77,9 +77,9 @@ def test_misuse_is_told(path):
             journal.append("result", {})
         with pytest.raises(ValueError, match="give the name"):
             journal.append(3, {})
-        with pytest.raises(OverflowError):
+        with pytest.raises(OverflowError, match="out of range"):
             journal.append(256, {})
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="'float' object"):
             journal.append(1.5, {})
         with pytest.raises(ValueError, match="255 bytes"):
             journal.append("k" * 256, {})

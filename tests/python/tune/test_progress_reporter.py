@@ -227,9 +227,9 @@ def test_a_subclass_of_a_user_needs_two_methods():
             pass
 
     Mine().setup(start_time=1.0, total_samples=1, metric="a", mode="max", anything=2)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(NotImplementedError, match=r"ProgressReporter has no should_report\(\)"):
         ProgressReporter().should_report([])
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(NotImplementedError, match=r"ProgressReporter has no report\(\)"):
         ProgressReporter().report([], False)
 
 

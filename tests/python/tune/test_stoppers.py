@@ -57,10 +57,18 @@ def test_an_experiment_whose_best_values_are_the_same_is_ended():
 
 
 @pytest.mark.parametrize(
-    "options", [{"mode": "up"}, {"top": 1}, {"top": 2.5}, {"patience": -1}, {"std": 0}, {"std": -0.1}]
+    ("options", "text"),
+    [
+        ({"mode": "up"}, "either min or max"),
+        ({"top": 1}, "Top results"),
+        ({"top": 2.5}, "Top results"),
+        ({"patience": -1}, "Patience"),
+        ({"std": 0}, "standard deviation"),
+        ({"std": -0.1}, "standard deviation"),
+    ],
 )
-def test_an_experiments_plateau_is_well_defined(options):
-    with pytest.raises(ValueError):
+def test_an_experiments_plateau_is_well_defined(options, text):
+    with pytest.raises(ValueError, match=text):
         ExperimentPlateauStopper("x", **options)
 
 

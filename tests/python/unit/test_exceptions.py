@@ -194,7 +194,7 @@ def test_E1_instance_attribute_wins_over_class_attribute_and_own_names_over_the_
 
 def test_E1_unknown_attribute_is_an_attribute_error():
     error = got(ValueError("x"))
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         error.nothing  # noqa: B018
     assert not hasattr(error, "__deepcopy__")
 

@@ -80,7 +80,7 @@ class TestInside:
         def crash():
             os._exit(1)
 
-        with pytest.raises(ray.exceptions.WorkerCrashedError):
+        with pytest.raises(ray.exceptions.WorkerCrashedError, match="exit code 1"):
             ray.get(crash.remote())
         kind, text = heard.poll(timeout=30)
         assert (kind, "died" in text) == ("worker_died", True)
