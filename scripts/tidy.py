@@ -302,6 +302,15 @@ def leftovers(tree: Tree) -> Iterator[Finding]:
                 yield Finding(path, line, f"leftover {found}")
 
 
+def named_subjects(tree: Tree) -> Iterator[Finding]:
+    """A comment names what it is about: a lone question word does not."""
+    lone = r"(?m)^\s*(?://[/!]?|#:?) ?(?:(?:For )?[Ww]hom?|Which|What|How|Where|When|Whose|Why)\.$"
+    for path in tree.paths:
+        if path.endswith((".rs", ".py")):
+            for line, found in _matches(lone, tree.text(path)):
+                yield Finding(path, line, f"`{found.strip()}` names nothing: say what it is")
+
+
 def long_files(tree: Tree) -> Iterator[Finding]:
     """A file fits in the head; the exceptions only shrink."""
     for path in tree.sources():
@@ -341,6 +350,7 @@ CHECKS: tuple[Callable[[Tree], Iterator[Finding]], ...] = (
     pure_brains,
     crates_on_the_map,
     leftovers,
+    named_subjects,
     long_files,
     tour_numbers,
     tour_pages,

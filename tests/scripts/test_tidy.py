@@ -133,6 +133,17 @@ def test_leftovers_are_found(tree):
     ]
 
 
+def test_a_comment_that_is_a_lone_question_word_is_found(tree):
+    files = {
+        "crates/node/src/a.rs": "struct A {\n    /// Which.\n    a: u8,\n    /// Which actor.\n    b: u8,\n}\n",
+        "python/eagleray/a.py": "#: For whom.\nx = 1\n",
+    }
+    assert said(sorted(tidy.named_subjects(tree(files)))) == [
+        "crates/node/src/a.rs:2: `/// Which.` names nothing: say what it is",
+        "python/eagleray/a.py:1: `#: For whom.` names nothing: say what it is",
+    ]
+
+
 def test_a_long_file_is_found_and_a_listed_one_may_not_grow(tree, monkeypatch):
     files = {"python/eagleray/a.py": "x = 1\n" * 601, "python/eagleray/b.py": "x = 1\n" * 700}
     monkeypatch.setattr(tidy, "LONG_FILES", {"python/eagleray/b.py": 700})

@@ -26,7 +26,7 @@ pub enum ActorState {
     Pending,
     /// Has a worker, its constructor runs or ran there. Calls may be sent.
     Alive {
-        /// Where.
+        /// The worker.
         worker: ProcId,
     },
     /// Its worker is gone and a new one is on its way.
@@ -38,7 +38,7 @@ pub enum ActorState {
 /// What everyone who holds a handle is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActorView {
-    /// Which.
+    /// The actor.
     pub actor: ActorId,
     /// Where it is in its life.
     pub state: ActorState,
@@ -75,7 +75,7 @@ pub enum Event {
     Displaced {
         /// Which actor.
         actor: ActorId,
-        /// Why.
+        /// The cause of its death.
         death: ActorDeath,
     },
     /// The constructor returned.
@@ -102,14 +102,14 @@ pub enum Event {
     },
     /// A process is gone: as a worker of an actor, as an owner of actors, or both.
     ProcessDied {
-        /// Who.
+        /// The process.
         process: ProcId,
-        /// How.
+        /// How it ended.
         exit: WorkerExit,
     },
     /// `kill(actor, no_restart)`.
     KillRequested {
-        /// Which.
+        /// The actor.
         actor: ActorId,
         /// False: it may restart, which uses up a restart.
         no_restart: bool,
@@ -134,30 +134,30 @@ pub enum Effect {
     },
     /// Ask the scheduler for a worker for this actor (its incarnation makes the request unique).
     Place {
-        /// Which.
+        /// The actor.
         actor: ActorId,
         /// Which life.
         incarnation: u32,
     },
     /// It needs no place any more (killed while waiting).
     Unplace {
-        /// Which.
+        /// The actor.
         actor: ActorId,
         /// Which life.
         incarnation: u32,
     },
     /// Send the spec to the worker.
     Build {
-        /// Which.
+        /// The actor.
         actor: ActorId,
-        /// Where.
+        /// The worker.
         worker: ProcId,
     },
     /// Tell everyone who holds a handle.
     Publish(ActorView),
     /// End this process: with a chance to clean up, or at once.
     EndWorker {
-        /// Which.
+        /// The worker.
         worker: ProcId,
         /// Let it run its exit handlers first.
         gracefully: bool,

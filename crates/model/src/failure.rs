@@ -79,7 +79,7 @@ pub enum Failure {
     ActorDied(ActorId, ActorDeath),
     /// The actor is starting again; whether the call ran is told by the flag.
     ActorUnavailable {
-        /// Which.
+        /// The actor.
         actor: ActorId,
         /// False: it certainly did not run.
         may_have_run: bool,

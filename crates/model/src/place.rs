@@ -22,7 +22,7 @@ pub struct Place {
 pub struct FileId {
     /// Who wrote it.
     pub by: ProcId,
-    /// The how-manieth of its.
+    /// Counts the files of this process.
     pub number: u32,
     /// In which of the node's folders.
     pub folder: u16,
@@ -31,7 +31,7 @@ pub struct FileId {
 /// One value in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Filed {
-    /// Which.
+    /// The file.
     pub file: FileId,
     /// Bytes from its start.
     pub offset: u64,

@@ -96,9 +96,9 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {cause}")]
     Io {
-        /// Which.
+        /// What was tried.
         what: &'static str,
-        /// How.
+        /// What the system answered.
         cause: std::io::Error,
     },
     /// The store could not be made.

@@ -10,9 +10,9 @@ use crate::{Effect, Owner, Slot, Value};
 /// A reference that somebody keeps beyond the call it came with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Which.
+    /// The object.
     pub id: ObjectId,
-    /// Whose.
+    /// The owner of the object.
     pub owner: ProcId,
     /// Who keeps it.
     pub borrower: ProcId,

@@ -43,14 +43,14 @@ impl Value {
 pub enum Effect {
     /// Send the task to the worker.
     Push {
-        /// Which.
+        /// The task.
         task: TaskKey,
-        /// Where.
+        /// The worker.
         worker: ProcId,
     },
     /// Try to take the task back before it starts; if that works, say `on_took_back`, else nothing: it will answer.
     TakeBack {
-        /// Which.
+        /// The task.
         task: TaskKey,
         /// From whom.
         worker: ProcId,
@@ -75,7 +75,7 @@ pub enum Effect {
     Unresolved(Slot),
     /// The object is gone: its slot may be given out again; its bytes, if it was large and ours, are free.
     Freed {
-        /// Which.
+        /// The slot of the object.
         slot: Slot,
         /// Where its value lay.
         bulk: Option<Bulk>,
@@ -84,25 +84,25 @@ pub enum Effect {
     Discarded(Bulk),
     /// Ask the owner of a borrowed object for its value.
     Want {
-        /// Whom.
+        /// The owner of the object.
         owner: ProcId,
-        /// Which.
+        /// The object.
         object: ObjectId,
     },
     /// Answer somebody who wanted one of our objects.
     Have {
-        /// Whom.
+        /// The process that is told.
         to: ProcId,
-        /// Which.
+        /// The object.
         object: ObjectId,
         /// Its value.
         value: Value,
     },
     /// Tell an owner that `borrower` holds `count` more (or, below zero, fewer) shares of its object.
     Borrowed {
-        /// Whom.
+        /// The owner of the object.
         owner: ProcId,
-        /// Which.
+        /// The object.
         object: ObjectId,
         /// Who holds it.
         borrower: ProcId,
@@ -111,41 +111,41 @@ pub enum Effect {
     },
     /// Tell the worker how many of the task's items were read: it may go on by as many.
     Consumed {
-        /// Which.
+        /// The task.
         task: TaskKey,
-        /// Where.
+        /// The worker.
         worker: ProcId,
         /// So many; `u32::MAX`: nobody reads any more.
         count: u32,
     },
     /// Ask the owner of a borrowed object to free it.
     AskFree {
-        /// Whom.
+        /// The owner of the object.
         owner: ProcId,
-        /// Which.
+        /// The object.
         object: ObjectId,
     },
     /// Tell somebody who has a copy of our value, or knows where it lies, that it was freed.
     Unreadable {
-        /// Whom.
+        /// The process that is told.
         to: ProcId,
-        /// Which.
+        /// The object.
         object: ObjectId,
         /// Stands for its bytes: a share of this was counted for them.
         bytes: ObjectId,
     },
     /// The last reference to an error of a task of ours went, and nobody had read it.
     Unread {
-        /// Which.
+        /// The object.
         object: ObjectId,
         /// The error.
         failure: Arc<Failure>,
     },
     /// Interrupt the task if it runs; `force`: end the worker.
     Interrupt {
-        /// Which.
+        /// The task.
         task: TaskKey,
-        /// Where.
+        /// The worker.
         worker: ProcId,
         /// End the worker.
         force: bool,
@@ -156,7 +156,7 @@ pub enum Effect {
     MoveLineage,
     /// Read the arguments of a task that runs again, and say `on_arguments_read`.
     ReadArguments {
-        /// Which.
+        /// The task.
         task: TaskKey,
         /// Where they lie.
         filed: Filed,

@@ -23,7 +23,7 @@ const ENDED_MAX: usize = 4096;
 pub struct Gift {
     /// Who gets them.
     pub to: ProcId,
-    /// The how-manieth gift of the giver to it.
+    /// Counts the gifts of the giver to this process.
     pub number: u64,
     /// One share of each.
     pub objects: Vec<ObjectId>,

@@ -14,7 +14,7 @@ const ASTRAY_MAX: usize = 4096;
 /// The dead who have left something, and what came from those who had heard of a death sooner or later than we have.
 #[derive(Debug, Default)]
 pub struct Heirs {
-    /// Who stands for it, and the how-manieth death it was.
+    /// The process that stands for it, and the number of its death among all deaths.
     of: FxHashMap<ProcId, (ProcId, u16)>,
     known: u16,
     /// References from senders who knew of more deaths than we did: they may have been registered with an heir.

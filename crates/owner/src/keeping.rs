@@ -24,7 +24,7 @@ pub enum Chore {
     Settle {
         /// Who is dead.
         of: ProcId,
-        /// Whom.
+        /// The processes that are asked.
         witnesses: Vec<ProcId>,
     },
     /// Tell the node that it is known what a dead process has left.

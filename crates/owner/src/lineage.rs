@@ -33,7 +33,7 @@ pub(crate) struct Made {
     pub(crate) items: Items,
     pub(crate) retries_left: i32,
     pub(crate) oom_retries_left: i32,
-    /// The how-manieth of its owner it was.
+    /// Its number among the tasks of its owner.
     pub(crate) number: u64,
     /// Where it is recorded; see `records.rs`.
     pub(crate) cell: u32,

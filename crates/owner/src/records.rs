@@ -43,7 +43,7 @@ pub struct TaskFacts<'a> {
     pub retries_left: i32,
     /// Runs that are left after its worker was killed for want of memory.
     pub oom_retries_left: i32,
-    /// The how-manieth of its owner it is.
+    /// Its number among the tasks of its owner.
     pub number: u64,
 }
 

@@ -32,7 +32,7 @@ pub struct StreamKey {
 pub enum Next {
     /// The next value, or the failure that the generator ended with. The stream's handle on it is the reader's now.
     Item {
-        /// Which.
+        /// The slot of the object.
         slot: Slot,
         /// Its public id.
         id: ObjectId,

@@ -83,7 +83,7 @@ pub struct Task {
     pub stage: Stage,
     /// When it was submitted.
     pub since: Tick,
-    /// The how-manieth of its owner it is.
+    /// Its number among the tasks of its owner.
     pub(crate) number: u64,
     /// The objects it makes.
     pub returns: SmallVec<[Slot; 1]>,

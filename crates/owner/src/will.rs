@@ -41,7 +41,7 @@ pub struct Will {
 pub struct Bequest {
     /// What its replies call it; none if it has ended and can run again.
     pub request: Option<u64>,
-    /// Which.
+    /// The task.
     pub id: TaskId,
     /// What it shares with other calls.
     pub template: Arc<Template>,

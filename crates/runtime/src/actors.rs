@@ -27,7 +27,7 @@ pub struct ActorCreation {
 
 /// A handle on an actor that somebody else made.
 pub struct NamedHandle {
-    /// Which.
+    /// The actor.
     pub actor: ActorId,
     /// As its creator sent it.
     pub spec: Vec<u8>,

@@ -24,9 +24,9 @@ pub enum Error {
     /// Another actor has the name.
     #[error("the name {name} (namespace={namespace}) is taken")]
     NameTaken {
-        /// Which.
+        /// The name.
         name: Box<str>,
-        /// Where.
+        /// The namespace that the name is taken in.
         namespace: Box<str>,
     },
     /// The actor has as many calls outstanding as it may.
@@ -40,9 +40,9 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {errno}")]
     Os {
-        /// Which.
+        /// What was tried.
         what: &'static str,
-        /// How.
+        /// What the system answered.
         errno: rustix::io::Errno,
     },
 }

@@ -76,7 +76,7 @@ pub enum BadArgument {
 /// An actor to be built.
 #[derive(Clone, Debug)]
 pub struct Build {
-    /// Which.
+    /// The actor.
     pub actor: ActorId,
     /// As its creator sent it.
     pub spec: Vec<u8>,

@@ -95,7 +95,7 @@ pub enum Effect {
     StartWorker,
     /// The lease has its worker.
     Granted {
-        /// Which.
+        /// The lease.
         lease: LeaseId,
         /// Who runs.
         worker: ProcId,

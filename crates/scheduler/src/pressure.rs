@@ -31,9 +31,9 @@ pub enum Work {
 /// One worker that does something.
 #[derive(Clone, Copy, Debug)]
 pub struct Busy {
-    /// Who.
+    /// The worker.
     pub worker: ProcId,
-    /// What.
+    /// The work that it does.
     pub work: Work,
     /// Another number for each thing that it does.
     pub number: u32,
@@ -61,7 +61,7 @@ pub enum Relief {
     MakeRoom,
     /// End this worker.
     Kill {
-        /// Which.
+        /// The worker.
         worker: ProcId,
         /// Nothing else worked: it would be no better the next time.
         is_alone: bool,

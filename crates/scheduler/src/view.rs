@@ -27,9 +27,9 @@ pub enum WaitReason {
 /// A lease that waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait<'a> {
-    /// Which.
+    /// The lease.
     pub lease: LeaseId,
-    /// Whose.
+    /// The job that the lease is for.
     pub job: JobId,
     /// What for.
     pub kind: LeaseKind,
@@ -37,7 +37,7 @@ pub struct Wait<'a> {
     pub need: &'a Need,
     /// Since when.
     pub since: Tick,
-    /// Why.
+    /// What it waits for.
     pub reason: WaitReason,
 }
 

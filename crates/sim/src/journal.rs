@@ -13,7 +13,7 @@ use crate::process::Process;
 pub(crate) enum Entry {
     /// `None`: it has no value yet.
     Object(ObjectId, Option<Result<Content, Failure>>),
-    /// With the how-manieth of its owner it is.
+    /// With its number among the tasks of its owner.
     Task(Box<Bequest>, u64),
 }
 

@@ -24,7 +24,7 @@ struct History {
     is_generator: bool,
     actor: Option<ActorId>,
     group: Option<GroupId>,
-    /// The how-manieth submission of its owner.
+    /// Counts the submissions of its owner.
     index: u64,
     starts: u32,
     /// Runs that ended with their process.
@@ -194,7 +194,7 @@ impl Oracle {
         self.history(task).is_cancelled = true;
     }
 
-    /// A worker starts the task; returns for the how-manieth time.
+    /// A worker starts the task. Returns how often it was started by now.
     pub(crate) fn started(&mut self, task: Task, worker: Pid) -> u32 {
         let history = self.history(task);
         history.starts += 1;

@@ -37,7 +37,7 @@ pub(crate) enum Duty {
 
 pub(crate) struct Run {
     pub(crate) call: Call,
-    /// The how-manieth run of the task.
+    /// Counts the runs of the task.
     pub(crate) attempt: u32,
     /// Items that it has yielded, and that were read.
     pub(crate) yielded: u32,

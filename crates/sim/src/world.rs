@@ -50,7 +50,7 @@ pub struct Broken {
     pub nodes: usize,
     /// When, in virtual time.
     pub at: Tick,
-    /// What.
+    /// What was found.
     pub what: String,
 }
 

@@ -62,7 +62,7 @@ pub enum Error {
     /// A value is not in its file any more. Do not retry.
     #[error("lost with file {file}: {why}")]
     Lost {
-        /// Which.
+        /// The file.
         file: model::FileId,
         /// What was found.
         why: String,

@@ -151,36 +151,36 @@ pub enum ToNode {
     },
     /// Holds a handle: tell me where it is, now and whenever that changes.
     WatchActor {
-        /// Which.
+        /// The actor.
         actor: ActorId,
     },
     /// Waits for a placement group. Answered by `Group` once it has its bundles, or is no more.
     WatchGroup {
-        /// Which.
+        /// The placement group.
         group: GroupId,
     },
     /// `kill`.
     KillActor {
-        /// Which.
+        /// The actor.
         actor: ActorId,
         /// Or let it restart.
         no_restart: bool,
     },
     /// The last handle is gone and its calls are done.
     ActorOutOfScope {
-        /// Which.
+        /// The actor.
         actor: ActorId,
     },
     /// A worker built its actor.
     ActorBuilt {
-        /// Which.
+        /// The actor.
         actor: ActorId,
         /// Its class, or what its `__repr__` says: marks its output.
         shown_as: Box<str>,
     },
     /// A worker could not build its actor; the error as a value.
     ActorBuildFailed {
-        /// Which.
+        /// The actor.
         actor: ActorId,
         /// What its constructor raised.
         error: Vec<u8>,
@@ -222,7 +222,7 @@ pub enum ToNode {
     },
     /// Has calls for a process that it has no rings to. Answered by `Linked`, now or when there are some; repeating changes nothing.
     WantLink {
-        /// For whom.
+        /// The process that the calls are for.
         peer: ProcId,
     },
     /// Answers `MayUnlink`.
@@ -236,21 +236,21 @@ pub enum ToNode {
     Relay {
         /// To whom.
         to: ProcId,
-        /// What.
+        /// The message.
         message: Peer,
     },
     /// For other processes: all of it is passed on, or nothing if the sender dies while it says so.
     RelayAll(Vec<(ProcId, Peer)>),
     /// End this worker at once (a forced cancel).
     KillWorker {
-        /// Which.
+        /// The worker.
         worker: ProcId,
     },
     /// A question; answered by `Answer` with the same id.
     Ask {
         /// The sender's id for it.
         request: u64,
-        /// What.
+        /// The question.
         question: Question,
     },
     /// What this process waits for right now; replaces what it said before.
@@ -278,7 +278,7 @@ pub enum ToNode {
     },
     /// From the keeper: a worker has answered the last call that it ran for a dead process.
     Served {
-        /// Which.
+        /// The worker.
         worker: ProcId,
     },
     /// The driver shuts down; its connection ends next.
@@ -301,7 +301,7 @@ pub enum Question {
     ActorByName {
         /// Empty: the asker's own.
         namespace: Box<str>,
-        /// Which.
+        /// The name.
         name: Box<str>,
     },
     /// Names of live actors.
@@ -370,7 +370,7 @@ pub enum Answer {
 /// What `get_actor` needs to make a handle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedActor {
-    /// Which.
+    /// The actor.
     pub actor: ActorId,
     /// As it was created with.
     pub spec: Vec<u8>,
@@ -403,7 +403,7 @@ pub enum FromNode {
     },
     /// A placement group that the receiver waits for has its bundles, or is no more.
     Group {
-        /// Which.
+        /// The placement group.
         group: GroupId,
         /// It has them.
         is_there: bool,
@@ -415,24 +415,24 @@ pub enum FromNode {
     },
     /// Rings to somebody whom you call or who calls you.
     Linked {
-        /// Who.
+        /// The process at the other end.
         peer: ProcId,
         /// The rings.
         rings: Rings,
     },
     /// Is anything under way between you and this peer? Answered by `Idle`.
     MayUnlink {
-        /// Who.
+        /// The process at the other end.
         peer: ProcId,
     },
     /// The link to this peer stays: go on.
     Keep {
-        /// Who.
+        /// The process at the other end.
         peer: ProcId,
     },
     /// The link to this peer is closed: let go of its rings, and say `LinkClosed`.
     Unlink {
-        /// Who.
+        /// The process at the other end.
         peer: ProcId,
     },
     /// To a worker: what the lease that starts now gives you.
@@ -441,7 +441,7 @@ pub enum FromNode {
         gpus: Vec<Box<str>>,
         /// By public name, in ten-thousandths.
         resources: Vec<(Box<str>, i64)>,
-        /// For whom.
+        /// The job that the lease is for.
         job: JobId,
         /// Its namespace.
         namespace: Box<str>,
@@ -450,9 +450,9 @@ pub enum FromNode {
     },
     /// A process is gone: everyone is told. Whoever has rings with it drains what it published, then answers `LinkClosed`.
     PeerDied {
-        /// Who.
+        /// The process that is gone.
         peer: ProcId,
-        /// How.
+        /// How it ended.
         exit: WorkerExit,
         /// Who takes over what it has left. Is told what you had to do with it: see `Peer::Testimony`.
         heir: Option<ProcId>,
@@ -473,16 +473,16 @@ pub enum FromNode {
     },
     /// Where an actor is.
     Actor {
-        /// Which.
+        /// The actor.
         actor: ActorId,
-        /// Where.
+        /// The state that the actor is in.
         state: ActorPlace,
         /// Counts restarts.
         incarnation: u32,
     },
     /// To a worker: build this actor, then serve its calls for life.
     BuildActor {
-        /// Which.
+        /// The actor.
         actor: ActorId,
         /// As its creator sent it.
         spec: Vec<u8>,
@@ -518,21 +518,21 @@ pub enum FromNode {
     Relay {
         /// Who sent it.
         sender: ProcId,
-        /// What.
+        /// The message.
         message: Peer,
     },
     /// A relay could not be delivered: its receiver is gone.
     Undeliverable {
         /// To whom.
         to: ProcId,
-        /// What.
+        /// The message.
         message: Peer,
     },
     /// The answer to a question.
     Answer {
         /// As asked.
         request: u64,
-        /// What.
+        /// The answer.
         answer: Answer,
     },
     /// Lines that a worker printed.
@@ -585,7 +585,7 @@ pub enum ActorPlace {
     Pending,
     /// There.
     Alive {
-        /// Where.
+        /// The worker.
         worker: ProcId,
         /// Its pid, for errors.
         pid: i32,

@@ -14,7 +14,7 @@ pub enum WhichGroups {
     Named {
         /// Where the name is unique.
         namespace: Box<str>,
-        /// Which.
+        /// The name.
         name: Box<str>,
     },
 }
@@ -22,7 +22,7 @@ pub enum WhichGroups {
 /// One placement group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupStatus {
-    /// Which.
+    /// The placement group.
     pub group: GroupId,
     /// Its name, if it has one.
     pub name: Box<str>,

@@ -13,7 +13,7 @@ pub type Ref = (ObjectId, ProcId);
 pub enum Record {
     /// An object that others may ask for, or that a recorded task needs.
     Object {
-        /// Which.
+        /// The object.
         id: ObjectId,
         /// Its value; none while its task has not ended.
         content: Option<Content>,
@@ -36,7 +36,7 @@ pub enum Payload {
 pub struct TaskRecord {
     /// What replies call it; none of one that has ended.
     pub request: Option<u64>,
-    /// Which.
+    /// The task.
     pub id: TaskId,
     /// What it shares with other calls.
     pub template: Template,
@@ -52,6 +52,6 @@ pub struct TaskRecord {
     pub contains: Vec<Ref>,
     /// The objects that it makes; none for those that nobody holds any more.
     pub returns: Vec<Option<ObjectId>>,
-    /// The how-manieth of its owner it is.
+    /// Its number among the tasks of its owner.
     pub number: u64,
 }

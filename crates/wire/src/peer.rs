@@ -20,9 +20,9 @@ pub enum Content {
 /// A process holds more or fewer shares of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shares {
-    /// Which.
+    /// The object.
     pub object: ObjectId,
-    /// Who.
+    /// The process that holds them.
     pub borrower: ProcId,
     /// How many more; below zero: fewer.
     pub count: i32,
@@ -33,19 +33,19 @@ pub struct Shares {
 pub enum Peer {
     /// To an owner: tell me when this object has a value. Repeating it gives the same answer again.
     Want {
-        /// Which.
+        /// The object.
         object: ObjectId,
     },
     /// To an owner: the object is not where you said. Then as `Want`.
     Missing {
-        /// Which.
+        /// The object.
         object: ObjectId,
         /// What was said.
         bulk: Bulk,
     },
     /// From an owner: here it is. The owner keeps it while the borrower holds shares of it.
     Have {
-        /// Which.
+        /// The object.
         object: ObjectId,
         /// Its value.
         content: Content,
@@ -62,9 +62,9 @@ pub enum Peer {
     Given {
         /// Who gets them.
         to: ProcId,
-        /// The how-manieth gift of this sender to it.
+        /// Counts the gifts of this sender to that receiver.
         number: u64,
-        /// Which.
+        /// The objects that are given.
         objects: Vec<ObjectId>,
     },
     /// How many gifts of this process, which is dead, have come?
@@ -81,7 +81,7 @@ pub enum Peer {
     },
     /// To an owner: cancel the task that makes this object.
     CancelObject {
-        /// Which.
+        /// The object.
         object: ObjectId,
         /// Kill the worker if it runs.
         force: bool,
@@ -90,12 +90,12 @@ pub enum Peer {
     },
     /// To an owner: nobody shall read this object any more.
     Free {
-        /// Which.
+        /// The object.
         object: ObjectId,
     },
     /// From an owner, to whoever has a copy or knows where it lies: nobody reads this object any more.
     Unreadable {
-        /// Which.
+        /// The object.
         object: ObjectId,
         /// Stands for its bytes; the receiver holds one share of it, and gives that back once it reads them no more.
         bytes: ObjectId,
@@ -104,7 +104,7 @@ pub enum Peer {
     FreePlace(Place),
     /// To a worker: interrupt this task if it runs there; nothing happens if it does not.
     Interrupt {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Cancel what it started, too.
         recursive: bool,

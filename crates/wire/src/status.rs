@@ -49,7 +49,7 @@ pub struct ProcessStatus {
 /// One actor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorStatus {
-    /// Which.
+    /// The actor.
     pub actor: ActorId,
     /// Its class.
     pub class_name: Box<str>,
@@ -83,7 +83,7 @@ pub struct Inventory {
 /// What one process holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holdings {
-    /// Who.
+    /// The process.
     pub process: ProcId,
     /// Its pid.
     pub pid: i32,
@@ -106,9 +106,9 @@ pub struct Holdings {
 /// One object, as one process sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectRow {
-    /// Which.
+    /// The object.
     pub object: ObjectId,
-    /// Whose.
+    /// The owner of the object.
     pub owner: ProcId,
     /// Where its value is.
     pub state: Whereabouts,
