@@ -422,7 +422,7 @@ def test_searchers_by_name():
     assert type(made) is TPESearch
     assert (made.metric, made.mode) == ("loss", "max")
     with pytest.raises(ValueError, match="must be one of .*'optuna'"):
-        create_searcher("hyperopt")
+        create_searcher("sigopt")
 
 
 def test_optuna_is_asked_for_by_name_only_when_it_is_used(monkeypatch):

@@ -1,4 +1,4 @@
-"""Who proposes configurations: grid and random search, native searchers, and Optuna's, with what wraps around them."""
+"""Who proposes configurations: grid and random search, native searchers, those of users' packages, and what wraps around them."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ _BY_NAME = {
     "gp": "native.GPSearch",
     "bohb": "bohb.bohb_search.TuneBOHB",
     "optuna": "optuna.optuna_search.OptunaSearch",
+    "hyperopt": "hyperopt.hyperopt_search.HyperOptSearch",
+    "bayesopt": "bayesopt.bayesopt_search.BayesOptSearch",
+    "nevergrad": "nevergrad.nevergrad_search.NevergradSearch",
+    "ax": "ax.ax_search.AxSearch",
+    "hebo": "hebo.hebo_search.HEBOSearch",
+    "zoopt": "zoopt.zoopt_search.ZOOptSearch",
 }
 
 

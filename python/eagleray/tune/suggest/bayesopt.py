@@ -1,0 +1,5 @@
+"""The older place of `eagleray.tune.search.bayesopt`."""
+
+from eagleray.tune.search.bayesopt import BayesOptSearch
+
+__all__ = ["BayesOptSearch"]
