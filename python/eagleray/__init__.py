@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from eagleray._common.old_names import OldNames
+from eagleray._common.submodules import loader
 from eagleray._driver.session import init, is_initialized, shutdown
 from eagleray._native import ObjectRef, ObjectRefGenerator, get, put, wait
 
@@ -26,6 +27,11 @@ _LAZY = {
     "TaskID": "eagleray._values.ids",
     "JobID": "eagleray._values.ids",
     "WorkerID": "eagleray._values.ids",
+    "UniqueID": "eagleray._values.ids",
+    "FunctionID": "eagleray._values.ids",
+    "ActorClassID": "eagleray._values.ids",
+    "PlacementGroupID": "eagleray._values.ids",
+    "Language": "eagleray._values.ids",
     "DynamicObjectRefGenerator": "eagleray._values.generators",
     "cancel": "eagleray._calls.cancelling",
     "get_gpu_ids": "eagleray.runtime_context",
@@ -34,26 +40,47 @@ _LAZY = {
     "cluster_resources": "eagleray._driver.cluster",
     "available_resources": "eagleray._driver.cluster",
     "timeline": "eagleray._driver.cluster",
+    "LoggingConfig": "eagleray._common.logging_config",
     "install_as_ray": "eagleray._alias.install",
     "java_function": "eagleray._alias.elsewhere",
     "java_actor_class": "eagleray._alias.elsewhere",
+    "cpp_function": "eagleray._alias.elsewhere",
     "client": "eagleray._alias.elsewhere",
+    "ClientBuilder": "eagleray._alias.elsewhere",
 }
 
+#: What a process is, as programs compare it.
+SCRIPT_MODE = 0
+WORKER_MODE = 1
+LOCAL_MODE = 2
+
+_submodule = loader(__name__)
+
 __all__ = [
+    "LOCAL_MODE",
+    "SCRIPT_MODE",
+    "WORKER_MODE",
+    "ActorClassID",
     "ActorID",
+    "ClientBuilder",
     "DynamicObjectRefGenerator",
+    "FunctionID",
     "JobID",
+    "Language",
+    "LoggingConfig",
     "NodeID",
     "ObjectID",
     "ObjectRef",
     "ObjectRefGenerator",
+    "PlacementGroupID",
     "TaskID",
+    "UniqueID",
     "WorkerID",
     "available_resources",
     "cancel",
     "client",
     "cluster_resources",
+    "cpp_function",
     "get",
     "get_actor",
     "get_gpu_ids",
@@ -106,13 +133,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_LAZY[name]), name)
         globals()[name] = value
         return value
-    if not name.startswith("_"):
-        try:
-            return importlib.import_module(f"eagleray.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"eagleray.{name}":
-                raise
-    raise AttributeError(f"module 'eagleray' has no attribute {name!r}")
+    return _submodule(name)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NoReturn
 
 from eagleray import _native
@@ -33,6 +34,8 @@ def exit_actor() -> NoReturn:
     from eagleray._worker import process
 
     worker = process.WORKER
+    if worker is None and "eagleray._driver.local_mode" in sys.modules:
+        sys.modules["eagleray._driver.local_mode"].exit_actor()
     if worker is None or worker.actor_id is None:
         raise TypeError("exit_actor API is called on a non-actor worker")
     from eagleray._worker import actor_end
@@ -51,6 +54,10 @@ def method(*_args: Any, **options: Any) -> Any:
         return function
 
     return decorate
+
+
+#: A method of a handle, as programs name its type.
+ActorMethod = _native.Method
 
 
 class ActorHandle(_native.ActorCore):
@@ -213,6 +220,11 @@ class ActorClass:
         self._constructor.check(args, kwargs)
         checking.check_creation(options, is_async=self._is_async)
         name = _checked_name(options.get("name"))
+        from eagleray._driver.session import SESSION
+
+        _native.ensure_started()
+        if SESSION.local is not None:
+            return SESSION.local.create(self, options, args, kwargs)  # type: ignore[no-any-return]
         class_id = self._export()
         meta = self._meta(options, class_id)
         to_place, to_hold = checking.actor_resources(options)
@@ -298,6 +310,12 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
         namespace = checked_namespace(namespace, None)
     _native.ensure_started()
     namespace = namespace or _native.identity()["namespace"]
+    from eagleray._driver.session import SESSION
+
+    if SESSION.local is not None:
+        known = SESSION.local.find(namespace, name)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
     found = _native.find_actor(namespace, name)
     if found is None:
         raise ValueError(

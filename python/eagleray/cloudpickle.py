@@ -7,12 +7,26 @@ import pickle
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
+from cloudpickle import list_registry_pickle_by_value, register_pickle_by_value, unregister_pickle_by_value
+
 from eagleray._values.pickling import Pickler as CloudPickler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CloudPickler", "Pickler", "PicklingError", "dump", "dumps", "dumps_debug", "load", "loads"]
+__all__ = [
+    "CloudPickler",
+    "Pickler",
+    "PicklingError",
+    "dump",
+    "dumps",
+    "dumps_debug",
+    "list_registry_pickle_by_value",
+    "load",
+    "loads",
+    "register_pickle_by_value",
+    "unregister_pickle_by_value",
+]
 
 Pickler = CloudPickler
 load = pickle.load

@@ -24,6 +24,8 @@ __all__ = [
     "ActorUnavailableError",
     "ActorUnschedulableError",
     "AsyncioActorExit",
+    "AuthenticationError",
+    "CrossLanguageError",
     "GetTimeoutError",
     "LocalRayletDiedError",
     "NodeDiedError",
@@ -38,10 +40,12 @@ __all__ = [
     "OutOfMemoryError",
     "OwnerDiedError",
     "PendingCallsLimitExceeded",
+    "PlasmaObjectNotAvailable",
     "RayActorError",
     "RayCgraphCapacityExceeded",
     "RayChannelError",
     "RayChannelTimeoutError",
+    "RayDirectTransportError",
     "RayError",
     "RaySystemError",
     "RayTaskError",
@@ -140,11 +144,12 @@ class RayTaskError(RayError):
     ) -> Self:
         """What to store for a task that did not run, because `error` stands where an argument should."""
         made = cls(function_name, "", error, None, pid, ip, actor_repr, actor_id)
-        kind = type(error)
+        # Of an error that is of two classes, the one that says whose it is.
+        kind = RayTaskError if isinstance(error, RayTaskError) else type(error)
         lines = [
             made._header(),
             "  At least one of the input arguments for this task could not be computed:",
-            f"{kind.__module__}.{kind.__qualname__}: {error}",
+            causes.as_ray(f"{kind.__module__}.{kind.__qualname__}: {error}"),
         ]
         made.traceback_str = causes.shorten("\n".join(lines))
         return made
@@ -267,31 +272,6 @@ class ActorDiedError(RayActorError):
             text = str(cause) if cause else self.BASE_ERROR_MSG
         super().__init__(actor_id, text, actor_init_failed=init_failed, preempted=preempted)
 
-    @classmethod
-    def from_details(
-        cls,
-        reason: str,
-        actor_id: object = None,
-        *,
-        class_name: str = "",
-        name: str = "",
-        namespace: str = "",
-        pid: int | None = None,
-        ip: str = "",
-        preempted: bool = False,
-    ) -> Self:
-        """The error for an actor of which more is known; what is empty is left out of its text."""
-        details = {
-            "class_name": class_name,
-            "actor_id": _hex(actor_id),
-            "pid": pid,
-            "name": name,
-            "namespace": namespace,
-            "ip": ip,
-        }
-        lines = [f"\t{key}: {value}" for key, value in details.items() if value]
-        return cls("\n".join([cls.BASE_ERROR_MSG, *lines, reason]), actor_id, preempted=preempted)
-
 
 class ActorUnavailableError(RayActorError):
     """The actor cannot be reached now, but may be again."""
@@ -332,6 +312,10 @@ class RayCgraphCapacityExceeded(RaySystemError):
 
 class StreamingGeneratorReplayInconsistentError(RaySystemError):
     """A generator that ran again yielded another number of items than before."""
+
+
+class RayDirectTransportError(RaySystemError):
+    """A tensor did not get from one device to another. Nothing here raises it."""
 
 
 class GetTimeoutError(RayError, TimeoutError):
@@ -400,6 +384,10 @@ class ObjectReconstructionFailedError(ObjectLostError):
 
     def _why(self) -> str:
         return f"It was lost and could not be reconstructed: {self.reason or 'its task cannot run again'}"
+
+
+class PlasmaObjectNotAvailable(RayError):
+    """An object was not there in time. Nothing here raises it: see GetTimeoutError."""
 
 
 class ObjectStoreFullError(RayError):
@@ -524,6 +512,14 @@ class RpcError(RayError):
     def __init__(self, message: str = "", rpc_code: int | None = None) -> None:
         self.rpc_code = rpc_code
         super().__init__(message)
+
+
+class AuthenticationError(RayError):
+    """Somebody has no right to join. Nothing here raises it: the file system says who may join a node."""
+
+
+class CrossLanguageError(RayError):
+    """Code of another language raised. Nothing here raises it: all code is Python's."""
 
 
 class UserCodeException(RayError):

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from eagleray._common.logging_config import LoggingConfig
+
+__all__ = ["JobConfig", "LoggingConfig"]
+
 _LIFETIMES = ("detached", "non_detached")
 
 

@@ -46,7 +46,7 @@ class RemoteFunction:
         needs = checking.fixed_resources(options)
         return _native.Function(
             signature=self._signature,
-            prepare=lambda: self._export(retry_filter),
+            prepare=lambda: self._export(options, retry_filter),
             name=options.get("name") or getattr(self._function, "__qualname__", "task").rpartition("<locals>.")[2],
             callee=self._function_name,
             needs=needs,
@@ -60,11 +60,16 @@ class RemoteFunction:
             calls_max=options.get("max_calls") or 0,
         )
 
-    def _export(self, retry_filter: Any) -> bytes:
+    def _export(self, options: dict[str, Any], retry_filter: Any) -> Any:
+        """Give the id under which workers find the body; in local mode, what calls do instead."""
         from eagleray._driver.session import SESSION
         from eagleray._values import pickling
 
         _native.ensure_started()
+        if SESSION.local is not None:
+            from eagleray._driver import local_mode
+
+            return local_mode.task(self, options)
         key = (SESSION.number, retry_filter)
         if key in self._bodies:
             return self._bodies[key]
@@ -125,8 +130,9 @@ def _check_size(body: bytes, what: str, name: str) -> None:
     size = len(body)
     if size > _TOO_LARGE:
         raise ValueError(
-            f"The {what} {name} is too large ({size / 2**20:.0f} MiB > {_TOO_LARGE / 2**20:.0f} MiB). Check that its definition "
-            "is not implicitly capturing a large array or other object in scope; put large objects with ray.put() and pass the ref."
+            f"The {what} {name} is too large ({size / 2**20:.0f} MiB > FUNCTION_SIZE_ERROR_THRESHOLD={_TOO_LARGE / 2**20:.0f} MiB). "
+            "Check that its definition is not implicitly capturing a large array or other object in scope. Tip: use ray.put() to put "
+            "large objects in the Ray object store."
         )
     if size > _LARGE:
         from eagleray._driver import notices

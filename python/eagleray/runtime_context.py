@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -76,8 +77,20 @@ class RuntimeContext:
         return async_context.NAME.get() or (names[0] if names is not None else _native.current_label())
 
     def get_task_function_name(self) -> str | None:
-        """Give the running function's name."""
-        return self.get_task_name()
+        """Give the running function's name with its module and class: `module.function`, `module.Class.method`."""
+        worker = _worker()
+        if worker is None:
+            return _local_function()
+        name: str | None = worker.function_name()
+        return name
+
+    def get_temp_dir(self) -> str:
+        """Give the folder in which sessions have theirs."""
+        return str(_native.identity()["session_dir"]).rpartition("/")[0]
+
+    def get_resource_ids(self) -> dict[str, list[str]]:
+        """List assigned accelerators by kind."""
+        return self.get_accelerator_ids()
 
     def get_placement_group_id(self) -> str | None:
         """Give the placement group that the running task or actor is in, in hex; None outside of groups."""
@@ -131,6 +144,8 @@ class RuntimeContext:
         from eagleray._calls.actor_meta import unpacked
         from eagleray.actor import ActorHandle
 
+        if hasattr(worker, "handle"):
+            return worker.handle()
         return ActorHandle(worker.actor_id, unpacked(worker.about["meta"]), None)
 
     def is_canceled(self) -> bool:
@@ -139,6 +154,33 @@ class RuntimeContext:
         if worker is not None and worker.about.get("is_async"):
             raise RuntimeError("This method is not supported in an async actor.")
         return bool(_native.is_cancelled())
+
+    @property
+    def runtime_env(self) -> Any:
+        """The runtime environment that the running task or actor was given."""
+        import json
+
+        from eagleray.runtime_env import RuntimeEnv
+
+        return RuntimeEnv(**json.loads(self.get_runtime_env_string()))
+
+    @property
+    def gcs_address(self) -> str:
+        """Where the node can be joined."""
+        return str(_native.identity()["address"])
+
+    @property
+    def current_placement_group_id(self) -> Any:
+        """The placement group that the running task or actor is in; nil outside of groups."""
+        from eagleray._values.ids import PlacementGroupID
+
+        group = self.get_placement_group_id()
+        return PlacementGroupID.nil() if group is None else PlacementGroupID.from_hex(group)
+
+    @property
+    def should_capture_child_tasks_in_placement_group(self) -> bool:
+        """Whether what is started here goes into the same placement group."""
+        return bool(_native.identity()["captures"])
 
     def _deprecated(self, name: str) -> Any:
         warnings.warn(f"Use get_{name}() instead", DeprecationWarning, stacklevel=3)
@@ -154,4 +196,17 @@ class RuntimeContext:
 def _worker() -> Any:
     from eagleray._worker import process as worker_module
 
+    if worker_module.WORKER is None and "eagleray._driver.local_mode" in sys.modules:
+        return sys.modules["eagleray._driver.local_mode"].CURRENT.get()
     return worker_module.WORKER
+
+
+def _local_function() -> str | None:
+    """Name the function that runs in local mode."""
+    calls = sys.modules.get("eagleray._driver.local_calls")
+    function = None if calls is None else calls.FUNCTION.get()
+    if function is None:
+        return None
+    from eagleray._worker.process import full_name
+
+    return full_name(function)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::{ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Need, ObjectId, Template, Yields};
-use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use runtime::{ActorCreation, GroupFacts, Runtime, Target};
@@ -256,6 +256,12 @@ impl Method {
     #[pyo3(signature = (**options))]
     fn options<'py>(slf: &Bound<'py, Self>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("eagleray.actor")?.getattr("_method_options")?.call((slf,), options)
+    }
+
+    /// Refuses to make a node of a task graph.
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn bind(&self, _args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        Err(PyNotImplementedError::new_err("task graphs made by bind() are not available in this version"))
     }
 
     #[getter]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use model::{ProcId, Seat, TaskId, Template, Where};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyBytes;
 use runtime::ObjectSlot as Slot;
 
 thread_local! {
@@ -96,11 +97,16 @@ pub(crate) fn set_name(template: &Arc<Template>) {
     });
 }
 
-/// The name of the task that runs on this thread, and of its function.
+/// The name of the task that runs on this thread; its method, or "" for a function; and the id of its function or class.
 #[pyfunction]
-fn current_names() -> Option<(String, String)> {
+fn current_names(py: Python<'_>) -> Option<(String, String, Py<PyBytes>)> {
     current_task()?;
-    NAME.with(|known| known.borrow().as_ref().map(|template| (template.name.to_string(), template.method.to_string())))
+    NAME.with(|known| {
+        let known = known.borrow();
+        let template = known.as_ref()?;
+        let function = PyBytes::new(py, &template.function.0).unbind();
+        Some((template.name.to_string(), template.method.to_string(), function))
+    })
 }
 
 /// How deep in a nest of tasks what this thread submits stands; zero in a driver.

@@ -1,5 +1,6 @@
 //! HOT: bytes back to Python objects. Large arrays and buffers stay where they are: Python gets read-only views that pin them.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use model::{ObjectId, ProcId};
@@ -31,12 +32,15 @@ impl Source for Stored<'_> {
     }
 }
 
-/// A value that its owner keeps: arrays share its bytes.
+/// A value that its owner keeps: arrays share its bytes where those happen to be aligned as in the arena.
 pub(crate) struct Shared<'a>(pub(crate) &'a Arc<[u8]>);
 
 impl Source for Shared<'_> {
-    fn memory(&self, at: usize, _length: usize) -> (Memory, usize) {
-        (Memory::Inline(self.0.clone()), at)
+    fn memory(&self, at: usize, length: usize) -> (Memory, usize) {
+        if self.0[at..].as_ptr().align_offset(STORED_ALIGNMENT) == 0 {
+            return (Memory::Inline(self.0.clone()), at);
+        }
+        aligned_copy(&self.0[at..at + length])
     }
 
     fn alignment(&self) -> usize {
@@ -49,12 +53,26 @@ pub(crate) struct Passing<'a>(pub(crate) &'a [u8]);
 
 impl Source for Passing<'_> {
     fn memory(&self, at: usize, length: usize) -> (Memory, usize) {
-        (Memory::Inline(Arc::from(&self.0[at..at + length])), 0)
+        aligned_copy(&self.0[at..at + length])
     }
 
     fn alignment(&self) -> usize {
         INLINE_ALIGNMENT
     }
+}
+
+/// A copy of these bytes and where in it they begin, which is aligned as in the arena: libraries compute faster there.
+fn aligned_copy(bytes: &[u8]) -> (Memory, usize) {
+    let mut room = Arc::<[u8]>::new_uninit_slice(bytes.len() + STORED_ALIGNMENT - 1);
+    let to = Arc::get_mut(&mut room).expect("nobody else has it yet");
+    let start = to.as_ptr().align_offset(STORED_ALIGNMENT);
+    let end = start + bytes.len();
+    to[..start].fill(MaybeUninit::new(0));
+    to[end..].fill(MaybeUninit::new(0));
+    // SAFETY: `start..end` lies in `room` (the slice checks it), which nobody else has.
+    unsafe { to[start..end].as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    // SAFETY: the three parts together are all of it.
+    (Memory::Inline(unsafe { room.assume_init() }), start)
 }
 
 fn bad(error: wire::Malformed) -> PyErr {

@@ -6,7 +6,8 @@
 //! | `REFS` | one byte: whether it is a list or a tuple; its items are the references, in their order |
 //! | `PICKLE` | count of buffers (4 bytes), length of the pickle (8), then per buffer its position and length (8 each), the pickle, the buffers |
 //!
-//! Positions count from the value's first byte. Buffers are aligned to 64 bytes in the arena and to 8 elsewhere.
+//! Positions count from the value's first byte. Buffers are aligned to 64 bytes in the arena and to 8 elsewhere, where whoever reads them copies
+//! them to an aligned place.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -10,9 +10,9 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use runtime::{CallHandle, Demand, EventLoop, Runtime, Work};
 
 use crate::door::Signals;
-use crate::execute::{callable, reply_body, send_reply, write_cancelled};
+use crate::execute::{callable, cancelled_body, reply_body, send_reply, write_raised};
 use crate::generating::{self, Generating};
-use crate::{arguments, context, door, session, title};
+use crate::{arguments, context, door, errors, session, title};
 
 /// A call in the hands of an event loop.
 #[pyclass(frozen, module = "eagleray._native")]
@@ -44,6 +44,11 @@ impl Call {
         &self.template.name
     }
 
+    #[getter]
+    fn method(&self) -> &str {
+        &self.template.method
+    }
+
     /// Calls the method; what a coroutine method returns is its coroutine.
     fn invoke<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let bound = self.bound.lock().expect("never poisoned").take();
@@ -67,11 +72,22 @@ impl Call {
         self.answer(py, worker, Err(PyErr::from_value(error)))
     }
 
-    /// Answers that it was cancelled.
+    /// Answers that it was cancelled before it began.
     fn cancelled(&self, py: Python<'_>) -> PyResult<()> {
         let runtime = session::current_or_start(py)?;
-        let mut body = Vec::new();
-        write_cancelled(&mut body);
+        send_reply(py, &runtime, self.handle, cancelled_body(), &self.came_with());
+        Ok(())
+    }
+
+    /// Answers that it was cancelled while it ran, whatever its coroutine made of that. Its caller may take that for an error of the call.
+    fn interrupted<'py>(&self, py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<()> {
+        if self.template.yields != Yields::Nothing {
+            return self.cancelled(py);
+        }
+        let runtime = session::current_or_start(py)?;
+        let error = errors::named(py, "TaskCancelledError", self.handle.task.to_string());
+        let mut body = 1_u32.to_le_bytes().to_vec();
+        write_raised(&runtime, worker, &self.template, error, &mut body)?;
         send_reply(py, &runtime, self.handle, body, &self.came_with());
         Ok(())
     }
@@ -138,7 +154,9 @@ impl Call {
         let runtime = session::current_or_start(py)?;
         // Lives until the reply has registered the caller's shares of the references in it.
         let mut returned: Vec<_> = result.as_ref().ok().cloned().into_iter().collect();
-        let body = reply_body(&runtime, worker, &self.template, self.handle.task, result, &mut returned)?;
+        let Some(body) = reply_body(&runtime, worker, &self.template, self.handle.task, result, &mut returned)? else {
+            return self.interrupted(py, worker);
+        };
         send_reply(py, &runtime, self.handle, body, &self.came_with());
         drop(returned);
         Ok(())
@@ -198,7 +216,8 @@ impl LoopCore {
             }
             Err(error) => {
                 let mut held = Vec::new();
-                let body = reply_body(&runtime, worker, &call.template, call.handle.task, Err(error), &mut held)?;
+                let body = reply_body(&runtime, worker, &call.template, call.handle.task, Err(error), &mut held)?
+                    .unwrap_or_else(cancelled_body);
                 send_reply(py, &runtime, call.handle, body, &came_with);
                 Ok(None)
             }

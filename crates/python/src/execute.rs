@@ -225,7 +225,9 @@ impl<'a> Spec<'a> {
         for raw in self.refs.chunks_exact(runtime::value::REF_BYTES) {
             let owner = u64::from_le_bytes(raw[28..].try_into().expect("eight bytes"));
             let object = native.getattr("rebuild_ref")?.call1((PyBytes::new(py, &raw[..28]), owner))?;
-            values.push(native.getattr("get")?.call1((object,))?);
+            let value = native.getattr("get")?.call1((object,));
+            // Not the constructor raised it: whoever tells of it says so.
+            values.push(value.inspect_err(|error| drop(error.value(py).setattr("_is_argument", true)))?);
         }
         arguments::decode(py, self.payload, |index| {
             values.get(index).cloned().ok_or_else(|| PyValueError::new_err("malformed argument"))
@@ -316,7 +318,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     runtime.set_duty(net::Duty::Idle);
     match body {
         Ok(body) => {
-            send_reply(py, runtime, call.handle, body, &came_with);
+            send_reply(py, runtime, call.handle, body.unwrap_or_else(cancelled_body), &came_with);
             drop(returned);
             if template.calls_max > 0
                 && worker
@@ -332,7 +334,7 @@ fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: 
     }
 }
 
-/// Encodes a result, or the failure that an exception is. What must live until the reply is sent is added to `held`.
+/// Encodes a result, or the failure that an exception is. What must live until the reply is sent is added to `held`. None: it was cancelled.
 pub(crate) fn reply_body<'py>(
     runtime: &Arc<Runtime>,
     worker: &Bound<'py, PyAny>,
@@ -340,7 +342,7 @@ pub(crate) fn reply_body<'py>(
     task: TaskId,
     result: PyResult<Bound<'py, PyAny>>,
     held: &mut Vec<Bound<'py, PyAny>>,
-) -> PyResult<Vec<u8>> {
+) -> PyResult<Option<Vec<u8>>> {
     let py = worker.py();
     if session::is_forked() {
         end_forked(py, worker, result);
@@ -366,34 +368,34 @@ pub(crate) fn reply_body<'py>(
     let was_cancelled = runtime.is_interrupted(&task);
     let mut body = Vec::new();
     match encoded {
-        Ok(body) if !was_cancelled || template.method.is_empty() => return Ok(body),
+        Ok(body) if !was_cancelled || template.method.is_empty() => return Ok(Some(body)),
         Ok(unwanted) => {
             runtime.discard(&unwanted);
-            write_cancelled(&mut body);
+            return Ok(None);
         }
         Err(error) if error.is_instance_of::<PySystemExit>(py) => return Err(error),
         Err(error) => {
             if error.is_instance_of::<arguments::ArgumentLost>(py) {
                 body.extend_from_slice(&1_u32.to_le_bytes());
                 Value::write_failure(&Failure::ArgumentLost(error.value(py).to_string().into()), &mut body);
-                return Ok(body);
+                return Ok(Some(body));
             }
             let is_interrupt = error.is_instance_of::<PyKeyboardInterrupt>(py);
             if was_cancelled || is_interrupt {
-                write_cancelled(&mut body);
-            } else {
-                body.extend_from_slice(&1_u32.to_le_bytes());
-                held.extend(write_raised(runtime, worker, template, error, &mut body)?);
+                return Ok(None);
             }
+            body.extend_from_slice(&1_u32.to_le_bytes());
+            held.extend(write_raised(runtime, worker, template, error, &mut body)?);
         }
     }
-    Ok(body)
+    Ok(Some(body))
 }
 
 /// A cancelled call's answer.
-pub(crate) fn write_cancelled(body: &mut Vec<u8>) {
-    body.extend_from_slice(&1_u32.to_le_bytes());
-    Value::write_failure(&Failure::Cancelled, body);
+pub(crate) fn cancelled_body() -> Vec<u8> {
+    let mut body = 1_u32.to_le_bytes().to_vec();
+    Value::write_failure(&Failure::Cancelled, &mut body);
+    body
 }
 
 /// What the user's code raised, as a value; it says whether the call wants to be tried again for it. Returns the error if there are

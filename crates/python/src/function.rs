@@ -298,7 +298,10 @@ impl Function {
         let clock = runtime::Stage::clock();
         self.arity.check(args, kwargs)?;
         let runtime = session::current_or_start(py)?;
-        let template = self.template_in(py, &runtime)?;
+        let template = match self.template_in(py, &runtime)? {
+            Body::Exported(template) => template,
+            Body::Here(body) => return body.call(args, kwargs),
+        };
         let payload = encode_args(&runtime, args, kwargs, &|| self.callee.clone())?;
         let callee = Callee { target: Target::Pool, pending_max: 0, life: None };
         let result = submit(py, &runtime, &template, callee, payload);
@@ -307,9 +310,17 @@ impl Function {
     }
 }
 
+/// Where a function's calls run.
+enum Body<'py> {
+    /// In workers, which find the body under the template's id.
+    Exported(Arc<Template>),
+    /// In this process, by calling this: the session was asked for that.
+    Here(Bound<'py, PyAny>),
+}
+
 impl Function {
     /// The template with the body's id, for calls of the task that runs here; the body is exported once per session.
-    fn template_in(&self, py: Python<'_>, runtime: &Arc<Runtime>) -> PyResult<Arc<Template>> {
+    fn template_in<'py>(&self, py: Python<'py>, runtime: &Arc<Runtime>) -> PyResult<Body<'py>> {
         let nesting = context::nesting();
         let at = if self.inherits { context::inherited() } else { self.template.need.at };
         if let Some((known, template)) = &*self.ready.lock().expect("never poisoned")
@@ -317,9 +328,10 @@ impl Function {
             && template.need.to_hold.nesting == nesting
             && template.need.at == at
         {
-            return Ok(template.clone());
+            return Ok(Body::Exported(template.clone()));
         }
-        let id = self.prepare.bind(py).call0()?.extract::<Bound<'_, PyBytes>>()?;
+        let prepared = self.prepare.bind(py).call0()?;
+        let Ok(id) = prepared.cast::<PyBytes>() else { return Ok(Body::Here(prepared)) };
         let function =
             FunctionId::from_slice(id.as_bytes()).map_err(|error| PyTypeError::new_err(error.to_string()))?;
         let mut need = self.template.need.clone();
@@ -331,6 +343,6 @@ impl Function {
         }
         let template = Arc::new(Template { function, need, ..self.template.clone() });
         *self.ready.lock().expect("never poisoned") = Some((Arc::downgrade(runtime), template.clone()));
-        Ok(template)
+        Ok(Body::Exported(template))
     }
 }

@@ -25,7 +25,7 @@ fn deadline(timeout: Option<f64>) -> PyResult<Option<u64>> {
     match timeout {
         None => Ok(None),
         Some(seconds) if seconds.is_nan() || seconds < 0.0 => {
-            Err(PyValueError::new_err("The 'timeout' argument must be nonnegative"))
+            Err(PyValueError::new_err(format!("The 'timeout' argument must be nonnegative. Received {seconds}")))
         }
         Some(seconds) if seconds > 1e9 => Ok(None),
         Some(seconds) => Ok(Some(net::clock::now_ns() + (seconds * 1e9) as u64)),
@@ -141,9 +141,8 @@ fn get<'py>(py: Python<'py>, object_refs: &Bound<'py, PyAny>, timeout: Option<f6
     let mut slots = Vec::with_capacity(list.len());
     for item in list.iter() {
         let object = item.cast::<ObjectRef>().map_err(|_| {
-            PyValueError::new_err(format!(
-                "Invalid type of object refs, {}, is given. 'object_refs' must either be an ObjectRef or a list of ObjectRefs. ",
-                item.get_type()
+            PyTypeError::new_err(format!(
+                "Attempting to call `get` on the value {item}, which is not an ray.ObjectRef."
             ))
         })?;
         slots.push(object.get().slot_in(&runtime).ok_or_else(owner_unknown)?);
@@ -242,9 +241,15 @@ fn wait<'py>(
     let _ = fetch_local;
     let runtime = session::current_or_start(py)?;
     let Ok(list) = ray_waitables.cast::<PyList>() else {
+        let is_one =
+            ray_waitables.is_instance_of::<ObjectRef>() || ray_waitables.is_instance_of::<ObjectRefGenerator>();
+        let got = if is_one {
+            format!("a single ray.ObjectRef or ray.ObjectRefGenerator {ray_waitables}")
+        } else {
+            ray_waitables.get_type().to_string()
+        };
         return Err(PyTypeError::new_err(format!(
-            "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got {}",
-            ray_waitables.get_type()
+            "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got {got}"
         )));
     };
     let deadline = deadline(timeout)?;
@@ -295,12 +300,12 @@ fn wait<'py>(
         ));
     }
     if num_returns <= 0 {
-        return Err(PyValueError::new_err("Invalid number of objects to return"));
+        return Err(PyValueError::new_err(format!("Invalid number of objects to return {num_returns}.")));
     }
     let wanted = num_returns as usize;
     if wanted > slots.len() {
         return Err(PyValueError::new_err(format!(
-            "num_returns cannot be greater than the number of ray_waitables provided, {wanted} > {}",
+            "num_returns cannot be greater than the number of ray_waitables provided to ray.wait: {wanted} > {}.",
             slots.len()
         )));
     }
@@ -332,17 +337,37 @@ fn not_unique() -> PyErr {
 /// `put(value)`.
 #[pyfunction]
 fn put(value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
-    let runtime = session::current_or_start(value.py())?;
     if value.is_instance_of::<ObjectRef>() {
         return Err(PyTypeError::new_err(
             "Calling 'put' on an ray.ObjectRef is not allowed. If you really want to do this, you can wrap the ray.ObjectRef in a list and call 'put' on it.",
         ));
     }
+    put_result(value)
+}
+
+/// `put(value)` of what a task returned that ran in this very process: that may be a ref.
+#[pyfunction]
+fn put_result(value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
+    let runtime = session::current_or_start(value.py())?;
     let encoded =
         encode::encode(&runtime, value).map_err(|error| errors::unserializable(value, error, "put value", ""))?;
     let object = put_encoded(&runtime, encoded);
     inventory::made(value.py(), &runtime, object.held.iter().map(|(_, slot)| *slot));
     Ok(object)
+}
+
+/// A ref whose `get` raises this error, made by a task that ran in this very process.
+#[pyfunction]
+fn put_error(error: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
+    let runtime = session::current_or_start(error.py())?;
+    let pickled = encode::pickle(error)?;
+    let mut bytes = Vec::new();
+    encode::write_refs(&runtime, &mut bytes, encode::PICKLE, &pickled.refs);
+    pickled.write(&mut bytes, 0);
+    let (task, _) = context::next_child(&runtime.root);
+    let id = model::ObjectId::of(task, 0);
+    let slot = runtime.put_failed(id, model::Failure::Raised(bytes.into()), &pickled.refs);
+    Ok(ObjectRef::holding(&runtime, slot, id))
 }
 
 /// Whether `get` would not wait: the ref has its value or error, or is of no session that runs.
@@ -381,6 +406,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(get, module)?)?;
     module.add_function(wrap_pyfunction!(wait, module)?)?;
     module.add_function(wrap_pyfunction!(put, module)?)?;
+    module.add_function(wrap_pyfunction!(put_error, module)?)?;
+    module.add_function(wrap_pyfunction!(put_result, module)?)?;
     module.add_function(wrap_pyfunction!(is_ready, module)?)?;
     module.add_function(wrap_pyfunction!(cancel, module)?)?;
     module.add_function(wrap_pyfunction!(is_actor_call, module)?)

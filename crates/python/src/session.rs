@@ -297,6 +297,7 @@ fn identity(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("paths", assigned.paths.iter().map(|path| &**path).collect::<Vec<_>>())?;
     dict.set_item("serial", assigned.serial)?;
     dict.set_item("placement_group_id", crate::context::seat().map(|seat| seat.group.to_string()))?;
+    dict.set_item("captures", crate::context::seat().is_some_and(|seat| seat.captures))?;
     Ok(dict)
 }
 

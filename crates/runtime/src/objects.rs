@@ -63,6 +63,16 @@ impl Runtime {
         slot
     }
 
+    /// Keeps an error in a value's place, for who runs tasks in this very process; returns its slot, with one handle.
+    pub fn put_failed(&self, id: ObjectId, failure: Failure, contains: &[Slot]) -> Slot {
+        let mut state = self.state.lock().expect("never poisoned");
+        let slot = state.owner.on_put(id, Value::Failed(Arc::new(failure)), contains);
+        self.cells.set(slot, net::Readiness::Failed);
+        self.take_dropped(&mut state);
+        self.apply(&mut state);
+        slot
+    }
+
     /// Whether the object has its value. No lock.
     #[must_use]
     #[inline]

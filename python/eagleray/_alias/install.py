@@ -94,7 +94,13 @@ class _Finder:
         real = _REAL + fullname.removeprefix(_ALIAS)
         found = importlib.util.find_spec(real)
         if found is None:
-            text = f"No module named {fullname!r}: eagleray stands in for ray here, and does not provide {real!r}"
+            from eagleray._alias.elsewhere import advice
+
+            said = advice(real)
+            because = f"; {said}" if said else ""
+            text = (
+                f"No module named {fullname!r}: eagleray stands in for ray here, and does not provide {real!r}{because}"
+            )
             raise ModuleNotFoundError(text, name=fullname)
         is_package = found.submodule_search_locations is not None
         return ModuleSpec(fullname, Loader(real), origin=found.origin, is_package=is_package)  # type: ignore[arg-type]

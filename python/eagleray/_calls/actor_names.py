@@ -13,7 +13,12 @@ def list_named_actors(all_namespaces: bool = False) -> list[str] | list[dict[str
             with the keys `name` and `namespace`.
     """
     _native.ensure_started()
-    found = _native.actor_names(str(_native.identity()["namespace"]), all_namespaces)
+    namespace = str(_native.identity()["namespace"])
+    found = list(_native.actor_names(namespace, all_namespaces))
+    from eagleray._driver.session import SESSION
+
+    if SESSION.local is not None:
+        found += [known for known in SESSION.local.all_names() if all_namespaces or known[0] == namespace]
     if all_namespaces:
         return [{"name": name, "namespace": namespace} for namespace, name in found]
     return [name for _, name in found]

@@ -168,7 +168,7 @@ def _checked(table: Table, whom: str, given: Mapping[str, Any]) -> dict[str, Any
 
 
 def _unknown(table: Table, whom: str, name: str) -> str:
-    return f"Invalid option keyword '{name}' for {whom}.{hint(name, table)} Valid ones are {sorted(table)}."
+    return f"Invalid option keyword {name} for {whom}.{hint(name, table)} Valid ones are {sorted(table)}."
 
 
 def _finish_task(options: dict[str, Any]) -> dict[str, Any]:

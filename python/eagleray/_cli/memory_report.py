@@ -36,7 +36,7 @@ def table(inventory: dict[str, Any], *, limit: int = 100) -> str:
     count = sum(process["objects_count"] for process in inventory["processes"])
     if count > len(body):
         lines.append(f"... {count - len(body)} more")
-    lines += ["", *_summary(inventory)]
+    lines += ["", *summary(inventory)]
     return "\n".join(lines)
 
 
@@ -52,7 +52,8 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _summary(inventory: dict[str, Any]) -> list[str]:
+def summary(inventory: dict[str, Any]) -> list[str]:
+    """Say what the store and each process hold."""
     mib = 2**20
     lines = [
         (

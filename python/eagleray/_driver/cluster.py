@@ -35,10 +35,10 @@ def nodes() -> list[dict[str, Any]]:
             "NodeID": identity["node_id"],
             "Alive": True,
             "alive": True,
-            "NodeManagerAddress": "127.0.0.1",
+            "NodeManagerAddress": get_node_ip_address(),
             "NodeManagerHostname": __import__("socket").gethostname(),
             "NodeManagerPort": 0,
-            "NodeName": "127.0.0.1",
+            "NodeName": get_node_ip_address(),
             "ObjectStoreSocketName": "",
             "RayletSocketName": identity["address"],
             "Resources": cluster_resources(),
@@ -47,6 +47,20 @@ def nodes() -> list[dict[str, Any]]:
     ]
 
 
+def get_node_ip_address() -> str:
+    """Give the address at which processes of this node reach each other: it is one machine."""
+    return "127.0.0.1"
+
+
+def get_node_instance_id() -> str:
+    """Give the name that a cloud knows this node by: "" where there is none."""
+    import os
+
+    return os.environ.get("RAY_CLOUD_INSTANCE_ID", "")
+
+
 def timeline(filename: str | None = None) -> Any:
     """Say that there is no timeline yet."""
-    raise NotImplementedError("timeline() is not available in this version")
+    raise NotImplementedError(
+        "timeline() is not available in this version; measure inside of tasks, or profile workers, for example with py-spy"
+    )

@@ -46,6 +46,8 @@ class _Session:
         self.context: RayContext | None = None
         self.printer: Any = None
         self.number = 0
+        #: Where tasks and actors run if that is here: see `_driver.local_mode`.
+        self.local: Any = None
         #: What this driver's workers find: see `_worker.surroundings.paths_of`.
         self.paths: list[str] = []
         #: The process that has run sessions; its forks cannot.
@@ -187,7 +189,7 @@ def init(
             object_store_memory=object_store_memory,
             memory=private.get("_memory"),
             temp_dir=temp_dir,
-            prestart=private.get("_prestart"),
+            prestart=0 if local_mode else private.get("_prestart"),
             object_spilling_directory=object_spilling_directory,
             system_config=private.get("_system_config") or {},
             meminfo=private.get("_meminfo"),
@@ -196,6 +198,8 @@ def init(
             log_to_driver = is_on("LOG_TO_DRIVER", default=True)
         daemon = hosting.find_daemon(address)
         SESSION.pid = os.getpid()
+        if logging_config is not None:
+            runtime_env = _with_logging(logging_config, runtime_env)
         paths = SESSION.paths = hosting.driver_paths(*hosting.job_wants(job_config, runtime_env))
         if daemon is None:
             SESSION.node = hosting.host_node(wants)
@@ -208,6 +212,11 @@ def init(
             hosting.refuse_resources(wants)
             _native.join_daemon(daemon, name_space, paths, bool(log_to_driver))
         SESSION.number += 1
+        if local_mode:
+            from eagleray._driver.local_mode import LocalActors
+            from eagleray._worker.surroundings import env_vars_of
+
+            SESSION.local = LocalActors(env_vars_of(paths))
         record_sites_if_asked()
         SESSION.context = _context()
         _watch_sigterm()
@@ -217,6 +226,19 @@ def init(
             SESSION.printer = Printer()
             SESSION.printer.start()
         return SESSION.context
+
+
+def _with_logging(config: Any, runtime_env: dict[str, Any] | None) -> dict[str, Any]:
+    """Configure this process's logging, and give the environment by which workers do the same."""
+    import json
+
+    from eagleray._common.logging_config import VARIABLE, LoggingConfig
+
+    if not isinstance(config, LoggingConfig):
+        raise TypeError(f"logging_config must be a LoggingConfig, not {type(config)}")
+    config.apply()
+    given = dict(runtime_env or {})
+    return {**given, "env_vars": {**(given.get("env_vars") or {}), VARIABLE: json.dumps(config.to_dict())}}
 
 
 def _context() -> RayContext:
@@ -310,6 +332,9 @@ def shutdown(_exiting_interpreter: bool = False) -> None:  # noqa: FBT001, FBT00
         if not _native.is_driver():
             return
         SESSION.context = None
+        if SESSION.local is not None:
+            SESSION.local.end()
+            SESSION.local = None
         if SESSION.printer is not None:
             SESSION.printer.drain()
         _native.leave()

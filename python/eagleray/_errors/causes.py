@@ -105,9 +105,14 @@ def report(exception: BaseException, header: str) -> str:
 
     told = traceback.TracebackException(type(exception), exception, exception.__traceback__, compact=True)
     _hide_own_frames(told)
-    chunks = [f"{header}\n" if chunk == f"{TRACEBACK_LINE}\n" else chunk for chunk in told.format()]
+    chunks = [f"{header}\n" if chunk == f"{TRACEBACK_LINE}\n" else as_ray(chunk) for chunk in told.format()]
     text = "".join(chunks).rstrip("\n")
     return shorten(text if text.startswith(header) else f"{header}\n{text}")
+
+
+def as_ray(line: str) -> str:
+    """The last line of a traceback, with the name under which programs know our exceptions."""
+    return line.removeprefix("eagle") if line.startswith("eagleray.exceptions.") else line
 
 
 def shorten(text: str) -> str:
@@ -148,11 +153,15 @@ def _pickler(*, is_trial: bool = False) -> Callable[..., Any]:
     import cloudpickle
 
     from eagleray._native import ObjectRef
+    from eagleray._values.pickling import registered
 
     class CausePickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, obj: Any) -> Any:
             if is_trial and isinstance(obj, ObjectRef):
                 return bytes, ()
+            own = registered(obj)
+            if own is not None:
+                return own
             if isinstance(obj, BaseException) and _only_constructor_is_custom(type(obj)):
                 like = members(obj)
                 group = {name: like[name] for name in ("message", "exceptions") if isinstance(obj, BaseExceptionGroup)}

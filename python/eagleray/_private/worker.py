@@ -1,10 +1,60 @@
-"""What becomes of an error that nobody read."""
+"""What becomes of an error that nobody read, and what programs ask of the process that they run in."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from eagleray._common.settings import is_on
+
+
+class _GlobalWorker:
+    """This process, as far as programs ask about it."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether it has joined a node."""
+        from eagleray import _native
+
+        return bool(_native.is_joined())
+
+    @property
+    def mode(self) -> int | None:
+        """SCRIPT_MODE, WORKER_MODE or LOCAL_MODE; None before `init`."""
+        import eagleray
+        from eagleray import _native
+        from eagleray._driver.session import SESSION
+
+        if not _native.is_joined():
+            return None
+        if SESSION.local is not None:
+            return eagleray.LOCAL_MODE
+        return eagleray.SCRIPT_MODE if _native.is_driver() else eagleray.WORKER_MODE
+
+    @property
+    def node_ip_address(self) -> str:
+        """The node's address."""
+        from eagleray._driver.cluster import get_node_ip_address
+
+        return get_node_ip_address()
+
+    @property
+    def current_job_id(self) -> Any:
+        """The job that this process runs."""
+        from eagleray import _native
+        from eagleray._values.ids import JobID
+
+        return JobID.from_hex(_native.identity()["job_id"])
+
+    @property
+    def worker_id(self) -> bytes:
+        """This process's id."""
+        from eagleray import _native
+
+        return bytes.fromhex(_native.identity()["worker_id"])
+
+
+global_worker = _GlobalWorker()
 
 
 def _print_unhandled(error: BaseException) -> None:

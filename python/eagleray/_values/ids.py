@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from typing import ClassVar, Self
 
@@ -117,3 +118,25 @@ class PlacementGroupID(BaseID):
     """One placement group."""
 
     LENGTH = 18
+
+
+class UniqueID(BaseID):
+    """Anything else."""
+
+    LENGTH = 28
+
+
+class FunctionID(UniqueID):
+    """One remote function."""
+
+
+class ActorClassID(UniqueID):
+    """One class of actors."""
+
+
+class Language(enum.IntEnum):
+    """What a function is written in. Here that is always Python."""
+
+    PYTHON = 0
+    JAVA = 1
+    CPP = 2

@@ -17,13 +17,19 @@ class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         """Prefer what the user registered."""
         if _CUSTOM:
-            custom = _CUSTOM.get(type(obj))
-            if custom is not None:
-                return _load_custom, (custom[1], custom[0](obj))
+            own = registered(obj)
+            if own is not None:
+                return own
         return super().reducer_override(obj)
 
 
 _CUSTOM: dict[type, tuple[Any, Any]] = {}
+
+
+def registered(obj: Any) -> tuple[Any, ...] | None:
+    """Say how to rebuild an object for whose class the user registered functions; None if there are none."""
+    custom = _CUSTOM.get(type(obj))
+    return None if custom is None else (_load_custom, (custom[1], custom[0](obj)))
 
 
 def _load_custom(deserializer: Any, data: Any) -> Any:

@@ -149,7 +149,7 @@ class Server:
                 result = await result
         except asyncio.CancelledError as error:
             if call.is_cancelled():
-                call.cancelled()
+                call.interrupted(self.worker)
             elif task_id not in self.exiting:
                 call.fail(self.worker, error)
         except AsyncioActorExit:

@@ -9,7 +9,7 @@ from typing import Any
 from eagleray import _native
 from eagleray._calls.retries import RetryFilters
 from eagleray._common.settings import from_env
-from eagleray._worker import actor_end, streams
+from eagleray._worker import actor_end, async_context, streams
 from eagleray._worker.surroundings import Surroundings
 
 WORKER: Worker | None = None
@@ -33,7 +33,11 @@ class Worker:
         self.exit_code = 0
         self._retries = RetryFilters()
         self._calls: dict[bytes, int] = {}
+        #: The full names of functions by their ids.
+        self._functions: dict[bytes, str] = {}
         self._surroundings = Surroundings()
+        #: How the job's loggers write, as its driver said.
+        self._logging: str | None = None
 
     @property
     def groups(self) -> list[int]:
@@ -45,6 +49,12 @@ class Worker:
     def assigned(self) -> None:
         """Take over what the lease gives: import paths, GPUs, thread limits."""
         self._surroundings.follow(_native.identity())
+        logging = os.environ.get("EAGLERAY_LOGGING_CONFIG")
+        if logging != self._logging and logging is not None:
+            from eagleray._common.logging_config import apply_from
+
+            apply_from(logging)
+        self._logging = logging
 
     def load(self, function_id: bytes, name: str) -> Any:
         """Load a function's body."""
@@ -60,7 +70,23 @@ class Worker:
 
             raise failed_import("function", name, error) from error
         self._retries.note(function_id, retry_filter)
+        self._functions[function_id] = full_name(function)
         return function
+
+    def function_name(self) -> str | None:
+        """Name the function or method that runs here, with its module."""
+        task_id = async_context.TASK.get()
+        if task_id is not None and self.server is not None:
+            calls = (call for server in self.server.crew for call in list(server.running))
+            method = next((call.method for call in calls if call.task_id == task_id), None)
+        else:
+            names = _native.current_names()
+            if names is None:
+                return None
+            method = names[1]
+            if not method:
+                return self._functions.get(names[2])
+        return f"{full_name(type(self.actor))}.{method}" if method else None
 
     def method(self, name: str) -> Any:
         """Find a method of the actor."""
@@ -143,7 +169,8 @@ class Worker:
                 actor_repr = repr(self.actor)
             except Exception:
                 actor_repr = f"<{type(self.actor).__name__}>"
-        made = RayTaskError.from_exception(error, name, os.getpid(), "127.0.0.1", actor_id, actor_repr)
+        make = RayTaskError.from_dependency if hasattr(error, "_is_argument") else RayTaskError.from_exception
+        made = make(error, name, os.getpid(), "127.0.0.1", actor_id, actor_repr)
         again = retries is not None and self._retries.wants(error, *retries)
         streams.flush()
         return made, again
@@ -171,6 +198,21 @@ class Worker:
         """Count a call; true if this worker has served as many as it may."""
         calls = self._calls[function_id] = self._calls.get(function_id, 0) + 1
         return calls >= calls_max
+
+
+def full_name(target: Any) -> str:
+    """Name a function or class with its module; the driver's script counts as a module."""
+    module = getattr(target, "__module__", None) or ""
+    if module == "__main__":
+        of_class = (
+            (getattr(value, "__code__", None) for value in vars(target).values()) if isinstance(target, type) else ()
+        )
+        codes = [code for code in (getattr(target, "__code__", None), *of_class) if code is not None]
+        file = os.path.basename(codes[0].co_filename) if codes else ""
+        if file.endswith(".py"):
+            module = file.removesuffix(".py")
+    name = getattr(target, "__qualname__", repr(target)).rpartition("<locals>.")[2]
+    return f"{module}.{name}" if module else name
 
 
 def _shown_as(actor: Any, class_name: str) -> str:

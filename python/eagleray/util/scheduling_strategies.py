@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["NodeAffinitySchedulingStrategy", "PlacementGroupSchedulingStrategy"]
+__all__ = [
+    "DoesNotExist",
+    "Exists",
+    "In",
+    "NodeAffinitySchedulingStrategy",
+    "NodeLabelSchedulingStrategy",
+    "NotIn",
+    "PlacementGroupSchedulingStrategy",
+]
 
 
 class PlacementGroupSchedulingStrategy:
@@ -45,3 +53,68 @@ class NodeAffinitySchedulingStrategy:
     def __repr__(self) -> str:
         """Show the node."""
         return f"NodeAffinitySchedulingStrategy({self.node_id!r}, soft={self.soft})"
+
+
+class In:
+    """The label has one of these values."""
+
+    def __init__(self, *values: str) -> None:
+        """Take the values."""
+        self.values = _texts(values, type(self).__name__)
+
+
+class NotIn(In):
+    """The label is missing, or has none of these values."""
+
+
+class Exists:
+    """There is such a label."""
+
+
+class DoesNotExist:
+    """There is no such label."""
+
+
+class NodeLabelSchedulingStrategy:
+    """On a node whose labels are as `hard` says, and rather on one whose labels are also as `soft` says."""
+
+    def __init__(self, hard: dict[str, Any], *, soft: dict[str, Any] | None = None) -> None:
+        """Check what is asked of each label: `In`, `NotIn`, `Exists` or `DoesNotExist`."""
+        self.hard = _asked(hard, "hard")
+        self.soft = _asked(soft, "soft")
+        if not self.hard and not self.soft:
+            raise ValueError("The `hard` and `soft` parameter of NodeLabelSchedulingStrategy cannot both be empty.")
+
+
+def _texts(values: tuple[Any, ...], operator: str) -> list[str]:
+    if not values:
+        raise ValueError(
+            f"The variadic parameter of the {operator} operator must be a non-empty tuple: "
+            f'e.g. {operator}("value1", "value2").'
+        )
+    for at, value in enumerate(values):
+        if not isinstance(value, str):
+            raise ValueError(
+                f"Type of value in position {at} for the {operator} operator must be str "
+                f'(e.g. {operator}("value1", "value2")) but got {value} of type {type(value)}.'
+            )
+    return list(values)
+
+
+def _asked(given: Any, parameter: str) -> dict[str, Any]:
+    example = '(e.g. {"key1": In("value1")})'
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise ValueError(f"The {parameter} parameter must be a map {example} but got type {type(given)}.")
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise ValueError(
+                f"The map key of the {parameter} parameter must be of type str {example} but got {key} of type {type(key)}."
+            )
+        if not isinstance(value, (In, Exists, DoesNotExist)):
+            raise ValueError(
+                f"The map value for key {key} of the {parameter} parameter must be one of the `In`, `NotIn`, `Exists` or "
+                f"`DoesNotExist` operator {example} but got {value} of type {type(value)}."
+            )
+    return dict(given)

@@ -354,6 +354,32 @@ def test_K4a_coroutine_gets_cancelled_error(signs):
     ray.get(worker.count.remote(signs))
 
 
+@pytest.mark.parametrize("way", ["returns", "raises", "goes on"])
+def test_K4g_a_coroutine_that_catches_the_cancellation_was_cancelled_all_the_same(signs, way):
+    @ray.remote
+    class Stubborn:
+        async def run(self):
+            signs.set("began")
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                signs.set("caught")
+                if way == "raises":
+                    raise ValueError("something else") from None
+                if way == "goes on":
+                    await asyncio.sleep(0.01)
+                return "a value"
+
+    actor = Stubborn.remote()
+    ref = actor.run.remote()
+    signs.wait("began")
+    ray.cancel(ref)
+    error = cancelled(ref)
+    assert isinstance(error, ray.exceptions.RayTaskError)
+    assert f"Task: {ref.task_id().hex()} was cancelled." in str(error)
+    assert signs.count("caught") == 1
+
+
 def test_K4b_queued_async_call_never_runs_and_the_error_names_it(signs):
     worker = Worker.options(max_concurrency=1).remote()
     running = worker.wait.remote(signs, "first")

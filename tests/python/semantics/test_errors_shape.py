@@ -344,3 +344,90 @@ def test_system_exit_in_a_task_is_a_crashed_worker(code):
 
     assert isinstance(caught(leave.remote()), WorkerCrashedError)
     assert ray.get(identity.remote(3)) == 3
+
+
+class Locked(Exception):
+    def __init__(self, lock):
+        super().__init__("locked")
+        self.lock = lock
+
+
+def test_E2e_a_registered_serializer_is_used_for_exceptions():
+    @ray.remote
+    def fail():
+        import threading
+
+        ray.util.register_serializer(Locked, serializer=lambda _: "a key", deserializer=Locked)
+        raise Locked(threading.Lock())
+
+    error = caught(fail.remote())
+    assert isinstance(error, Locked)
+    assert error.cause.lock == "a key"
+
+
+def lines_of(ref):
+    import re
+
+    return [re.sub(r"\(pid=.*\)", "(where)", line) for line in str(caught(ref)).splitlines()]
+
+
+def test_E3d_a_failed_argument_of_a_constructor_is_told_too():
+    @ray.remote
+    def fail():
+        raise ValueError("no")
+
+    @ray.remote
+    class Needs:
+        def __init__(self, value):
+            pass
+
+        def ready(self):
+            pass
+
+    text = str(caught(Needs.remote(fail.remote()).ready.remote()))
+    assert "ray::Needs.__init__() (pid=" in text
+    assert (
+        "  At least one of the input arguments for this task could not be computed:\nray.exceptions.RayTaskError: "
+        in text
+    )
+    assert text.splitlines()[-1] == "ValueError: no"
+
+
+def test_E3e_chains_of_exceptions_are_told_each_under_the_tasks_line():
+    @ray.remote
+    def fail():
+        raise ValueError("first")
+
+    @ray.remote
+    def wrap():
+        try:
+            ray.get(fail.remote())
+        except ValueError as error:
+            raise KeyError("second") from error
+
+    @ray.remote
+    def during():
+        try:
+            raise ValueError("first")
+        except ValueError:
+            raise KeyError("second")  # noqa: B904 - so that it has a context only
+
+    lines = lines_of(wrap.remote())
+    assert lines[0] == "ray::wrap() (where)"
+    assert "ray.exceptions.RayTaskError(ValueError): ray::fail() (where)" in lines
+    at = lines.index("The above exception was the direct cause of the following exception:")
+    assert lines[at + 2] == "ray::wrap() (where)"
+    assert lines[-1] == "KeyError: 'second'"
+    lines = lines_of(during.remote())
+    at = lines.index("During handling of the above exception, another exception occurred:")
+    assert (lines[0], lines[at - 2], lines[at + 2]) == (
+        "ray::during() (where)",
+        "ValueError: first",
+        "ray::during() (where)",
+    )
+    lines = lines_of(ray.remote(lambda value: value).options(name="use").remote(fail.remote()))
+    assert lines[:3] == [
+        "ray::use() (where)",
+        "  At least one of the input arguments for this task could not be computed:",
+        "ray.exceptions.RayTaskError: ray::fail() (where)",
+    ]

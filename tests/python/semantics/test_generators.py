@@ -269,7 +269,7 @@ def test_O1e_get_of_a_generator_is_that_generator():
     generator = count.remote(1)
     assert ray.get(generator) is generator
     assert values(generator) == [0]
-    with pytest.raises(ValueError, match="Invalid type of object refs"):
+    with pytest.raises(TypeError, match="which is not an ray.ObjectRef"):
         ray.get([generator])
 
 

@@ -70,7 +70,7 @@ def test_O1f_get_of_anything_else_raises(value):
     wanted = rf"Invalid type of object refs, {type(value)}, is given"
     with pytest.raises(ValueError, match=wanted):
         ray.get(value)
-    with pytest.raises(ValueError, match=wanted):
+    with pytest.raises(TypeError, match="Attempting to call `get` on the value .*, which is not an ray.ObjectRef"):
         ray.get([ray.put(1), value])
 
 

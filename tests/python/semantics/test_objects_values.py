@@ -98,17 +98,18 @@ class TestArrays:
                     if isinstance(array, np.ndarray):
                         assert address(array) % 64 == 0
 
-    def test_O7c_small_arrays_are_aligned_to_8_bytes(self):
+    def test_O7c_small_arrays_are_aligned_to_64_bytes(self):
         @ray.remote
         def misaligned(*args, **kwargs):
-            return [a for a in (*args, *kwargs.values()) if a.__array_interface__["data"][0] % 8]
+            return [a for a in (*args, *kwargs.values()) if a.__array_interface__["data"][0] % 64]
 
-        for size in range(1, 40):
+        for size in (*range(1, 40), 1_000, 12_000):
             one = np.ones(size)
-            assert address(ray.get(ray.put(one))) % 8 == 0
-            assert address(ray.get(ray.put([b"x" * size, one]))[1]) % 8 == 0
-            assert address(ray.get(give.remote(one))) % 8 == 0
+            assert address(ray.get(ray.put(one))) % 64 == 0
+            assert address(ray.get(ray.put([b"x" * size, one]))[1]) % 64 == 0
+            assert address(ray.get(give.remote(one))) % 64 == 0
             assert ray.get(misaligned.remote(one, one, odd=one)) == []
+            assert ray.get(misaligned.remote(ray.put(one))) == []
 
     def test_O7d_argument_buffers_stay_intact_after_the_call(self, array):
         @ray.remote(num_cpus=0)
@@ -193,7 +194,9 @@ def test_O7e_objects_that_offer_buffers_use_them(size):
     view = memoryview(first.data)
     assert view.readonly
     assert bytes(view) == data
-    assert address(np.frombuffer(first.data, np.uint8)) == address(np.frombuffer(second.data, np.uint8))
+    if size > 10:
+        # Small ones are copied to where they are aligned.
+        assert address(np.frombuffer(first.data, np.uint8)) == address(np.frombuffer(second.data, np.uint8))
     data[0] = 0
     assert bytes(view)[:1] == b"a", "it was copied once, when it was put"
 

@@ -30,7 +30,9 @@ def test_T7a_a_function_over_the_limit_is_refused():
     def captures():
         return huge.size
 
-    with pytest.raises(ValueError, match=r"The remote function .*captures is too large"):
+    with pytest.raises(
+        ValueError, match=r"The remote function .*captures is too large .*FUNCTION_SIZE_ERROR_THRESHOLD=95 MiB"
+    ):
         captures.remote()
 
     @ray.remote

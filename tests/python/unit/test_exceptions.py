@@ -497,20 +497,6 @@ def test_A10_actor_whose_constructor_raised():
     assert pickle.loads(pickle.dumps(error)).actor_init_failed
 
 
-def test_actor_died_error_with_details():
-    error = exceptions.ActorDiedError.from_details("its node has died", "ab", class_name="A", pid=3, preempted=True)
-    assert str(error).splitlines() == [
-        "The actor died unexpectedly before finishing this task.",
-        "\tclass_name: A",
-        "\tactor_id: ab",
-        "\tpid: 3",
-        "its node has died",
-    ]
-    assert error.preempted
-    assert not error.actor_init_failed
-    assert error.error_msg == str(error)
-
-
 def test_E7_unavailable_actor():
     error = exceptions.ActorUnavailableError(actor_id="ab")
     assert "The actor is restarting" in str(error)
