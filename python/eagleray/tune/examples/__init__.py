@@ -1,0 +1,1 @@
+"""What programs import from Ray's examples of Tune: data, and things to train."""
