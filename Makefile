@@ -106,6 +106,10 @@ $(TOOLS): requirements-dev.txt
 .PHONY: test
 test: check deny-if-installed rust-test loom pytest examples ## everything that CI runs, quickest first
 
+.PHONY: test-all
+test-all: test ## the same, and large libraries that are written for Ray, each in an environment of its own: installs 10 GB
+	EAGLERAY_TEST_ALL=1 $(BIN)/python -m pytest tests/python/libraries $(ARGS)
+
 .PHONY: check
 check: $(TOOLS) ## formatting, lints, types, tidy: under a minute
 	cargo fmt --all --check
