@@ -225,6 +225,12 @@ class ActorClass:
         _native.ensure_started()
         if SESSION.local is not None:
             return SESSION.local.create(self, options, args, kwargs)  # type: ignore[no-any-return]
+        if options.get("label_selector") or options.get("scheduling_strategy") is not None:
+            from eagleray._calls import labels
+
+            lacking = labels.missing(options)
+            if lacking is not None:
+                options = labels.unplaceable(options, lacking)
         class_id = self._export()
         meta = self._meta(options, class_id)
         to_place, to_hold = checking.actor_resources(options)

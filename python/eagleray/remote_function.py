@@ -70,6 +70,12 @@ class RemoteFunction:
             from eagleray._driver import local_mode
 
             return local_mode.task(self, options)
+        if options.get("label_selector") or options.get("scheduling_strategy") is not None:
+            from eagleray._calls import labels
+
+            lacking = labels.missing(options)
+            if lacking is not None:
+                return self._make(labels.unplaceable({**options, "label_selector": None}, lacking)).remote
         key = (SESSION.number, retry_filter)
         if key in self._bodies:
             return self._bodies[key]

@@ -111,7 +111,9 @@ class RuntimeContext:
 
     def get_node_labels(self) -> dict[str, str]:
         """Give the node's labels."""
-        return {"ray.io/node-id": self.get_node_id()}
+        from eagleray._calls.labels import of_node
+
+        return of_node()
 
     def get_runtime_env_string(self) -> str:
         """Give the runtime environment that the running task or actor was given, as JSON."""

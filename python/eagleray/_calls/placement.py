@@ -43,9 +43,8 @@ def _of_strategy(strategy: Any, needs: Mapping[str, int]) -> Place:
     if hasattr(strategy, "placement_group"):
         captures = strategy.placement_group_capture_child_tasks
         return _in_group(strategy.placement_group, strategy.placement_group_bundle_index, captures, needs)
-    if not hasattr(strategy, "node_id"):
-        raise NotImplementedError(f"{type(strategy).__name__}: nodes have no labels yet")
-    if strategy.soft:
+    # Labels are looked at when the session is known: see `labels`.
+    if not hasattr(strategy, "node_id") or strategy.soft:
         return _ANYWHERE
     from eagleray._values.ids import NodeID
 

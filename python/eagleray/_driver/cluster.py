@@ -29,6 +29,8 @@ def available_resources() -> dict[str, float]:
 def nodes() -> list[dict[str, Any]]:
     """List the nodes."""
     _native.ensure_started()
+    from eagleray._calls.labels import of_node
+
     identity = _native.identity()
     return [
         {
@@ -42,7 +44,7 @@ def nodes() -> list[dict[str, Any]]:
             "ObjectStoreSocketName": "",
             "RayletSocketName": identity["address"],
             "Resources": cluster_resources(),
-            "Labels": {"ray.io/node-id": identity["node_id"]},
+            "Labels": of_node(),
         }
     ]
 

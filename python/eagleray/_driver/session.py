@@ -196,6 +196,10 @@ def init(
         )
         if log_to_driver is None:
             log_to_driver = is_on("LOG_TO_DRIVER", default=True)
+        if labels is not None:
+            from eagleray._calls import labels as node_labels
+
+            labels = node_labels.checked(labels)
         daemon = hosting.find_daemon(address)
         SESSION.pid = os.getpid()
         if logging_config is not None:
@@ -210,7 +214,11 @@ def init(
                 raise
         else:
             hosting.refuse_resources(wants)
+            if labels:
+                raise ValueError("labels are given to a node when it is started, not when it is joined")
             _native.join_daemon(daemon, name_space, paths, bool(log_to_driver))
+        if labels:
+            node_labels.write(labels)
         SESSION.number += 1
         if local_mode:
             from eagleray._driver.local_mode import LocalActors

@@ -185,7 +185,5 @@ def test_X5f_strategies_by_labels_check_what_they_are_given(shared_ray):
     ]:
         with pytest.raises(ValueError, match=text):
             bad()
-    with pytest.raises(NotImplementedError, match="nodes have no labels yet"):
-        ray.remote(lambda: None).options(scheduling_strategy=strategy).remote()
     with pytest.raises(ValueError, match="Invalid node_id"):
         ray.remote(lambda: None).options(scheduling_strategy=NodeAffinitySchedulingStrategy("zz", soft=False)).remote()

@@ -87,7 +87,8 @@ NAMES = {
     "_private.services": "get_node_ip_address get_node_instance_id",
     "_private.state": "nodes cluster_resources available_resources timeline",
     "_private.worker": "global_worker",
-    "_private.ray_constants": "FUNCTION_SIZE_ERROR_THRESHOLD FUNCTION_SIZE_WARN_THRESHOLD",
+    "_private.ray_constants": "FUNCTION_SIZE_ERROR_THRESHOLD FUNCTION_SIZE_WARN_THRESHOLD RESOURCE_CONSTRAINT_PREFIX",
+    "_private.utils": "get_num_cpus get_system_memory get_used_memory",
 }
 
 _CLASSES = {

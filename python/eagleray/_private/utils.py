@@ -1,0 +1,24 @@
+"""What this machine has."""
+
+from __future__ import annotations
+
+from eagleray._node.hosting import usable_cpus, usable_memory
+
+__all__ = ["get_num_cpus", "get_system_memory", "get_used_memory"]
+
+
+def get_num_cpus() -> int:
+    """Count the cores that this process may use."""
+    return usable_cpus()
+
+
+def get_system_memory() -> int:
+    """Count the bytes of memory that this process may use."""
+    return usable_memory()
+
+
+def get_used_memory() -> int:
+    """Count the bytes of the machine's memory that are in use."""
+    with open("/proc/meminfo") as file:
+        told = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in file)}
+    return 1024 * (told["MemTotal"] - told["MemAvailable"])
