@@ -248,7 +248,7 @@ class ActorClass:
             restarts_max=restarts,
             to_place=to_place,
             to_hold=to_hold,
-            env=checking.env_lines(options),
+            env=checking.env_vars(options),
             at=at,
             concurrency=meta.concurrency,
             is_async=self._is_async,
@@ -290,10 +290,9 @@ def _is_detached(lifetime: str | None) -> bool:
     """Tell whether an actor outlives its maker: as it says, or as its job does."""
     if lifetime is not None:
         return lifetime == "detached"
-    from eagleray._driver.session import SESSION
-    from eagleray._worker.surroundings import DETACHED
+    from eagleray._worker.surroundings import of_job
 
-    return DETACHED in (SESSION.paths if _native.is_driver() else _native.identity()["paths"])
+    return of_job().detaches_actors
 
 
 def _checked_name(name: Any) -> str:

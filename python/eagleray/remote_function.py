@@ -50,7 +50,7 @@ class RemoteFunction:
             name=options.get("name") or getattr(self._function, "__qualname__", "task").rpartition("<locals>.")[2],
             callee=self._function_name,
             needs=needs,
-            env=checking.env_lines(options),
+            env=checking.env_vars(options),
             at=place_of(options, needs),
             returns=returns,
             yields=yields,

@@ -119,9 +119,9 @@ class RuntimeContext:
         """Give the runtime environment that the running task or actor was given, as JSON."""
         import json
 
-        from eagleray._worker.surroundings import env_vars_of
+        from eagleray._worker.surroundings import of_job
 
-        env_vars = env_vars_of(_native.identity()["paths"])
+        env_vars = {**of_job().env_vars, **_native.identity()["env_vars"]}
         return json.dumps({"env_vars": env_vars} if env_vars else {})
 
     @property

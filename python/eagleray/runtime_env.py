@@ -114,11 +114,6 @@ def usable(given: Any) -> RuntimeEnv:
     return checked
 
 
-def env_lines(given: dict[str, Any] | None) -> list[str]:
-    """Write down the environment variables that a task or actor gives."""
-    return [f"{name}={value}" for name, value in sorted(((given or {}).get("env_vars") or {}).items())]
-
-
 def of_job(*given: Any) -> RuntimeEnv:
     """Merge what `init` and its job configuration say: the last wins, except that env_vars are merged by name."""
     merged: dict[str, Any] = {}

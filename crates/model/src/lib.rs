@@ -17,6 +17,6 @@ pub use id::{
     ActorId, FunctionId, GroupId, IdLength, JobId, LeaseId, NodeId, ObjectId, ProcId, TaskId, TaskKey, WorkerId,
 };
 pub use place::{Bulk, FileId, Filed, Place};
-pub use resources::{Need, Quantity, Resources};
+pub use resources::{EnvVars, Need, Quantity, Resources};
 pub use task::{ActorOptions, Lifetime, Template, Yields};
 pub use time::Tick;

@@ -45,6 +45,9 @@ pub struct Resources {
     custom: Vec<(Box<str>, Quantity)>,
 }
 
+/// Environment variables by name.
+pub type EnvVars = std::collections::BTreeMap<Box<str>, Box<str>>;
+
 /// What a lease asks for. Kept apart from `Resources` because what places work (an actor's one CPU)
 /// is not always what it holds while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -55,16 +58,15 @@ pub struct Need {
     pub to_hold: Resources,
     /// Where it may be placed.
     pub at: Where,
-    /// Environment variables, `NAME=value`, sorted. No amount: it tells needs apart, since a process that has once seen them serves no
-    /// others.
-    pub env: Vec<Box<str>>,
+    /// No amount: it tells needs apart, since a process that has once seen these serves no others.
+    pub env: EnvVars,
 }
 
 impl Need {
     /// The same for placing and holding.
     #[must_use]
     pub fn same(resources: Resources) -> Self {
-        Self { to_place: resources.clone(), to_hold: resources, at: Where::Anywhere, env: Vec::new() }
+        Self { to_place: resources.clone(), to_hold: resources, at: Where::Anywhere, env: EnvVars::new() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use model::{JobId, LeaseId, ProcId};
 use scheduler::LeaseKind;
-use wire::control::{FromNode, OWN_ENV};
+use wire::control::FromNode;
 
 use crate::looped::Node;
 use crate::procs::Kind;
@@ -107,16 +107,18 @@ impl Node {
     fn assign(&mut self, worker: ProcId, job: Option<JobId>, grant: &scheduler::Grant, need: model::Need) {
         let Some(job) = job else { return };
         let driver = self.procs.iter().find_map(|proc| match &proc.kind {
-            Kind::Driver { namespace, paths, .. } if proc.job == job => Some((namespace.clone(), paths.clone())),
+            Kind::Driver { namespace, surroundings, .. } if proc.job == job => {
+                Some((namespace.clone(), surroundings.clone()))
+            }
             _ => None,
         });
-        let (namespace, mut paths) = driver.or_else(|| self.departed.get(&job).cloned()).unwrap_or_default();
-        paths.extend(need.env.iter().map(|line| format!("{OWN_ENV}{line}").into()));
+        let (namespace, surroundings) = driver.or_else(|| self.departed.get(&job).cloned()).unwrap_or_default();
         if let Some(proc) = self.procs.get_mut(worker) {
-            (proc.job, proc.env, proc.assigned_at) = (job, need.env, net::clock::now());
+            (proc.job, proc.env, proc.assigned_at) = (job, need.env.clone(), net::clock::now());
         }
         let resources = need.to_hold.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
         self.segment.proc(worker.slot).assignments.fetch_add(1, std::sync::atomic::Ordering::Release);
-        self.tell(worker, &FromNode::Assigned { gpus: grant.gpus.clone(), resources, job, namespace, paths });
+        let (gpus, env) = (grant.gpus.clone(), need.env);
+        self.tell(worker, &FromNode::Assigned { gpus, resources, job, namespace, surroundings, env });
     }
 }

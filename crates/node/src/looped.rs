@@ -67,8 +67,8 @@ pub(crate) struct Node {
     pub(crate) lease_needs: FxHashMap<model::LeaseId, model::Need>,
     /// Which function each is for.
     pub(crate) lease_names: FxHashMap<model::LeaseId, Box<str>>,
-    /// Namespace and paths of drivers that left while actors of theirs live on.
-    pub(crate) departed: FxHashMap<model::JobId, (Box<str>, Vec<Box<str>>)>,
+    /// Namespace and surroundings of drivers that left while actors of theirs live on.
+    pub(crate) departed: FxHashMap<model::JobId, (Box<str>, wire::Surroundings)>,
     pub(crate) told: Told,
     pub(crate) functions: Functions,
     pub(crate) room: Room,

@@ -159,12 +159,12 @@ impl Node {
                 self.schedule(scheduler::Event::WorkerReady(id));
                 self.warn_of_large_pool();
             }
-            Role::Driver { namespace, paths, logs } => {
+            Role::Driver { namespace, surroundings, logs } => {
                 let Some(memory) = self.memory() else {
                     let why = "the node has no file descriptors left: raise its limit (`ulimit -n`)";
                     return self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
                 };
-                let kind = Kind::Driver { namespace: namespace.clone(), paths, logs };
+                let kind = Kind::Driver { namespace: namespace.clone(), surroundings, logs };
                 let Some(id) = self.add_proc(hello.pid, kind) else {
                     let why = "the node has as many processes as it can have";
                     return self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());

@@ -27,7 +27,7 @@ pub(crate) struct Procs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A user's program.
-    Driver { namespace: Box<str>, paths: Vec<Box<str>>, logs: bool },
+    Driver { namespace: Box<str>, surroundings: wire::Surroundings, logs: bool },
     /// Forked, not heard of yet.
     Starting,
     /// Serves tasks or an actor.
@@ -43,7 +43,7 @@ pub(crate) struct Proc {
     pub(crate) conn: Option<usize>,
     pub(crate) job: JobId,
     /// The environment variables that its leases ask for, once it has had one.
-    pub(crate) env: Vec<Box<str>>,
+    pub(crate) env: model::EnvVars,
     pub(crate) is_dead: bool,
     /// Why it is being ended, if it is.
     pub(crate) ending: Option<Box<str>>,
@@ -117,7 +117,7 @@ impl Node {
             kind,
             conn: None,
             job: JobId([0; 4]),
-            env: Vec::new(),
+            env: model::EnvVars::new(),
             is_dead: false,
             ending: None,
             lacked_memory: None,
@@ -210,11 +210,11 @@ impl Node {
         if !self.is_unsettled(id) {
             self.schedule(scheduler::Event::OwnerDied(id));
         }
-        if let Kind::Driver { namespace, paths, .. } = kind {
+        if let Kind::Driver { namespace, surroundings, .. } = kind {
             self.act(control::Event::JobEnded(job));
             self.group_changed(control::GroupEvent::JobEnded(job));
             self.told.forget(job);
-            self.departed.insert(job, (namespace, paths));
+            self.departed.insert(job, (namespace, surroundings));
             self.forget_departed();
             // Its actors may run their exit handlers, but nobody waits for what they compute.
             let at = net::clock::now().plus_ms(self.options.grace_ms_max.min(ORPHAN_GRACE_MS));

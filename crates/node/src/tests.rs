@@ -64,7 +64,7 @@ impl Bench {
     fn join(&mut self) -> Driver {
         let (socket, theirs) = unix::pair().unwrap();
         let conn = self.node.add_conn_at(theirs, None).unwrap();
-        let role = Role::Driver { namespace: "".into(), paths: Vec::new(), logs: true };
+        let role = Role::Driver { namespace: "".into(), surroundings: wire::Surroundings::default(), logs: true };
         let pid = std::process::id() as i32;
         self.node.on_message(conn, ToNode::Hello(Hello { protocol: wire::PROTOCOL, python: "3".into(), pid, role }));
         let id = self.node.conns.get_mut(conn).unwrap().who.unwrap();

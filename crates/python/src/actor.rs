@@ -1,6 +1,6 @@
 //! HOT: handles on actors and calls on them. The Python class `ActorHandle` is a thin subclass of `ActorCore`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use model::{ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Need, ObjectId, Template, Yields};
@@ -11,7 +11,7 @@ use runtime::{ActorCreation, GroupFacts, Runtime, Target};
 
 use crate::function::{Arity, Callee, encode_args, environment, resources, submit, yields};
 use crate::object_ref::ObjectRef;
-use crate::{context, door, errors, groups, session};
+use crate::{context, door, errors, groups, session, surroundings};
 
 /// One method as all handles of a class know it.
 struct MethodInfo {
@@ -291,7 +291,7 @@ fn create_actor<'py>(
     restarts_max: i32,
     to_place: &Bound<'py, PyDict>,
     to_hold: &Bound<'py, PyDict>,
-    env: Vec<String>,
+    env: BTreeMap<String, String>,
     at: Option<groups::PyWhere>,
     concurrency: u32,
     is_async: bool,
@@ -301,12 +301,11 @@ fn create_actor<'py>(
     meta: &[u8],
 ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyAny>)> {
     let runtime = session::current_or_start(py)?;
-    let env: Vec<Box<str>> = env.into_iter().map(Into::into).collect();
     let mut need = Need {
         to_place: resources(to_place)?,
         to_hold: resources(to_hold)?,
         at: groups::to_where(at.clone())?,
-        env: environment(&runtime, &env),
+        env: environment(&runtime, surroundings::env_vars(env)),
     };
     if at.is_none() {
         need.at = context::inherited();

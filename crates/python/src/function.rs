@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use model::{FunctionId, Need, Quantity, Resources, Template, Yields};
+use model::{EnvVars, FunctionId, Need, Quantity, Resources, Template, Yields};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use runtime::{Runtime, Submission, Target};
 use smallvec::SmallVec;
-use wire::control::OWN_ENV;
 
 use crate::encode::{self, Encoded};
 use crate::generator::ObjectRefGenerator;
 use crate::object_ref::ObjectRef;
-use crate::{context, errors, groups, inventory, plain, session};
+use crate::{context, errors, groups, inventory, plain, session, surroundings};
 
 pub(crate) const DEPENDENCY: u8 = b'V';
 pub(crate) const PICKLED: u8 = b'P';
@@ -222,14 +221,11 @@ pub(crate) fn resources(dict: &Bound<'_, PyDict>) -> PyResult<Resources> {
     Ok(resources)
 }
 
-/// Environment variables for a call, `NAME=value`: those that this process runs under, and over them the call's own.
-pub(crate) fn environment(runtime: &Runtime, own: &[Box<str>]) -> Vec<Box<str>> {
-    let name = |line: &str| line.split_once('=').map_or("", |(name, _)| name).to_string();
-    let assigned = runtime.assignment().paths;
-    let inherited = assigned.iter().filter_map(|path| path.strip_prefix(OWN_ENV));
-    let merged: BTreeMap<String, Box<str>> =
-        inherited.chain(own.iter().map(|line| &**line)).map(|line| (name(line), line.into())).collect();
-    merged.into_values().collect()
+/// Environment variables for a call: those that the lease of this process asked for, and over them the call's own.
+pub(crate) fn environment(runtime: &Runtime, own: EnvVars) -> EnvVars {
+    let mut merged = runtime.assignment().env;
+    merged.extend(own);
+    merged
 }
 
 /// A remote function under one set of options.
@@ -258,7 +254,7 @@ impl Function {
         name: &str,
         callee: String,
         needs: &Bound<'_, PyDict>,
-        env: Vec<String>,
+        env: BTreeMap<String, String>,
         at: Option<groups::PyWhere>,
         returns: u32,
         yields: &str,
@@ -273,7 +269,7 @@ impl Function {
             method: "".into(),
             need: Need {
                 at: groups::to_where(at.clone())?,
-                env: env.into_iter().map(Into::into).collect(),
+                env: surroundings::env_vars(env),
                 ..Need::same(resources(needs)?)
             },
             returns,
@@ -336,7 +332,7 @@ impl Function {
             FunctionId::from_slice(id.as_bytes()).map_err(|error| PyTypeError::new_err(error.to_string()))?;
         let mut need = self.template.need.clone();
         (need.to_place.nesting, need.to_hold.nesting) = (nesting, nesting);
-        need.env = environment(runtime, &need.env);
+        need.env = environment(runtime, need.env);
         need.at = at;
         if self.inherits {
             groups::check_inherited(py, &need)?;

@@ -38,6 +38,7 @@ mod object_ref;
 mod plain;
 mod rl;
 mod session;
+mod surroundings;
 mod title;
 mod tune;
 
@@ -55,6 +56,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::Node>()?;
     module.add_class::<launch::Launcher>()?;
     session::register(module)?;
+    surroundings::register(module)?;
     getting::register(module)?;
     plain::register(module)?;
     context::register(module)?;

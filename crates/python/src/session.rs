@@ -14,6 +14,7 @@ use pyo3::types::{PyBytes, PyDict};
 use runtime::{LogEvent, Runtime};
 use wire::control::{Answer, Question, Role};
 
+use crate::surroundings::{self, Surroundings};
 use crate::{door, errors, function, inventory, title};
 
 static CURRENT: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
@@ -192,13 +193,19 @@ fn join(py: Python<'_>, socket: OwnedFd, role: Role) -> PyResult<()> {
 
 /// Joins a node of this process.
 #[pyfunction]
-fn join_local(py: Python<'_>, node: &Bound<'_, Node>, namespace: &str, paths: Vec<String>, logs: bool) -> PyResult<()> {
+fn join_local(
+    py: Python<'_>,
+    node: &Bound<'_, Node>,
+    namespace: &str,
+    surroundings: &Bound<'_, Surroundings>,
+    logs: bool,
+) -> PyResult<()> {
     let socket = node.get().handle.connect().map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
-    join(py, socket, driver(namespace, paths, logs))
+    join(py, socket, driver(namespace, surroundings, logs))
 }
 
-fn driver(namespace: &str, paths: Vec<String>, logs: bool) -> Role {
-    Role::Driver { namespace: namespace.into(), paths: paths.into_iter().map(Into::into).collect(), logs }
+fn driver(namespace: &str, surroundings: &Bound<'_, Surroundings>, logs: bool) -> Role {
+    Role::Driver { namespace: namespace.into(), surroundings: surroundings.get().inner.clone(), logs }
 }
 
 fn connect_to(path: &str) -> PyResult<OwnedFd> {
@@ -217,8 +224,14 @@ fn connect_to(path: &str) -> PyResult<OwnedFd> {
 
 /// Joins the daemon that listens at `path`.
 #[pyfunction]
-fn join_daemon(py: Python<'_>, path: &str, namespace: &str, paths: Vec<String>, logs: bool) -> PyResult<()> {
-    join(py, connect_to(path)?, driver(namespace, paths, logs))
+fn join_daemon(
+    py: Python<'_>,
+    path: &str,
+    namespace: &str,
+    surroundings: &Bound<'_, Surroundings>,
+    logs: bool,
+) -> PyResult<()> {
+    join(py, connect_to(path)?, driver(namespace, surroundings, logs))
 }
 
 /// Joins as a worker, through the socket that came with the fork.
@@ -294,7 +307,8 @@ fn identity(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         resources.set_item(&**name, amount)?;
     }
     dict.set_item("resources", resources)?;
-    dict.set_item("paths", assigned.paths.iter().map(|path| &**path).collect::<Vec<_>>())?;
+    dict.set_item("surroundings", Surroundings { inner: assigned.surroundings })?;
+    dict.set_item("env_vars", surroundings::to_strs(&assigned.env))?;
     dict.set_item("serial", assigned.serial)?;
     dict.set_item("placement_group_id", crate::context::seat().map(|seat| seat.group.to_string()))?;
     dict.set_item("captures", crate::context::seat().is_some_and(|seat| seat.captures))?;

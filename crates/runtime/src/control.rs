@@ -218,11 +218,11 @@ impl Runtime {
             FromNode::MayUnlink { peer } => self.with_state(|state| self.on_may_unlink(state, peer)),
             FromNode::Keep { peer } => self.with_state(|state| self.on_keep(state, peer)),
             FromNode::Unlink { peer } => self.with_state(|state| self.on_unlink(state, peer)),
-            FromNode::Assigned { gpus, resources, job, namespace, paths } => self.with_state(|state| {
+            FromNode::Assigned { gpus, resources, job, namespace, surroundings, env } => self.with_state(|state| {
                 *self.job.lock().expect("never poisoned") = job;
                 *self.namespace.lock().expect("never poisoned") = namespace;
                 let serial = state.assigned.as_ref().map_or(0, |assigned| assigned.serial) + 1;
-                state.assigned = Some(Assignment { gpus, resources, paths, serial });
+                state.assigned = Some(Assignment { gpus, resources, surroundings, env, serial });
                 self.assignments.store(serial, Ordering::Release);
             }),
             FromNode::PeerDied { peer, exit, heir } => {

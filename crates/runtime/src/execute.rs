@@ -93,8 +93,10 @@ pub struct Assignment {
     pub gpus: Vec<Box<str>>,
     /// By public name, in ten-thousandths.
     pub resources: Vec<(Box<str>, i64)>,
-    /// What the driver imports from.
-    pub paths: Vec<Box<str>>,
+    /// The job's.
+    pub surroundings: wire::Surroundings,
+    /// Environment variables that it asked for, over those of the job.
+    pub env: model::EnvVars,
     /// Counts assignments, so that a change is seen.
     pub serial: u64,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use model::{JobId, ProcId, Tick};
+use model::{EnvVars, JobId, ProcId, Tick};
 use rustc_hash::FxHashMap;
 
 use crate::table::At;
@@ -36,12 +36,12 @@ struct Worker {
 /// What a process has seen and does not forget: a job's modules, a set of environment variables.
 struct Home {
     job: JobId,
-    env: Vec<Box<str>>,
+    env: EnvVars,
 }
 
 impl Home {
-    fn is(&self, job: JobId, env: &[Box<str>]) -> bool {
-        self.job == job && self.env == env
+    fn is(&self, job: JobId, env: &EnvVars) -> bool {
+        self.job == job && self.env == *env
     }
 }
 
@@ -93,7 +93,7 @@ impl Pool {
 
     /// The worker that worked last takes the lease, since its caches are warm: of those that have worked for the same, else of those that
     /// have worked for nobody. If there is neither, one of the others is given; the node ends it and asks again.
-    pub(crate) fn lease(&mut self, lease: At, job: JobId, env: &[Box<str>]) -> Option<ProcId> {
+    pub(crate) fn lease(&mut self, lease: At, job: JobId, env: &EnvVars) -> Option<ProcId> {
         let home = |at: &(ProcId, Tick)| self.workers[&at.0].home.as_ref();
         let same = self.idle.iter().rposition(|at| home(at).is_some_and(|home| home.is(job, env)));
         let place = same.or_else(|| self.idle.iter().rposition(|at| home(at).is_none()));
@@ -102,7 +102,7 @@ impl Pool {
         let entry = self.workers.get_mut(&worker).expect("an idle worker is known");
         entry.duty = Duty::Leased(lease);
         if same.is_none() {
-            entry.home = Some(Home { job, env: env.to_vec() });
+            entry.home = Some(Home { job, env: env.clone() });
         }
         self.failures = 0;
         Some(worker)

@@ -45,19 +45,19 @@ fn the_most_recently_used_worker_is_taken_first() {
 #[test]
 fn a_lease_gets_a_worker_that_has_seen_its_variables_or_none_before_any_other() {
     let under = |number, value: &str| {
-        let need = Need { env: vec![value.into()], ..Need::same(cpus(1)) };
+        let need = Need { env: [("A".into(), value.into())].into(), ..Need::same(cpus(1)) };
         Event::LeaseRequested { lease: lease(A, number), job: JobId([1; 4]), kind: LeaseKind::Tasks, need }
     };
     let back = |number| Event::LeaseReturned(lease(A, number));
     let mut node = Node::cpus(3);
-    node.given([under(1, "A=1"), under(2, "A=2"), tasks(lease(A, 3), cpus(1))]);
+    node.given([under(1, "1"), under(2, "2"), tasks(lease(A, 3), cpus(1))]);
     node.given([back(1), back(2), back(3)]);
     // Not the one that worked last, which has seen no variables.
-    assert_eq!(node.when(under(4, "A=1")), [granted(lease(A, 4), 1)]);
+    assert_eq!(node.when(under(4, "1")), [granted(lease(A, 4), 1)]);
     assert_eq!(node.when(tasks(lease(A, 5), cpus(1))), [granted(lease(A, 5), 3)]);
     node.given([back(4), back(5)]);
     node.given([Event::WorkerReady(worker(4))]);
-    assert_eq!(node.when(under(6, "A=3")), [granted(lease(A, 6), 4)], "one that has seen nothing");
+    assert_eq!(node.when(under(6, "3")), [granted(lease(A, 6), 4)], "one that has seen nothing");
     // Rather a wrong one than none: whoever starts processes replaces it.
     assert_eq!(node.when(under(7, "A=4")), [granted(lease(A, 7), 3)]);
 }

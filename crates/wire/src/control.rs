@@ -3,17 +3,15 @@
 //! A request carries an id chosen by its sender and may arrive twice: the node answers a repeat as it answered the first.
 
 use model::{
-    ActorDeath, ActorId, ActorOptions, Failure, FunctionId, GroupId, GroupOptions, JobId, Need, NodeId, ProcId, TaskId,
-    WorkerExit, WorkerId,
+    ActorDeath, ActorId, ActorOptions, EnvVars, Failure, FunctionId, GroupId, GroupOptions, JobId, Need, NodeId,
+    ProcId, TaskId, WorkerExit, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::groups::{GroupStatus, WhichGroups};
 use crate::peer::Peer;
 use crate::status::{Holdings, Inventory, Status, WaitRecord};
-
-/// Marks, among a worker's paths, a variable of the environment that its lease asked for.
-pub const OWN_ENV: &str = "own:";
+use crate::surroundings::Surroundings;
 
 /// Who knocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +33,8 @@ pub enum Role {
     Driver {
         /// Namespace of its actors' names; empty: one of its own.
         namespace: Box<str>,
-        /// Import path and working directory for workers: what the driver would import from.
-        paths: Vec<Box<str>>,
+        /// For its workers.
+        surroundings: Surroundings,
         /// Whether workers' output is sent to it.
         logs: bool,
     },
@@ -445,8 +443,10 @@ pub enum FromNode {
         job: JobId,
         /// Its namespace.
         namespace: Box<str>,
-        /// What the driver imports from; the lease's own environment variables, each behind `OWN_ENV`.
-        paths: Vec<Box<str>>,
+        /// The job's.
+        surroundings: Surroundings,
+        /// Environment variables that the lease asked for, over those of the job.
+        env: EnvVars,
     },
     /// A process is gone: everyone is told. Whoever has rings with it drains what it published, then answers `LinkClosed`.
     PeerDied {

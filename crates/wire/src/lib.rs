@@ -6,6 +6,7 @@
 //! - `journal`: what a process leaves behind for who takes over when it dies.
 //! - `peer`: between two processes that hold each other's values, carried by the node (cold, postcard).
 //! - `status`: what a node says about itself to people.
+//! - `surroundings`: what a driver's workers take over from it.
 //! - `zygote`: between a node and the process that forks its workers.
 
 pub mod control;
@@ -15,12 +16,14 @@ pub mod journal;
 pub mod peer;
 mod reader;
 pub mod status;
+mod surroundings;
 pub mod zygote;
 
 pub use reader::{Malformed, Reader};
+pub use surroundings::Surroundings;
 
 /// Raised whenever bytes change their meaning. Peers of another version are refused at the handshake.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// Values up to this size travel inside frames and live with their owner; larger ones are in the store.
 pub const INLINE_BYTES_MAX: usize = 100 * 1024;

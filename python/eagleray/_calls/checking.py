@@ -135,14 +135,9 @@ def fixed_resources(options: Mapping[str, Any], *, default_cpus: int = 1) -> dic
     return fixed
 
 
-def env_lines(options: Mapping[str, Any]) -> list[str]:
-    """Which environment variables the options give, as `NAME=value`."""
-    runtime_env = options.get("runtime_env")
-    if not runtime_env:
-        return []
-    from eagleray.runtime_env import env_lines
-
-    return env_lines(runtime_env)
+def env_vars(options: Mapping[str, Any]) -> dict[str, str]:
+    """Which environment variables the options give."""
+    return dict((options.get("runtime_env") or {}).get("env_vars") or {})
 
 
 def actor_resources(options: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:

@@ -48,8 +48,8 @@ class _Session:
         self.number = 0
         #: Where tasks and actors run if that is here: see `_driver.local_mode`.
         self.local: Any = None
-        #: What this driver's workers find: see `_worker.surroundings.paths_of`.
-        self.paths: list[str] = []
+        #: What this driver's workers find.
+        self.surroundings: _native.Surroundings | None = None
         #: The process that has run sessions; its forks cannot.
         self.pid: int | None = None
         self.auto_init_off = not is_on("ENABLE_AUTO_CONNECT", default=True)
@@ -204,11 +204,11 @@ def init(
         SESSION.pid = os.getpid()
         if logging_config is not None:
             runtime_env = _with_logging(logging_config, runtime_env)
-        paths = SESSION.paths = hosting.driver_paths(*hosting.job_wants(job_config, runtime_env))
+        surroundings = SESSION.surroundings = hosting.job_surroundings(job_config, runtime_env)
         if daemon is None:
             SESSION.node = hosting.host_node(wants)
             try:
-                hosting.join(SESSION.node, name_space, paths, logs=bool(log_to_driver))
+                hosting.join(SESSION.node, name_space, surroundings, logs=bool(log_to_driver))
             except BaseException:
                 SESSION.node = None
                 raise
@@ -216,15 +216,14 @@ def init(
             hosting.refuse_resources(wants)
             if labels:
                 raise ValueError("labels are given to a node when it is started, not when it is joined")
-            _native.join_daemon(daemon, name_space, paths, bool(log_to_driver))
+            _native.join_daemon(daemon, name_space, surroundings, bool(log_to_driver))
         if labels:
             node_labels.write(labels)
         SESSION.number += 1
         if local_mode:
             from eagleray._driver.local_mode import LocalActors
-            from eagleray._worker.surroundings import env_vars_of
 
-            SESSION.local = LocalActors(env_vars_of(paths))
+            SESSION.local = LocalActors(surroundings.env_vars)
         record_sites_if_asked()
         SESSION.context = _context()
         _watch_sigterm()

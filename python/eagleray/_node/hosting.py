@@ -141,11 +141,17 @@ def refuse_resources(wants: Wants) -> None:
         raise ValueError("When connecting to an existing cluster, object_store_memory must not be provided.")
 
 
-def job_wants(job_config: Any, runtime_env: Any) -> tuple[dict[str, str], list[str], list[str]]:
-    """Find what a driver asks for: environment variables, import folders, and marks for the rest."""
+def job_surroundings(job_config: Any, runtime_env: Any) -> _native.Surroundings:
+    """Say where the driver imports from, for its workers, and what else they should find.
+
+    A script's folder stands first among a driver's paths; under `-m` and in a shell the current folder stands there.
+    """
+    from eagleray._worker import surroundings
+
+    cwd = os.getcwd()
+    folders = [path or cwd for path in sys.path]
     if job_config is None and runtime_env is None:
-        return {}, [], []
-    from eagleray._worker.surroundings import DETACHED
+        return surroundings.of_driver(list(dict.fromkeys(folders)), {}, detaches_actors=False)
     from eagleray.job_config import JobConfig
     from eagleray.runtime_env import of_job
 
@@ -153,20 +159,9 @@ def job_wants(job_config: Any, runtime_env: Any) -> tuple[dict[str, str], list[s
         raise TypeError(f"job_config must be a JobConfig, got {type(job_config)}")
 
     env = of_job(getattr(job_config, "runtime_env", None), runtime_env)
-    marks = [DETACHED] if getattr(job_config, "default_actor_lifetime", None) == "detached" else []
-    return env.env_vars(), list(getattr(job_config, "code_search_path", None) or []), marks
-
-
-def driver_paths(env_vars: dict[str, str], code_search_path: list[str], marks: list[str]) -> list[str]:
-    """Say where the driver imports from, for its workers, and what else they should find.
-
-    A script's folder stands first among a driver's paths; under `-m` and in a shell the current folder stands there.
-    """
-    from eagleray._worker.surroundings import paths_of
-
-    cwd = os.getcwd()
-    folders = [*code_search_path, *(path or cwd for path in sys.path)]
-    return [*paths_of(list(dict.fromkeys(folders)), cwd, env_vars), *marks]
+    folders = [*(getattr(job_config, "code_search_path", None) or []), *folders]
+    detaches_actors = getattr(job_config, "default_actor_lifetime", None) == "detached"
+    return surroundings.of_driver(list(dict.fromkeys(folders)), env.env_vars(), detaches_actors=detaches_actors)
 
 
 def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
@@ -196,10 +191,10 @@ def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
     return {name: amount for name, amount in amounts.items() if amount}, names
 
 
-def join(node: Any, name_space: str, paths: list[str], *, logs: bool) -> None:
+def join(node: Any, name_space: str, surroundings: _native.Surroundings, *, logs: bool) -> None:
     """Join the node that this process hosts; if that cannot be, nothing of it is left."""
     try:
-        _native.join_local(node, name_space, paths, logs)
+        _native.join_local(node, name_space, surroundings, logs)
     except BaseException as error:
         node.stop()
         if (lack := _out_of_memory(error)) is not None:

@@ -10,7 +10,7 @@ from eagleray import _native
 from eagleray._calls.retries import RetryFilters
 from eagleray._common.settings import from_env
 from eagleray._worker import actor_end, async_context, streams
-from eagleray._worker.surroundings import Surroundings
+from eagleray._worker.surroundings import Followed
 
 WORKER: Worker | None = None
 #: Of the worker itself, not of what the user's code forks off it.
@@ -35,7 +35,7 @@ class Worker:
         self._calls: dict[bytes, int] = {}
         #: The full names of functions by their ids.
         self._functions: dict[bytes, str] = {}
-        self._surroundings = Surroundings()
+        self._followed = Followed()
         #: How the job's loggers write, as its driver said.
         self._logging: str | None = None
 
@@ -48,7 +48,7 @@ class Worker:
 
     def assigned(self) -> None:
         """Take over what the lease gives: import paths, GPUs, thread limits."""
-        self._surroundings.follow(_native.identity())
+        self._followed.follow(_native.identity())
         logging = os.environ.get("EAGLERAY_LOGGING_CONFIG")
         if logging != self._logging and logging is not None:
             from eagleray._common.logging_config import apply_from

@@ -10,18 +10,9 @@ import re
 import sys
 from typing import Any
 
+from eagleray import _native
 from eagleray._common.amounts import PARTS
 from eagleray._common.settings import is_on
-
-#: Marks in the list of import paths that a driver sends along with its folders.
-CWD = "cwd:"
-ENV = "env:"
-#: What the lease itself asked for, over what the driver did; the node writes it.
-OWN_ENV = "own:"
-#: The driver says `ray` and means eagleray.
-AS_RAY = "as:ray"
-#: Actors of the job that name no lifetime outlive it.
-DETACHED = "actors:detached"
 
 _UNKNOWN = re.compile(r"\$\{\w+\}")
 
@@ -29,68 +20,78 @@ _OMP = "OMP_NUM_THREADS"
 _CUDA = "CUDA_VISIBLE_DEVICES"
 
 
-def paths_of(folders: list[str], cwd: str, env_vars: dict[str, str]) -> list[str]:
-    """Write down what a driver's workers should see; `Surroundings.follow` reads it."""
+def of_driver(folders: list[str], env_vars: dict[str, str], *, detaches_actors: bool) -> _native.Surroundings:
+    """Write down what this driver's workers should find; `Followed.follow` takes it over there."""
     install = sys.modules.get("eagleray._alias.install")
-    marks = [AS_RAY] if install is not None and install.is_installed() else []
-    return [*folders, CWD + cwd, *(f"{ENV}{name}={value}" for name, value in env_vars.items()), *marks]
+    return _native.Surroundings(
+        folders=folders,
+        cwd=os.getcwd(),
+        env_vars=env_vars,
+        is_ray=install is not None and install.is_installed(),
+        detaches_actors=detaches_actors,
+    )
 
 
-def env_vars_of(paths: list[str]) -> dict[str, str]:
-    """Find the environment variables of a job and, over them, of a lease."""
-    marked = [path[len(mark) :] for mark in (ENV, OWN_ENV) for path in paths if path.startswith(mark)]
-    return dict(line.split("=", 1) for line in marked)
+def of_job() -> _native.Surroundings:
+    """Say what the job of this process finds, in its driver and in its workers."""
+    if _native.is_driver():
+        from eagleray._driver.session import SESSION
+
+        assert SESSION.surroundings is not None, "a driver has said what its workers find before it joined"
+        return SESSION.surroundings
+    return _native.identity()["surroundings"]  # type: ignore[no-any-return]
 
 
-class Surroundings:
+class Followed:
     """What this process has been given, and what it had before."""
 
     def __init__(self) -> None:
         """Remember how the process started."""
         self._sys_path = list(sys.path)
         self._inherited: dict[str, str | None] = {name: os.environ.get(name) for name in (_OMP, _CUDA)}
-        self._paths: tuple[str, ...] = ()
+        self._job: _native.Surroundings | None = None
+        self._own: dict[str, str] = {}
         self._env_vars: dict[str, str] = {}
 
     def follow(self, identity: dict[str, Any]) -> None:
         """Take over what the lease in force gives."""
-        wanted = tuple(identity["paths"])
-        if wanted and wanted != self._paths:
-            self._paths = wanted
-            if AS_RAY in wanted:
+        job, own = identity["surroundings"], identity["env_vars"]
+        if (job, own) != (self._job, self._own):
+            self._job, self._own = job, own
+            if job.is_ray:
                 from eagleray._alias.install import install_as_ray
 
                 install_as_ray()
-            self._follow_env([path[len(mark) :] for mark in (ENV, OWN_ENV) for path in wanted if path.startswith(mark)])
-            self._follow_paths([path for path in wanted if not path.startswith((CWD, ENV, OWN_ENV, AS_RAY, DETACHED))])
-            self._follow_cwd([path[len(CWD) :] for path in wanted if path.startswith(CWD)])
+            self._follow_env([*job.env_vars.items(), *own.items()])
+            self._follow_folders(job.folders)
+            self._follow_cwd(job.cwd)
         self._set(_CUDA, self._devices(identity["gpus"]))
-        own = self._given(_OMP)
-        self._set(_OMP, own if own is not None else str(max(1, identity["resources"].get("CPU", 0) // PARTS)))
+        given = self._given(_OMP)
+        self._set(_OMP, given if given is not None else str(max(1, identity["resources"].get("CPU", 0) // PARTS)))
 
-    def _follow_env(self, lines: list[str]) -> None:
+    def _follow_env(self, env_vars: list[tuple[str, str]]) -> None:
         for name in self._env_vars:
             self._set(name, self._inherited[name])
         self._env_vars = {}
-        for name, value in (line.split("=", 1) for line in lines):
+        for name, value in env_vars:
             self._inherited.setdefault(name, os.environ.get(name))
             # `${PATH}:/more` names what was there before; a name that nobody knows stands for nothing.
             self._env_vars[name] = _UNKNOWN.sub("", os.path.expandvars(value))
             self._set(name, self._env_vars[name])
 
-    def _follow_paths(self, folders: list[str]) -> None:
+    def _follow_folders(self, folders: list[str]) -> None:
         import importlib
 
         known = set(folders)
         sys.path[:] = folders + [path for path in self._sys_path if path not in known]
         importlib.invalidate_caches()
 
-    def _follow_cwd(self, folders: list[str]) -> None:
-        for folder in folders:
-            try:
-                os.chdir(folder)
-            except OSError:
-                continue  # removed since: what needs it will say so
+    def _follow_cwd(self, folder: str) -> None:
+        import contextlib
+
+        # Removed since: what needs it will say so.
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
 
     def _devices(self, gpus: list[str]) -> str | None:
         if gpus:
