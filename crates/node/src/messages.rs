@@ -93,7 +93,9 @@ impl Node {
                 }
             }
             ToNode::Notice { kind, text } => {
-                if let Some(job) = self.procs.get(who).map(|proc| proc.job) {
+                if let Some(job) = self.procs.get(who).map(|proc| proc.job)
+                    && self.told.is_news(job, &kind, &text)
+                {
                     self.notice_job(job, &kind, &text);
                 }
             }

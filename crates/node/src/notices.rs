@@ -14,6 +14,9 @@ const FAILED_STARTS_TOLD_MS: u64 = 30_000;
 /// Workers per CPU from which on the user is told.
 const POOL_LARGE: u32 = 3;
 
+/// Texts that are remembered, so that they are not told twice.
+const SAID_MAX: usize = 1024;
+
 /// What was told already.
 #[derive(Default)]
 pub(crate) struct Told {
@@ -25,11 +28,22 @@ pub(crate) struct Told {
     start_again_at: Tick,
     /// Needs that no node can meet.
     infeasible: FxHashSet<(JobId, String)>,
+    /// What processes of a job said, kind and text.
+    said: FxHashSet<(JobId, String)>,
 }
 
 impl Told {
     pub(crate) fn forget(&mut self, job: JobId) {
         self.infeasible.retain(|(other, _)| *other != job);
+        self.said.retain(|(other, _)| *other != job);
+    }
+
+    /// Whether nobody of this job has said the same before: all its workers may notice it.
+    pub(crate) fn is_news(&mut self, job: JobId, kind: &str, text: &str) -> bool {
+        if self.said.len() >= SAID_MAX {
+            self.said.clear();
+        }
+        self.said.insert((job, format!("{kind} {text}")))
     }
 }
 

@@ -170,10 +170,6 @@ impl Pool {
         self.idle.len()
     }
 
-    pub(crate) fn starting(&self) -> u32 {
-        self.starting
-    }
-
     /// How many more processes there may be.
     pub(crate) fn room(&self) -> u32 {
         self.workers_max.saturating_sub(self.workers.len() as u32 + self.starting)

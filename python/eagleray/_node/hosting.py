@@ -255,7 +255,7 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             cores=cores,
             zygote=[
                 sys.executable,
-                "-S",
+                *_interpreter_flags(),
                 "-c",
                 _ZYGOTE,
                 str(os.getpid()),
@@ -284,8 +284,17 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
         raise
 
 
-# Started with -S: `site` costs a third of the start, and the paths are known already.
+# `site` runs there as in any Python of this environment; then what it found gives way to what this process imports from.
 _ZYGOTE = "import sys; sys.path[:] = sys.argv[4:]; from eagleray._node.zygote import main; main(sys.argv[1:4])"
+
+
+def _interpreter_flags() -> list[str]:
+    """Start the launcher as this process was: apart from the environment, from the user's own packages, or without `site`."""
+    flags = sys.flags
+    if flags.isolated:
+        return ["-I", *(["-S"] if flags.no_site else [])]
+    given = {"-E": flags.ignore_environment, "-s": flags.no_user_site, "-P": flags.safe_path, "-S": flags.no_site}
+    return [flag for flag, is_given in given.items() if is_given]
 
 
 def _zygote_paths() -> list[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eagleray import _native
 from eagleray._calls.retries import RetryFilters
 from eagleray._common.settings import from_env
 from eagleray._worker import actor_end, async_context, streams
 from eagleray._worker.surroundings import Followed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WORKER: Worker | None = None
 #: Of the worker itself, not of what the user's code forks off it.
@@ -20,8 +23,8 @@ _PID = 0
 class Worker:
     """This process as a worker. Native code calls `load`, `method`, `build`, `fail`, `count`, `idle` and `assigned`."""
 
-    def __init__(self) -> None:
-        """Serve nothing yet."""
+    def __init__(self, notices: Sequence[str] = ()) -> None:
+        """Serve nothing yet. The first driver that it works for reads the notices."""
         self.actor: Any = None
         self.actor_id: bytes | None = None
         self.about: dict[str, Any] = {}
@@ -38,6 +41,7 @@ class Worker:
         self._followed = Followed()
         #: How the job's loggers write, as its driver said.
         self._logging: str | None = None
+        self._notices = list(notices)
 
     @property
     def groups(self) -> list[int]:
@@ -55,6 +59,8 @@ class Worker:
 
             apply_from(logging)
         self._logging = logging
+        while self._notices:
+            _native.notice("worker_launcher", self._notices.pop(0))
 
     def load(self, function_id: bytes, name: str) -> Any:
         """Load a function's body."""
@@ -245,7 +251,7 @@ def _terminate() -> None:
     exit_actor()
 
 
-def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
+def run(socket_fd: int, slot: int, epoch: int, session_dir: str, notices: Sequence[str]) -> None:
     """Live as a worker."""
     global WORKER
     code = 1
@@ -255,7 +261,7 @@ def run(socket_fd: int, slot: int, epoch: int, session_dir: str) -> None:
         from eagleray._driver import session
 
         session.record_sites_if_asked()
-        WORKER = Worker()
+        WORKER = Worker(notices)
         code = _serve(WORKER)
     except SystemExit as error:
         code = actor_end.exit_code(error)
