@@ -103,6 +103,11 @@ $(TOOLS): requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	@touch $@
 
+.PHONY: ray-dist
+ray-dist: $(TOOLS) ## a wheel of the name `ray` that eagleray answers to, in dist/: see packaging/ray
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist packaging/ray
+	@ls dist/ray-*.whl
+
 .PHONY: test
 test: check deny-if-installed rust-test loom pytest examples ## everything that CI runs, quickest first
 

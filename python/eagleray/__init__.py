@@ -8,10 +8,11 @@ from typing import Any
 
 from eagleray._common.old_names import OldNames
 from eagleray._common.submodules import loader
+from eagleray._common.version import VERSION
 from eagleray._driver.session import init, is_initialized, shutdown
 from eagleray._native import ObjectRef, ObjectRefGenerator, get, put, wait
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 ObjectID = ObjectRef
 
@@ -41,6 +42,7 @@ _LAZY = {
     "available_resources": "eagleray._driver.cluster",
     "timeline": "eagleray._driver.cluster",
     "LoggingConfig": "eagleray._common.logging_config",
+    "logger": "eagleray._common.logging_config",
     "install_as_ray": "eagleray._alias.install",
     "java_function": "eagleray._alias.elsewhere",
     "java_actor_class": "eagleray._alias.elsewhere",

@@ -18,7 +18,6 @@ _ABSENT = {
     "widgets": f"{_LATER}",
     "util.state": f"{_LATER}; `eagleray status`, `eagleray memory`, ray.nodes() and ray.util.list_named_actors() tell some of it",
     "util.collective": f"{_LATER}; exchange arrays by ray.put and refs, or by torch.distributed between actors",
-    "util.client": "there is no separate client; a driver joins a node by init(address=...)",
     "util.dask": f"{_LATER}",
     "util.spark": f"{_LATER}",
     "util.tracing": f"{_LATER}",

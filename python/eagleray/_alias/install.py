@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from importlib.machinery import ModuleSpec
+
+from eagleray._common.version import RAY_VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +28,16 @@ _EXIT_NO_FILE = 2
 _earlier_mains: list[ModuleType] = []
 
 
+#: What a Python process finds `ray` in by itself: a package, the facts of a distribution, and `bin/ray`.
+STAND_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stand_in")
+
+
 def install_as_ray() -> None:
-    """Makes `ray` another name of this package, from now on and in this process. Repeating it changes nothing."""
+    """Makes `ray` another name of this package, from now on: here, in workers, and in Python processes that this one starts.
+
+    `ray.__version__` is then the version of Ray whose API this is, since libraries compare it; so is what `importlib.metadata` says of `ray`.
+    Repeating it changes nothing.
+    """
     loaded = sys.modules.get(_ALIAS)
     real = importlib.import_module(_REAL)
     if loaded is not None and loaded is not real:
@@ -39,7 +50,27 @@ def install_as_ray() -> None:
     if not is_installed():
         # First in line, before what would find a Ray that is installed too.
         sys.meta_path.insert(0, _Finder())
+        _tell_libraries()
+        _tell_children()
     sys.modules[_ALIAS] = real
+    real.__version__ = RAY_VERSION  # type: ignore[attr-defined]
+
+
+def _tell_libraries() -> None:
+    """Lets `importlib.metadata` find a distribution `ray`, before one that is installed too; behind the folder of the script."""
+    if STAND_IN not in sys.path:
+        sys.path.insert(min(1, len(sys.path)), STAND_IN)
+
+
+def _tell_children() -> None:
+    """Lets processes find `ray` that this one starts: as a module if they are of the same environment, and as a command."""
+    environ = os.environ
+    environ["EAGLERAY_RAY_PREFIX"] = sys.prefix
+    environ["EAGLERAY_RAY_PYTHON"] = sys.executable
+    for name, folder in (("PYTHONPATH", STAND_IN), ("PATH", os.path.join(STAND_IN, "bin"))):
+        before = environ.get(name) or (os.defpath if name == "PATH" else "")
+        if folder not in before.split(os.pathsep):
+            environ[name] = f"{folder}{os.pathsep}{before}" if before else folder
 
 
 def is_installed() -> bool:

@@ -33,11 +33,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from eagleray import __version__
     from eagleray._cli import rllib, tune
+    from eagleray._common.version import VERSION
 
     parser = argparse.ArgumentParser(prog="eagleray", description=_DESCRIPTION)
-    parser.add_argument("--version", action="version", version=f"eagleray {__version__}")
+    parser.add_argument("--version", action="version", version=f"eagleray {VERSION}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     start = commands.add_parser(

@@ -10,6 +10,9 @@ from typing import Any
 #: Carries the configuration to a job's workers.
 VARIABLE = "EAGLERAY_LOGGING_CONFIG"
 
+#: `ray.logger`: the one that libraries written for Ray write to.
+logger = logging.getLogger("ray")
+
 _ENCODINGS = ("TEXT", "JSON")
 _SHOWN = ("asctime", "levelname", "message", "filename", "lineno")
 _ATTRIBUTES = frozenset(

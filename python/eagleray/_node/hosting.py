@@ -298,4 +298,6 @@ def _interpreter_flags() -> list[str]:
 
 
 def _zygote_paths() -> list[str]:
-    return [path for path in sys.path if path]
+    # Whether `ray` is eagleray is each job's own affair.
+    install = sys.modules.get("eagleray._alias.install")
+    return [path for path in sys.path if path and (install is None or path != install.STAND_IN)]

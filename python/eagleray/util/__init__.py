@@ -8,6 +8,7 @@ from eagleray._driver.cluster import get_node_instance_id, get_node_ip_address
 from eagleray._errors.serialization_trace import inspect_serializability
 from eagleray._values.pickling import deregister_serializer, register_serializer
 from eagleray.util.actor_pool import ActorPool
+from eagleray.util.annotations import DeveloperAPI, PublicAPI
 from eagleray.util.client_connect import connect, disconnect
 from eagleray.util.debug import disable_log_once_globally, enable_periodic_logging, log_once
 from eagleray.util.helpers import as_completed, map_unordered
@@ -21,6 +22,8 @@ from eagleray.util.placement_group import (
 
 __all__ = [
     "ActorPool",
+    "DeveloperAPI",
+    "PublicAPI",
     "as_completed",
     "connect",
     "deregister_serializer",

@@ -189,7 +189,6 @@ def test_X1c_what_cannot_be_done_says_what_to_do_instead(call, instead):
         "llm",
         "util.state",
         "util.collective",
-        "util.client",
         "util.dask",
         "util.spark",
         "experimental.channel",

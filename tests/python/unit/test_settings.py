@@ -9,7 +9,7 @@ from eagleray._common.settings import from_env, is_on
 _PACKAGE = Path(eagleray.__file__).parent
 _PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 #: Names that a program of ours gives another: nobody else sets them.
-_INTERNAL = {"EAGLERAY_ZYGOTE"}
+_INTERNAL = {"EAGLERAY_ZYGOTE", "EAGLERAY_RAY_PREFIX", "EAGLERAY_RAY_PYTHON"}
 
 
 def test_our_name_counts_before_the_one_of_programs_written_for_ray(monkeypatch):

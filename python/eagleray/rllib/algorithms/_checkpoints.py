@@ -21,7 +21,8 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eagleray import __version__, cloudpickle
+from eagleray import cloudpickle
+from eagleray._common.version import VERSION
 from eagleray.rllib._engine import _filters, _models
 from eagleray.rllib.algorithms import _policies
 from eagleray.rllib.utils.error import NotFiniteError
@@ -105,7 +106,7 @@ def write(algorithm: Algorithm, folder: str) -> None:
     metadata = {
         "type": "Algorithm",
         "format": FORMAT,
-        "eagleray_version": __version__,
+        "eagleray_version": VERSION,
         "class": f"{kind.__module__}.{kind.__qualname__}",
         "policy_ids": policies,
         "engine": kind.config_class.ENGINE,
@@ -304,7 +305,7 @@ def _metadata(root: Path) -> dict[str, Any]:
     if metadata.get("format") != FORMAT:
         wrote = metadata.get("eagleray_version", metadata.get("ray_version", "another program"))
         raise CheckpointError(
-            f"{root} has the format {metadata.get('format')!r}, written by {wrote}; eagleray {__version__} reads {FORMAT}"
+            f"{root} has the format {metadata.get('format')!r}, written by {wrote}; eagleray {VERSION} reads {FORMAT}"
         )
     return metadata
 

@@ -1,0 +1,1 @@
+"""Names inside Ray's Train that libraries import although they are not public."""
