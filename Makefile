@@ -93,14 +93,18 @@ build: $(NATIVE) ## .venv with the tools, the extension optimised and the packag
 
 # Python files are used in place; only Rust and packaging need a build.
 $(NATIVE): $(TOOLS) $(RUST_SOURCES) pyproject.toml Cargo.toml $(wildcard Cargo.lock)
-	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release $(LOCKED)
+	@echo "Compiling the Rust core, optimised. The first time this takes three to six minutes on two cores; later only what changed."
+	@began=$$SECONDS; VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release $(LOCKED); \
+		echo "The core was compiled and installed in $$((SECONDS - began)) s."
 	@mkdir -p $(@D) && touch $@
 
 $(TOOLS): requirements-dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or later is needed: make PYTHON=python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	@echo "Installing build and test tools into .venv: about half a minute."
+	@began=$$SECONDS; $(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt; \
+		echo "The tools were installed in $$((SECONDS - began)) s."
 	@touch $@
 
 .PHONY: ray-dist

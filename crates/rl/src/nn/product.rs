@@ -1,16 +1,23 @@
-//! Products of matrices: the one place that calls the `gemm` crate.
+//! Products of matrices: the one place that calls the `gemm` crates.
 #![allow(unsafe_code)]
 
 use super::Real;
 
 /// A matrix that lies row by row in a slice, or its transpose.
 #[derive(Clone, Copy)]
-pub(crate) struct Matrix<'a, T> {
+pub struct Matrix<'a, T> {
     values: &'a [T],
     rows: usize,
     columns: usize,
     row_step: isize,
     column_step: isize,
+}
+
+impl Matrix<'_, f64> {
+    #[inline]
+    fn at(&self, row: usize, column: usize) -> f64 {
+        self.values[row * self.row_step as usize + column * self.column_step as usize]
+    }
 }
 
 impl<'a, T> Matrix<'a, T> {
@@ -29,33 +36,64 @@ impl<'a, T> Matrix<'a, T> {
 pub(crate) fn multiply<T: Real>(into: &mut [T], is_added: bool, left: Matrix<'_, T>, right: Matrix<'_, T>) {
     assert_eq!(left.columns, right.rows);
     assert_eq!(into.len(), left.rows * right.columns);
-    if into.is_empty() {
-        return;
+    if !into.is_empty() {
+        T::multiply(into, is_added, left, right);
     }
-    // SAFETY: each matrix lies in its slice with these steps (checked when it was made), and `into` is exactly as large as the product; it
-    // overlaps with neither since it is borrowed for writing.
-    unsafe {
-        gemm::gemm(
-            left.rows,
-            right.columns,
-            left.columns,
-            into.as_mut_ptr(),
-            1,
-            right.columns as isize,
-            is_added,
-            left.values.as_ptr(),
-            left.column_step,
-            left.row_step,
-            right.values.as_ptr(),
-            right.column_step,
-            right.row_step,
-            T::ONE,
-            T::ONE,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
+}
+
+/// How a product of matrices that fit each other is computed in a float type.
+pub trait Product: Sized {
+    /// As [`multiply`], with everything checked and nothing empty.
+    fn multiply(into: &mut [Self], is_added: bool, left: Matrix<'_, Self>, right: Matrix<'_, Self>);
+}
+
+impl Product for f32 {
+    #[inline]
+    fn multiply(into: &mut [Self], is_added: bool, left: Matrix<'_, Self>, right: Matrix<'_, Self>) {
+        // The kernel wants columns that lie in one piece, and `into` has rows that do: so it computes the transposed product of the transposed.
+        //
+        // SAFETY: each matrix lies in its slice with these steps (checked when it was made), and `into` is exactly as large as the product; it
+        // overlaps with neither since it is borrowed for writing.
+        unsafe {
+            gemm_f32::gemm::f32::get_gemm_fn()(
+                right.columns,
+                left.rows,
+                left.columns,
+                into.as_mut_ptr(),
+                right.columns as isize,
+                1,
+                is_added,
+                right.values.as_ptr(),
+                right.row_step,
+                right.column_step,
+                left.values.as_ptr(),
+                left.row_step,
+                left.column_step,
+                1.0,
+                1.0,
+                false,
+                false,
+                false,
+                gemm_common::Parallelism::None,
+            );
+        }
+    }
+}
+
+/// Only gradients are checked in it: plain is quick enough, and a second set of kernels would take seconds to build.
+impl Product for f64 {
+    fn multiply(into: &mut [Self], is_added: bool, left: Matrix<'_, Self>, right: Matrix<'_, Self>) {
+        if !is_added {
+            into.fill(0.0);
+        }
+        for (row, sums) in into.chunks_exact_mut(right.columns).enumerate() {
+            for inner in 0..left.columns {
+                let factor = left.at(row, inner);
+                for (column, sum) in sums.iter_mut().enumerate() {
+                    *sum += factor * right.at(inner, column);
+                }
+            }
+        }
     }
 }
 

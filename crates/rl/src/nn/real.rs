@@ -21,6 +21,7 @@ pub trait Real:
     + AddAssign
     + SubAssign
     + MulAssign
+    + super::product::Product
     + 'static
 {
     /// Nothing.
