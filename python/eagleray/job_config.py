@@ -29,8 +29,14 @@ class JobConfig:
         default_actor_lifetime: str = "non_detached",
         metadata: dict[str, str] | None = None,
         runtime_env: dict[str, Any] | None = None,
+        jvm_options: list[str] | None = None,
+        **_private: Any,
     ) -> None:
-        """Check the values."""
+        """Check the values. There is no Java, so that its options mean nothing."""
+        del jvm_options
+        unknown = [name for name in _private if not name.startswith("_")]
+        if unknown:
+            raise TypeError(f"JobConfig() got an unexpected keyword argument {unknown[0]!r}")
         if isinstance(code_search_path, str):
             raise TypeError("code_search_path must be a list of folders, not one string")
         self.code_search_path = list(code_search_path or [])
@@ -53,8 +59,9 @@ class JobConfig:
             raise ValueError(f"default_actor_lifetime must be one of {_LIFETIMES}, not {default_actor_lifetime!r}")
         self.default_actor_lifetime = default_actor_lifetime
 
-    def set_runtime_env(self, runtime_env: dict[str, Any] | None) -> None:
+    def set_runtime_env(self, runtime_env: dict[str, Any] | None, validate: bool = False) -> None:  # noqa: FBT001, FBT002
         """Choose the environment of the job's processes."""
         from eagleray.runtime_env import RuntimeEnv
 
+        del validate  # it is checked in any case
         self.runtime_env = RuntimeEnv(**runtime_env) if runtime_env is not None else RuntimeEnv()

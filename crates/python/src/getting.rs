@@ -334,9 +334,14 @@ fn not_unique() -> PyErr {
     PyValueError::new_err("Wait requires a list of unique ray_waitables.")
 }
 
-/// `put(value)`.
+/// `put(value)`. Values outlive their owners here, so that it means nothing whose they shall be; tensors travel as all values do.
 #[pyfunction]
-fn put(value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
+#[pyo3(signature = (value, *, _owner = None, _tensor_transport = None))]
+fn put(
+    value: &Bound<'_, PyAny>,
+    _owner: Option<&Bound<'_, PyAny>>,
+    _tensor_transport: Option<&Bound<'_, PyAny>>,
+) -> PyResult<ObjectRef> {
     if value.is_instance_of::<ObjectRef>() {
         return Err(PyTypeError::new_err(
             "Calling 'put' on an ray.ObjectRef is not allowed. If you really want to do this, you can wrap the ray.ObjectRef in a list and call 'put' on it.",

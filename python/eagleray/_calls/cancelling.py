@@ -7,8 +7,9 @@ from typing import Any
 from eagleray import _native
 
 
-def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
+def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) -> None:
     """Cancel the task that makes this ref, or yields through this generator. Does nothing if it has ended."""
+    ref = ray_waitable
     if not isinstance(ref, (_native.ObjectRef, _native.ObjectRefGenerator)):
         raise TypeError(f"ray.cancel() only supported for object refs. For actors, try ray.kill(). Got: {type(ref)}.")
     if force and _native.is_actor_call(ref):

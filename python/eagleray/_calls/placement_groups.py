@@ -99,6 +99,7 @@ def placement_group(
     _max_cpu_fraction_per_node: float | None = None,
     _soft_target_node_id: str | None = None,
     bundle_label_selector: list[dict[str, str]] | None = None,
+    topology_strategy: Any = None,
 ) -> PlacementGroup:
     """Make a placement group. It is registered when this returns; `ready()` tells when its bundles are set aside."""
     fixed = _checked_bundles(bundles)
@@ -108,9 +109,11 @@ def placement_group(
         )
     if lifetime not in (None, "detached"):
         raise ValueError(f"placement group `lifetime` argument must be either `None` or 'detached', not {lifetime!r}")
-    if bundle_label_selector:
-        raise NotImplementedError("bundle_label_selector: nodes have no labels yet")
+    if topology_strategy:
+        raise NotImplementedError("topology_strategy: there is one node, so that all bundles are near each other")
     _native.ensure_started()
+    if bundle_label_selector:
+        _select(fixed, bundle_label_selector)
     made = _native.create_group(
         bundles=fixed,
         strategy=strategy,
@@ -167,6 +170,21 @@ def get_current_placement_group() -> PlacementGroup | None:
         return None
     group = _native.identity()["placement_group_id"]
     return None if group is None else PlacementGroup(PlacementGroupID.from_hex(group))
+
+
+def _select(bundles: list[dict[str, int]], selectors: list[dict[str, str]]) -> None:
+    """Let bundles whose labels the node does not have wait for a node that has."""
+    from eagleray._calls import labels
+
+    if len(selectors) not in (1, len(bundles)):
+        raise ValueError(
+            f"Invalid bundle label selector {selectors}. The length of `bundle_label_selector` should equal the length of "
+            f"`bundles`, {len(bundles)}."
+        )
+    for bundle, selector in zip(bundles, selectors * (len(bundles) // len(selectors)), strict=True):
+        lacking = labels.missing({"label_selector": selector})
+        if lacking is not None:
+            bundle[f"label {lacking}"] = 10_000
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:

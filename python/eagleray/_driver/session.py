@@ -153,9 +153,21 @@ def init(
     log_to_driver: bool | None = None,
     namespace: str | None = None,
     runtime_env: dict[str, Any] | None = None,
+    enable_resource_isolation: bool = False,
+    cgroup_path: str | None = None,
+    system_reserved_cpu: float | None = None,
+    system_reserved_memory: int | None = None,
+    proxy_server_url: str | None = None,
     **private: Any,
 ) -> RayContext:
     """Start a session: host a node in this process, or join the one at `address`."""
+    if enable_resource_isolation or cgroup_path or system_reserved_cpu or system_reserved_memory:
+        raise NotImplementedError(
+            "processes are not set apart by control groups; start the program in one, for example by systemd-run, and give "
+            "num_cpus and object_store_memory to leave room for others"
+        )
+    if proxy_server_url:
+        raise NotImplementedError("there is no dashboard to be shown behind a proxy")
     unknown = [name for name in private if name not in _PRIVATE_OPTIONS]
     if unknown:
         raise RuntimeError(f"Unknown keyword argument(s): {', '.join(sorted(unknown))}")
@@ -328,8 +340,12 @@ def at_exit() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def shutdown(_exiting_interpreter: bool = False) -> None:  # noqa: FBT001, FBT002
-    """End the session; what still runs is ended, refs and handles become invalid. Does nothing without a session."""
+def shutdown(*, wait_for_processes: bool = True, _exiting_interpreter: bool = False) -> None:
+    """End the session; what still runs is ended, refs and handles become invalid. Does nothing without a session.
+
+    It returns when the session's processes are gone; `wait_for_processes` is taken for the sake of programs that say so.
+    """
+    del wait_for_processes, _exiting_interpreter
     if not _native.is_driver():
         if _native.is_joined():
             raise RuntimeError("shutdown() was called inside a task or actor; only the driver can end the session")

@@ -103,7 +103,12 @@ def report(exception: BaseException, header: str) -> str:
     """The traceback as Python prints it, without eagleray's own frames, with `header` for Python's first line."""
     import traceback
 
-    told = traceback.TracebackException(type(exception), exception, exception.__traceback__, compact=True)
+    try:
+        told = traceback.TracebackException(type(exception), exception, exception.__traceback__, compact=True)
+    except Exception as error:
+        # The user's class refuses to be looked at.
+        frames = "".join(traceback.format_tb(exception.__traceback__))
+        return shorten(f"{header}\n{frames}{type(exception).__qualname__}: <cannot be printed: {type(error).__name__}>")
     _hide_own_frames(told)
     chunks = [f"{header}\n" if chunk == f"{TRACEBACK_LINE}\n" else as_ray(chunk) for chunk in told.format()]
     text = "".join(chunks).rstrip("\n")

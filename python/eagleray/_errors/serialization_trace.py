@@ -49,12 +49,12 @@ class FailureTuple:
 
 
 def inspect_serializability(
-    obj: object, name: str | None = None, depth: int = 3, print_file: TextIO | None = None
+    base_obj: object, name: str | None = None, depth: int = 3, print_file: TextIO | None = None
 ) -> tuple[bool, set[FailureTuple]]:
     """Tells whether an object can be sent to a task or actor, and prints what in it cannot.
 
     Args:
-        obj: what to look at.
+        base_obj: what to look at.
         name: what to call it; its own name if it has one.
         depth: how many levels to go down.
         print_file: where to print; standard output if not given.
@@ -62,7 +62,7 @@ def inspect_serializability(
     Returns:
         Whether it can be sent, and the parts that cannot.
     """
-    text, failures = _inspect(obj, name, depth, _dump)
+    text, failures = _inspect(base_obj, name, depth, _dump)
     (print_file or sys.stdout).write(f"{text}\n")
     return not failures, failures
 

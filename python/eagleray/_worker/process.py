@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -76,7 +77,8 @@ class Worker:
 
             raise failed_import("function", name, error) from error
         self._retries.note(function_id, retry_filter)
-        self._functions[function_id] = full_name(function)
+        with contextlib.suppress(Exception):  # a callable may have its own opinion of its attributes
+            self._functions[function_id] = full_name(function)
         return function
 
     def function_name(self) -> str | None:
@@ -165,6 +167,7 @@ class Worker:
             return self._answer(error, name, retries)
 
     def _answer(self, error: BaseException, name: str, retries: tuple[bytes, str] | None) -> tuple[Any, bool]:
+        from eagleray._errors import causes
         from eagleray.exceptions import RayTaskError
 
         actor_repr = None
@@ -175,7 +178,8 @@ class Worker:
                 actor_repr = repr(self.actor)
             except Exception:
                 actor_repr = f"<{type(self.actor).__name__}>"
-        make = RayTaskError.from_dependency if hasattr(error, "_is_argument") else RayTaskError.from_exception
+        is_argument = "_is_argument" in causes.attributes_of(error)
+        make = RayTaskError.from_dependency if is_argument else RayTaskError.from_exception
         made = make(error, name, os.getpid(), "127.0.0.1", actor_id, actor_repr)
         again = retries is not None and self._retries.wants(error, *retries)
         streams.flush()
@@ -232,8 +236,6 @@ def _shown_as(actor: Any, class_name: str) -> str:
 
 
 def _clear_frames(error: BaseException) -> None:
-    import contextlib
-
     trace = error.__traceback__
     while trace is not None:
         with contextlib.suppress(RuntimeError):  # it still runs

@@ -431,3 +431,25 @@ def test_E3e_chains_of_exceptions_are_told_each_under_the_tasks_line():
         "  At least one of the input arguments for this task could not be computed:",
         "ray.exceptions.RayTaskError: ray::fail() (where)",
     ]
+
+
+def test_callables_and_exceptions_with_opinions_of_their_attributes_work():
+    class Odd(Exception):
+        def __getattr__(self, name):
+            raise KeyError(name)
+
+    class OddCallable:
+        def __getattr__(self, name):
+            if name == "__module__":
+                raise KeyError(name)
+            raise AttributeError(name)
+
+        def __call__(self):
+            return "called"
+
+    @ray.remote
+    def fail():
+        raise Odd("odd")
+
+    assert isinstance(caught(fail.remote()), RayTaskError)
+    assert ray.get(ray.remote(OddCallable()).remote()) == "called"

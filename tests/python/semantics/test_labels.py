@@ -75,6 +75,17 @@ def test_X6c_what_asks_for_others_waits(options):
         ray.get(task, timeout=30)
 
 
+def test_X6d_bundles_may_ask_for_labels():
+    fits = ray.util.placement_group([{"CPU": 1}, {"CPU": 1}], bundle_label_selector=[{"zone": "north"}, {}])
+    assert fits.wait(30)
+    ray.util.remove_placement_group(fits)
+    waits = ray.util.placement_group([{"CPU": 1}], bundle_label_selector=[{"zone": "south"}])
+    assert not waits.wait(0.1)
+    ray.util.remove_placement_group(waits)
+    with pytest.raises(ValueError, match="should equal the length of `bundles`, 1"):
+        ray.util.placement_group([{"CPU": 1}], bundle_label_selector=[{}, {}])
+
+
 @pytest.mark.parametrize(
     ("labels", "error"), [([], TypeError), ({"a": 1}, TypeError), ({"ray.io/node-id": "x"}, ValueError)]
 )

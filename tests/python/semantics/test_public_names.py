@@ -207,3 +207,22 @@ def test_X1d_parts_of_ray_that_are_not_here_say_so(part):
         rf"ModuleNotFoundError: No module named 'ray.{part}': .*(not part|removed|no separate)", failed.stderr
     )
     assert failed.returncode == 1
+
+
+def test_X1e_parameters_have_rays_names(no_session):
+    import inspect
+
+    def names(function):
+        return list(inspect.signature(function).parameters)
+
+    assert names(ray.cancel)[0] == "ray_waitable"
+    assert names(ray.util.inspect_serializability)[0] == "base_obj"
+    assert {"_owner", "_tensor_transport"} <= set(names(ray.put))
+    ray.init(num_cpus=1)
+    assert ray.get(ray.put(1, _owner=None)) == 1
+    ray.shutdown(wait_for_processes=True)
+    with pytest.raises(NotImplementedError, match="control groups"):
+        ray.init(enable_resource_isolation=True)
+    assert ray.job_config.JobConfig(jvm_options=["-X"], ray_namespace="a").ray_namespace == "a"
+    with pytest.raises(TypeError, match="nothing"):
+        ray.job_config.JobConfig(nothing=1)
