@@ -1,0 +1,1 @@
+"""What episodes are made of."""
