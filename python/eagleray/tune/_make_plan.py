@@ -127,5 +127,8 @@ def _scheduler_of(given: Any) -> Any:
         from eagleray.tune.schedulers import create_scheduler
 
         return create_scheduler(given)
+    if given is False:
+        # What libraries pass for none.
+        return None
     _checks.check_scheduler(given)
     return given

@@ -38,6 +38,7 @@ _SEARCHERS = (
     "bayesian-optimization",
     "optuna==5.0.0",
     "zoopt==0.4.2",
+    "scikit-optimize==0.10.2",
 )
 
 LIBRARIES = {
@@ -53,6 +54,12 @@ LIBRARIES = {
     "xgboost_ray": Library(
         ("xgboost<3", "scikit-learn", "pandas<3", "wrapt", "packaging"), alone=("xgboost_ray==0.1.19",)
     ),
+    "lightgbm_ray": Library(
+        ("lightgbm<4.7", "xgboost<2.1", "scikit-learn<1.6", "pandas<3", "wrapt", "packaging"),
+        alone=("xgboost_ray==0.1.19", "lightgbm_ray==0.1.9"),
+    ),
+    "tune_sklearn": Library(("scikit-learn<1.6", "pandas<3"), alone=("tune-sklearn==0.5.0",)),
+    "hydra": Library(("hydra-core==1.3.8",), alone=("hydra-ray-launcher==1.2.2",)),
     "tianshou": _TORCH,
     "evotorch": _TORCH,
     "searchers": Library((*_SEARCHERS, "pandas")),

@@ -67,6 +67,10 @@ def test_how_it_runs(tmp_path, name, value, text):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_libraries_say_false_for_no_scheduler(tmp_path):
+    assert len(fit(tmp_path, tune_config={"scheduler": False})) == 1
+
+
 @pytest.mark.parametrize("space", [5, [1, 2], "lr", tune.uniform(0, 1)])
 def test_a_space_is_a_dictionary(tmp_path, space):
     with pytest.raises(TypeError, match="param_space must be a dictionary"):

@@ -21,6 +21,7 @@ PACKAGES = {
     "ax": "ax-platform",
     "hebo": "HEBO",
     "zoopt": "zoopt",
+    "skopt": "scikit-optimize",
     "optuna": "optuna",
 }
 GIVEN = {"zoopt": {"budget": 5}}

@@ -50,6 +50,7 @@ _BY_NAME = {
     "ax": "ax.ax_search.AxSearch",
     "hebo": "hebo.hebo_search.HEBOSearch",
     "zoopt": "zoopt.zoopt_search.ZOOptSearch",
+    "skopt": "skopt.skopt_search.SkOptSearch",
 }
 
 

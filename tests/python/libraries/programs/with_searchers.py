@@ -54,11 +54,13 @@ def check(name, options):
 
 def check_own_spaces():
     import nevergrad
+    import skopt
     import zoopt
     from hyperopt import hp
     from ray.tune.search.bayesopt import BayesOptSearch
     from ray.tune.search.hyperopt import HyperOptSearch
     from ray.tune.search.nevergrad import NevergradSearch
+    from ray.tune.search.skopt import SkOptSearch
     from ray.tune.search.zoopt import ZOOptSearch
 
     what = {"metric": "loss", "mode": "min"}
@@ -66,6 +68,13 @@ def check_own_spaces():
     fit(BayesOptSearch({"x": (0, 2)}, random_search_steps=2, **what), {}, 4, "own-bayesopt")
     over = nevergrad.p.Dict(x=nevergrad.p.Scalar(lower=0, upper=2))
     fit(NevergradSearch(nevergrad.optimizers.OnePlusOne, {"budget": 6}, over, **what), {}, 6, "own-nevergrad")
+    fit(SkOptSearch(space={"x": skopt.space.Real(0, 2), "kind": ["a", "b"]}, **what), {}, 6, "own-skopt")
+    made = skopt.Optimizer([(0.0, 2.0)], random_state=1)
+    found = fit(
+        SkOptSearch(made, ["x"], points_to_evaluate=[[0.5]], evaluated_rewards=[0.25], **what), {}, 3, "own-made"
+    )
+    assert len(made.yi) == 4, "three trials, and the point that was tried before"
+    assert 0.5 not in [one.config["x"] for one in found]
     fit(ZOOptSearch(budget=8, dim_dict={"x": (zoopt.ValueType.CONTINUOUS, [0, 2], 1e-6)}, **what), {}, 8, "own-zoopt")
 
 
@@ -79,6 +88,7 @@ if __name__ == "__main__":
         "nevergrad": {},
         "zoopt": {"budget": 14},
         "optuna": {},
+        "skopt": {},
     }.items():
         check(name, options)
     check_own_spaces()
