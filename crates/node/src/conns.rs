@@ -12,10 +12,8 @@ use wire::control::{FromNode, ToNode};
 use crate::looped::{Node, token};
 use crate::procs::Kind;
 
-/// Messages that a process may leave unread. A driver that reads nothing loses log lines first.
+/// Messages that a process may leave unread. What workers print waits before it comes to that.
 const UNREAD_MAX: usize = 100_000;
-/// Log lines, of which one message may hold a quarter of a megabyte, are dropped beyond this.
-pub(crate) const UNREAD_LOGS_MAX: usize = 200;
 
 #[derive(Default)]
 pub(crate) struct Conns {
@@ -29,6 +27,8 @@ pub(crate) struct Conn {
     /// Who is at the other end, once it has said hello. A worker's is known before.
     pub(crate) who: Option<ProcId>,
     is_waiting_to_write: bool,
+    /// A driver's: the weight of lines that it was sent and has not said to have taken.
+    pub(crate) logs_ahead: usize,
 }
 
 impl Conns {
@@ -75,7 +75,14 @@ impl Node {
     }
 
     pub(crate) fn add_conn_at(&mut self, socket: OwnedFd, who: Option<ProcId>) -> Option<usize> {
-        let conn = Conn { socket, inbox: Inbox::default(), outbox: Outbox::default(), who, is_waiting_to_write: false };
+        let conn = Conn {
+            socket,
+            inbox: Inbox::default(),
+            outbox: Outbox::default(),
+            who,
+            is_waiting_to_write: false,
+            logs_ahead: 0,
+        };
         let at = self.conns.insert(conn);
         let socket = &self.conns.get_mut(at)?.socket;
         if epoll::add(&self.epoll, socket, EventData::new_u64(token::CONNS + at as u64), EventFlags::IN).is_err() {
@@ -146,6 +153,11 @@ impl Node {
         if conn.outbox.len() > UNREAD_MAX {
             return self.on_conn_closed(at);
         }
+        self.flush(at);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn flush_to(&mut self, at: usize) {
         self.flush(at);
     }
 

@@ -17,6 +17,7 @@ mod inventory;
 mod keeper;
 pub mod launcher;
 mod leases;
+mod lines;
 mod linking;
 mod links;
 mod logs;
@@ -24,6 +25,9 @@ mod looped;
 mod memory;
 mod messages;
 mod notices;
+mod output;
+#[cfg(test)]
+mod output_tests;
 mod procs;
 mod room;
 mod status;

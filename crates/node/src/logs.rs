@@ -1,197 +1,393 @@
 //! Workers' output: each writes to files of its own in the session's folder, so that a crash loses nothing; new lines are passed on to
-//! the driver they belong to. The files go with their worker, except for those of the last few that crashed.
+//! the driver they belong to, as fast as that takes them. The files go with their worker, except for those of the last few that crashed
+//! or said more than anybody could read.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use model::{JobId, ProcId, WorkerExit};
+use model::{JobId, ProcId, Tick};
 use rustc_hash::FxHashMap;
-use rustix::fs::inotify;
-use wire::control::{FromNode, LogLines};
+use rustix::fs::{FallocateFlags, inotify};
 
-use crate::conns::UNREAD_LOGS_MAX;
-use crate::looped::Node;
-use crate::procs::Kind;
+use crate::lines::{Lines, Said};
 
-/// A log file longer than this starts again from nothing; what nobody has read of it by then is lost.
-const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Beyond so much that its driver has not taken, the older part of a file is left out, and a line says so.
+const UNREAD_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// A file gives its older parts back beyond this.
+const KEPT_BYTES_MAX: u64 = 2 * UNREAD_BYTES_MAX;
+/// At a time.
+const GIVEN_BACK_BYTES: u64 = 8 * 1024 * 1024;
 /// Read at a time, so that one noisy worker does not hold everyone up.
-const READ_BYTES: usize = 256 * 1024;
-/// A line longer than this is cut in pieces.
-const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Crashed workers whose files are kept.
-const CRASHED_MAX: usize = 10;
-/// Between these two a worker writes whose output follows: `eagleray._worker.streams`.
-const SPEAKER: (u8, u8) = (0x1e, 0x1f);
+const READ_BYTES: u64 = 256 * 1024;
+/// Workers whose files are kept when they are dead.
+const KEPT_MAX: usize = 10;
+/// After a look at what has changed the folder is left alone for so long: whoever prints without a pause is read in large parts.
+pub(crate) const REST_MS: u64 = 10;
+/// What has no line's end is passed on when its writer has been silent for so long,
+const SILENT_MS: u64 = 200;
+/// or has not ended it for so long.
+const OPEN_MS_MAX: u64 = 1_000;
+
+pub(crate) const STREAMS: [&str; 2] = ["out", "err"];
 
 pub(crate) struct Logs {
     dir: PathBuf,
     inotify: OwnedFd,
     files: FxHashMap<Box<str>, Follow>,
-    /// Files with more in them than was read at a time: nothing may tell of the rest, so they are looked at again at once.
+    /// Files with more in them than was read: nothing may tell of the rest, so they are looked at again at once.
     behind: Vec<Box<str>>,
-    /// Pids of workers that crashed and whose files are kept, the latest last.
-    crashed: VecDeque<i32>,
+    /// Files whose driver has to take what it got first.
+    held: Vec<Box<str>>,
+    /// Files that end in a line without an end.
+    open: Vec<Box<str>>,
+    /// Until when the folder is left alone.
+    pub(crate) rests_until: Option<Tick>,
+    /// Drivers that want all that was printed so far.
+    pub(crate) awaited: Vec<Awaited>,
+    /// Files of dead workers that are kept, the latest last.
+    kept: VecDeque<[Box<str>; 2]>,
+}
+
+/// A driver that wants all that was printed so far.
+pub(crate) struct Awaited {
+    pub(crate) driver: ProcId,
+    /// Its workers' files, up to where.
+    files: Vec<(Box<str>, u64)>,
 }
 
 #[derive(Default)]
 struct Follow {
     offset: u64,
-    partial: Vec<u8>,
-    /// Whose output is being read.
-    speaker: Box<str>,
+    /// The file's room was given back up to here.
+    given_back: u64,
+    lines: Lines,
+    /// Since when a line waits for its end, and when it last grew.
+    open: Option<(Tick, Tick)>,
+    /// Whose file it is, if that one is dead: nobody else knows any more.
+    of_dead: Option<Source>,
+    /// Some of it was never passed on.
+    is_kept: bool,
 }
 
-/// Lines that one speaker printed.
-struct Said {
-    speaker: Box<str>,
-    lines: Vec<String>,
+/// Whose output a file holds.
+#[derive(Clone)]
+pub(crate) struct Source {
+    /// If it lives.
+    pub(crate) id: Option<ProcId>,
+    pub(crate) pid: i32,
+    pub(crate) job: JobId,
+    /// Instead of who says that it speaks.
+    pub(crate) shown_as: Option<Box<str>>,
+    /// Where nobody says who speaks.
+    pub(crate) label: Box<str>,
 }
 
-impl Follow {
-    /// Takes the whole lines out of what was read; the last one too if nothing follows it.
-    fn take_lines(&mut self, is_last: bool) -> Vec<Said> {
-        let bytes = std::mem::take(&mut self.partial);
-        let mut said: Vec<Said> = Vec::new();
-        let mut rest = &bytes[..];
-        while !rest.is_empty() {
-            let (line, after) = match rest.iter().position(|byte| *byte == b'\n') {
-                Some(end) if end <= LINE_BYTES_MAX => (&rest[..end], &rest[end + 1..]),
-                None if rest.len() <= LINE_BYTES_MAX && is_last => (rest, &rest[..0]),
-                None if rest.len() <= LINE_BYTES_MAX => break,
-                _ => rest.split_at(LINE_BYTES_MAX),
-            };
-            rest = after;
-            let line = self.hear_speaker(line);
-            match said.last_mut().filter(|last| last.speaker == self.speaker) {
-                Some(last) => last.lines.push(line),
-                None => said.push(Said { speaker: self.speaker.clone(), lines: vec![line] }),
-            }
-        }
-        self.partial = rest.to_vec();
-        said
-    }
-
-    /// The line without the marks in it; the last of them says who speaks.
-    fn hear_speaker(&mut self, line: &[u8]) -> String {
-        let Some(start) = line.iter().position(|byte| *byte == SPEAKER.0) else { return clean(line) };
-        let Some(length) = line[start..].iter().position(|byte| *byte == SPEAKER.1) else { return clean(line) };
-        self.speaker = String::from_utf8_lossy(&line[start + 1..start + length]).into();
-        let without = [&line[..start], &line[start + length + 1..]].concat();
-        self.hear_speaker(&without)
-    }
+/// How far a file was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadTo {
+    /// There is more.
+    Somewhere,
+    /// Everything that is there now.
+    End,
 }
 
-const STREAMS: [&str; 2] = ["out", "err"];
-
-fn of_worker(id: ProcId, stream: &str) -> String {
-    format!("worker-{}-{}.{stream}", id.slot, id.epoch)
+pub(crate) fn of_worker(id: ProcId, stream: &str) -> Box<str> {
+    format!("worker-{}-{}.{stream}", id.slot, id.epoch).into()
 }
 
-fn of_crashed(pid: i32, stream: &str) -> String {
-    format!("crashed-{pid}.{stream}")
+fn of_crashed(pid: i32, stream: &str) -> Box<str> {
+    format!("crashed-{pid}.{stream}").into()
 }
 
-/// Which worker and stream a log file is of.
-fn parse(name: &str) -> Option<(ProcId, bool)> {
-    let (stem, stream) = name.strip_prefix("worker-")?.rsplit_once('.')?;
+/// Which worker a log file is of.
+pub(crate) fn parse(name: &str) -> Option<ProcId> {
+    let (stem, _) = name.strip_prefix("worker-")?.rsplit_once('.')?;
     let (slot, epoch) = stem.split_once('-')?;
-    Some((ProcId { slot: slot.parse().ok()?, epoch: epoch.parse().ok()? }, stream == "err"))
+    Some(ProcId { slot: slot.parse().ok()?, epoch: epoch.parse().ok()? })
+}
+
+pub(crate) fn is_error(name: &str) -> bool {
+    name.ends_with(".err")
+}
+
+fn note(names: &mut Vec<Box<str>>, name: &str) {
+    if !names.iter().any(|known| **known == *name) {
+        names.push(name.into());
+    }
 }
 
 impl Logs {
     pub(crate) fn new(dir: PathBuf) -> rustix::io::Result<Self> {
         let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         inotify::add_watch(&inotify, &dir, inotify::WatchFlags::MODIFY)?;
-        Ok(Self { dir, inotify, files: FxHashMap::default(), behind: Vec::new(), crashed: VecDeque::new() })
+        Ok(Self {
+            dir,
+            inotify,
+            files: FxHashMap::default(),
+            behind: Vec::new(),
+            held: Vec::new(),
+            open: Vec::new(),
+            rests_until: None,
+            awaited: Vec::new(),
+            kept: VecDeque::new(),
+        })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
 
+    /// When to look again, if nothing happens.
+    pub(crate) fn next_look(&self) -> Option<Tick> {
+        let open = self.open.iter().filter_map(|name| self.files.get(name)?.piece_at());
+        open.chain(self.rests_until).min()
+    }
+
     pub(crate) fn is_behind(&self) -> bool {
         !self.behind.is_empty()
     }
 
-    fn changed(&self) -> Vec<Box<str>> {
+    /// This file has more in it.
+    pub(crate) fn note_behind(&mut self, name: &str) {
+        note(&mut self.behind, name);
+    }
+
+    /// Files that may have more in them; who looks at them notes those that do.
+    pub(crate) fn take_behind(&mut self) -> Vec<Box<str>> {
+        std::mem::take(&mut self.behind)
+    }
+
+    /// Notes the files that have changed.
+    pub(crate) fn note_changed(&mut self) {
         let mut space = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(&self.inotify, &mut space);
-        let mut names: Vec<Box<str>> = Vec::new();
+        let mut has_missed = false;
         while let Ok(event) = reader.next() {
-            if let Some(name) = event.file_name().and_then(|name| name.to_str().ok())
-                && !names.iter().any(|known| **known == *name)
-            {
-                names.push(name.into());
+            has_missed |= event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW);
+            if let Some(name) = event.file_name().and_then(|name| name.to_str().ok()) {
+                note(&mut self.behind, name);
             }
-            if names.len() > 256 {
-                break;
+        }
+        if has_missed && let Ok(entries) = std::fs::read_dir(&self.dir) {
+            for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+                note(&mut self.behind, &name);
             }
+        }
+    }
+
+    /// Its driver takes nothing right now.
+    pub(crate) fn hold(&mut self, name: &str) {
+        // It may grow meanwhile, but not for ever.
+        let _ = self.look_at(name);
+        note(&mut self.held, name);
+    }
+
+    /// A driver has taken something, or is gone: those who waited for one go on.
+    pub(crate) fn resume(&mut self) {
+        for name in std::mem::take(&mut self.held) {
+            note(&mut self.behind, &name);
+        }
+    }
+
+    /// Files that end in a line which has waited for its end long enough.
+    pub(crate) fn take_overdue(&mut self, now: Tick) -> Vec<Box<str>> {
+        let is_due = |name: &Box<str>| self.files.get(name).and_then(Follow::piece_at).is_none_or(|at| at <= now);
+        let (due, open) = std::mem::take(&mut self.open).into_iter().partition(is_due);
+        self.open = open;
+        due
+    }
+
+    /// Opens a file and says how long it is. What is too old in it is left out, or given back.
+    fn look_at(&mut self, name: &str) -> Option<(File, u64)> {
+        let file = File::options().read(true).write(true).open(self.dir.join(name)).ok()?;
+        let length = file.metadata().ok()?.len();
+        let follow = self.files.entry(name.into()).or_default();
+        if length < follow.offset {
+            // Somebody has cut it.
+            (follow.offset, follow.given_back) = (0, 0);
+        }
+        if length - follow.offset > UNREAD_BYTES_MAX {
+            let resumed = length - READ_BYTES;
+            follow.lines.skip(resumed - follow.offset);
+            (follow.offset, follow.is_kept) = (resumed, true);
+        }
+        let old = length.saturating_sub(KEPT_BYTES_MAX);
+        if old > follow.given_back + GIVEN_BACK_BYTES {
+            // Where the file system cannot do that the file just grows.
+            let _ = rustix::fs::fallocate(
+                &file,
+                FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                follow.given_back,
+                old - follow.given_back,
+            );
+            follow.given_back = old;
+        }
+        Some((file, length))
+    }
+
+    /// New whole lines of a file.
+    pub(crate) fn read(&mut self, name: &str, now: Tick) -> (Vec<Said>, ReadTo) {
+        let Some((file, length)) = self.look_at(name) else { return (Vec::new(), ReadTo::End) };
+        let path = self.dir.join(name);
+        let Some(follow) = self.files.get_mut(name) else { return (Vec::new(), ReadTo::End) };
+        let mut bytes = vec![0; READ_BYTES.min(length - follow.offset) as usize];
+        if file.read_exact_at(&mut bytes, follow.offset).is_err() {
+            return (Vec::new(), ReadTo::End);
+        }
+        follow.offset += bytes.len() as u64;
+        let mut said = follow.lines.feed(&bytes);
+        if let Some(skipped) = follow.lines.take_skipped() {
+            let text = format!(
+                "... {skipped} bytes of output are left out here: they came faster than this program could print them. {} has them",
+                path.display()
+            );
+            said.insert(0, Said { speaker: "".into(), lines: vec![text] });
+        }
+        if !follow.lines.is_open() {
+            follow.open = None;
+        } else if !bytes.is_empty() {
+            let since = follow.open.filter(|_| said.is_empty()).map_or(now, |(since, _)| since);
+            follow.open = Some((since, now));
+        }
+        if follow.open.is_some() {
+            note(&mut self.open, name);
+        }
+        (said, if length > follow.offset { ReadTo::Somewhere } else { ReadTo::End })
+    }
+
+    /// What a file ends with and has no line's end, if it has waited for one long enough.
+    pub(crate) fn piece(&mut self, name: &str, now: Tick) -> Vec<Said> {
+        let Some(follow) = self.files.get_mut(name) else { return Vec::new() };
+        if follow.piece_at().is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        follow.open = None;
+        follow.lines.piece()
+    }
+
+    /// What a file ends with: nothing will follow, or nobody will hear it.
+    pub(crate) fn end(&mut self, name: &str) -> Vec<Said> {
+        self.files.get_mut(name).map_or_else(Vec::new, |follow| {
+            follow.open = None;
+            follow.lines.end()
+        })
+    }
+
+    /// Whose output a file holds, if that is known without the table of processes.
+    pub(crate) fn of_dead(&self, name: &str) -> Option<Source> {
+        self.files.get(name)?.of_dead.clone()
+    }
+
+    /// Whether its writer is dead.
+    pub(crate) fn is_of_dead(&self, name: &str) -> bool {
+        self.files.get(name).is_some_and(|follow| follow.of_dead.is_some())
+    }
+
+    /// Its writer has died, and nobody else knows whose it was. Its files are kept under its pid if it crashed: that is what people know
+    /// of it. Returns their names now.
+    pub(crate) fn writer_died(&mut self, id: ProcId, source: &Source, has_crashed: bool) -> [Box<str>; 2] {
+        let mut is_silent = true;
+        let names = STREAMS.map(|stream| {
+            let name = of_worker(id, stream);
+            let mut follow = self.files.remove(&name).unwrap_or_default();
+            follow.of_dead = Some(source.clone());
+            let crashed = of_crashed(source.pid, stream);
+            let path = self.dir.join(&*name);
+            let is_moved = has_crashed
+                && std::fs::metadata(&path).is_ok_and(|data| data.len() > 0)
+                && std::fs::rename(&path, self.dir.join(&*crashed)).is_ok();
+            is_silent &= !is_moved;
+            follow.is_kept |= is_moved;
+            let now = if is_moved { crashed } else { name.clone() };
+            for (awaited, _) in self.awaited.iter_mut().flat_map(|awaited| &mut awaited.files) {
+                if *awaited == name {
+                    awaited.clone_from(&now);
+                }
+            }
+            self.files.insert(now.clone(), follow);
+            note(&mut self.behind, &now);
+            now
+        });
+        if !is_silent {
+            self.keep(names.clone());
         }
         names
     }
 
-    /// New whole lines of a file, and whether there is more to read than was read at a time.
-    fn read(&mut self, name: &str, is_last: bool) -> (Vec<Said>, bool) {
-        let nothing = (Vec::new(), false);
-        let Ok(mut file) = File::options().read(true).write(true).open(self.dir.join(name)) else { return nothing };
-        let length = file.metadata().map_or(0, |data| data.len());
-        let follow = self.files.entry(name.into()).or_default();
-        if length < follow.offset {
-            follow.offset = 0;
+    /// All of a dead worker's file was passed on.
+    pub(crate) fn finish(&mut self, name: &str) {
+        let Some(follow) = self.files.remove(name) else { return };
+        if !follow.is_kept {
+            let _ = std::fs::remove_file(self.dir.join(name));
+        } else if !self.kept.iter().flatten().any(|known| **known == *name) {
+            self.keep([name.into(), "".into()]);
         }
-        let mut bytes = vec![0; READ_BYTES.min((length - follow.offset) as usize)];
-        if file.seek(SeekFrom::Start(follow.offset)).is_err() || file.read_exact(&mut bytes).is_err() {
-            return nothing;
+    }
+
+    fn keep(&mut self, names: [Box<str>; 2]) {
+        self.kept.retain(|known| *known != names);
+        self.kept.push_back(names);
+        if self.kept.len() > KEPT_MAX
+            && let Some(at) = self.kept.iter().position(|names| !names.iter().any(|name| self.files.contains_key(name)))
+            && let Some(oldest) = self.kept.remove(at)
+        {
+            oldest.iter().filter(|name| !name.is_empty()).for_each(|name| {
+                let _ = std::fs::remove_file(self.dir.join(&**name));
+            });
         }
-        follow.offset += bytes.len() as u64;
-        follow.partial.extend_from_slice(&bytes);
-        let mut said = follow.take_lines(is_last);
-        if length > FILE_BYTES_MAX {
-            // Its writer appends, so it goes on at the start.
-            let _ = file.set_len(0);
-            let skipped = length - follow.offset;
-            follow.offset = 0;
-            if skipped > 0 {
-                follow.partial.clear();
-                let lines = vec![format!(
-                    "... {skipped} bytes of output were skipped: they came faster than they could be read"
-                )];
-                said.push(Said { speaker: follow.speaker.clone(), lines });
-            }
-            return (said, false);
+    }
+
+    /// A driver wants all that is in these files now, and in those of its workers that are dead.
+    pub(crate) fn await_all(&mut self, driver: ProcId, job: JobId, alive: impl Iterator<Item = ProcId>) {
+        let dead = self.files.iter().filter(|(_, follow)| follow.of_dead.as_ref().is_some_and(|of| of.job == job));
+        let dead: Vec<Box<str>> = dead.map(|(name, _)| name.clone()).collect();
+        let alive = alive.flat_map(|id| STREAMS.map(|stream| of_worker(id, stream)));
+        let lengths = alive.chain(dead).filter_map(|name| {
+            let length = std::fs::metadata(self.dir.join(&*name)).ok()?.len();
+            Some((name, length))
+        });
+        let files: Vec<(Box<str>, u64)> = lengths.collect();
+        files.iter().for_each(|(name, _)| note(&mut self.behind, name));
+        self.awaited.push(Awaited { driver, files });
+    }
+
+    /// Files that somebody waits for and that were read as far as they were long then.
+    pub(crate) fn take_reached(&mut self) -> Vec<Box<str>> {
+        let mut reached = Vec::new();
+        for awaited in &mut self.awaited {
+            awaited.files.retain(|(name, length)| {
+                let has_more = self.files.get(name).is_some_and(|follow| follow.offset < *length);
+                if !has_more {
+                    note(&mut reached, name);
+                }
+                has_more
+            });
         }
-        (said, length > follow.offset)
+        reached
+    }
+
+    /// Drivers that have got all that they wanted.
+    pub(crate) fn take_served(&mut self) -> Vec<ProcId> {
+        let (served, waiting) = std::mem::take(&mut self.awaited).into_iter().partition(|one| one.files.is_empty());
+        self.awaited = waiting;
+        let served: Vec<Awaited> = served;
+        served.into_iter().map(|awaited| awaited.driver).collect()
+    }
+
+    /// All files that are followed.
+    pub(crate) fn names(&self) -> Vec<Box<str>> {
+        self.files.keys().cloned().collect()
     }
 
     /// The Python stack that faulthandler wrote when the worker crashed.
     pub(crate) fn crash_stack(&self, id: ProcId) -> String {
         let text = self.tail(&of_worker(id, "err"));
         text.find("Fatal Python error").map_or_else(String::new, |at| text[at..].to_string())
-    }
-
-    /// Keeps a crashed worker's files, under its pid: that is what people know of it.
-    fn keep_crashed(&mut self, id: ProcId, pid: i32) {
-        let mut is_silent = true;
-        for stream in STREAMS {
-            let (from, to) = (self.dir.join(of_worker(id, stream)), self.dir.join(of_crashed(pid, stream)));
-            if std::fs::metadata(&from).is_ok_and(|data| data.len() > 0) {
-                is_silent &= std::fs::rename(from, to).is_err();
-            }
-        }
-        if is_silent {
-            return;
-        }
-        self.crashed.retain(|known| *known != pid);
-        self.crashed.push_back(pid);
-        if self.crashed.len() > CRASHED_MAX {
-            let oldest = self.crashed.pop_front().expect("there are several");
-            STREAMS.iter().for_each(|stream| drop(std::fs::remove_file(self.dir.join(of_crashed(oldest, stream)))));
-        }
     }
 
     /// The end of a log file.
@@ -205,98 +401,9 @@ impl Logs {
     }
 }
 
-fn clean(line: &[u8]) -> String {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    String::from_utf8_lossy(line).into_owned()
-}
-
-impl Node {
-    pub(crate) fn on_logs(&mut self) {
-        for name in self.logs.changed() {
-            self.pass_on(&name, false);
-        }
-    }
-
-    /// Goes on with files that had more in them, each as much again.
-    pub(crate) fn catch_up(&mut self) {
-        for name in std::mem::take(&mut self.logs.behind) {
-            self.pass_on(&name, false);
-        }
-    }
-
-    fn pass_on(&mut self, name: &str, is_last: bool) {
-        let Some((id, is_error)) = parse(name) else { return };
-        loop {
-            let (said, has_more) = self.logs.read(name, is_last);
-            if !said.is_empty() {
-                // What marks these lines may have been said before they were printed.
-                self.hear(id);
-            }
-            for Said { speaker, lines } in said {
-                self.send_lines(id, is_error, speaker, lines);
-            }
-            if !has_more {
-                return;
-            }
-            if !is_last {
-                if !self.logs.behind.iter().any(|known| **known == *name) {
-                    self.logs.behind.push(name.into());
-                }
-                return;
-            }
-        }
-    }
-
-    fn send_lines(&mut self, id: ProcId, is_error: bool, speaker: Box<str>, lines: Vec<String>) {
-        let Some(proc) = self.procs.any(id) else { return };
-        let (pid, job) = (proc.pid, proc.job);
-        let speaker = if speaker.is_empty() { self.segment.proc(id.slot).label().into() } else { speaker };
-        let name = proc.shown_as.clone().unwrap_or(speaker);
-        let message = FromNode::Log(LogLines { pid, name, is_error, lines });
-        for (driver, conn) in self.listeners(Some(job)) {
-            if self.conns.get_mut(conn).is_some_and(|conn| conn.outbox.len() < UNREAD_LOGS_MAX) {
-                self.tell(driver, &message);
-            }
-        }
-    }
-
-    pub(crate) fn listeners(&self, job: Option<JobId>) -> Vec<(ProcId, usize)> {
-        self.procs
-            .iter()
-            .filter(|proc| matches!(proc.kind, Kind::Driver { logs, .. } if logs || job.is_none()))
-            .filter(|proc| job.is_none_or(|job| proc.job == job))
-            .filter_map(|proc| Some((proc.id, proc.conn?)))
-            .collect()
-    }
-
-    /// A worker died: its last words are passed on, and its job is told if that was not intended.
-    pub(crate) fn logs_of_dead(&mut self, id: ProcId, exit: &WorkerExit) {
-        let is_unexpected = !matches!(exit, WorkerExit::Intended(_) | WorkerExit::Code(0));
-        let about = self.procs.any(id).map(|proc| (proc.pid, proc.job, proc.kind == Kind::Worker));
-        let crashed = about.filter(|(_, _, is_worker)| *is_worker && is_unexpected);
-        let names = STREAMS.map(|stream| of_worker(id, stream));
-        for name in &names {
-            self.pass_on(name, true);
-            self.logs.files.remove(&**name);
-        }
-        if let Some((pid, ..)) = crashed {
-            self.logs.keep_crashed(id, pid);
-        }
-        for name in &names {
-            let _ = std::fs::remove_file(self.logs.dir.join(name));
-        }
-        if let Some((pid, job, _)) = crashed {
-            let text = format!("A worker died or was killed while executing a task or actor: pid={pid}, {exit}");
-            self.notice_job(job, "worker_died", &text);
-        }
-    }
-
-    /// Passes on whatever is left, lines without an end too.
-    pub(crate) fn flush_logs(&mut self) {
-        self.on_logs();
-        let names: Vec<_> = self.logs.files.keys().cloned().collect();
-        for name in names {
-            self.pass_on(&name, true);
-        }
+impl Follow {
+    /// When what waits for its line's end has waited long enough.
+    fn piece_at(&self) -> Option<Tick> {
+        self.open.map(|(since, grown)| grown.plus_ms(SILENT_MS).min(since.plus_ms(OPEN_MS_MAX)))
     }
 }

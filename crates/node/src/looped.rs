@@ -242,6 +242,7 @@ impl Node {
             self.links.next_look(),
             self.next_memory_look(),
             self.zygote.next_start(),
+            self.logs.next_look(),
         ]
         .into_iter()
         .flatten()
@@ -251,7 +252,7 @@ impl Node {
     }
 
     fn on_time(&mut self, now: Tick) {
-        self.catch_up();
+        self.look_after_logs(now);
         if self.scheduler.next_tick(now).is_some_and(|next| next <= now) {
             self.schedule(scheduler::Event::Tick);
         }

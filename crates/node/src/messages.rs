@@ -92,6 +92,7 @@ impl Node {
                     proc.waits_said = net::clock::now();
                 }
             }
+            ToNode::Logs(about) => self.on_about_logs(who, about),
             ToNode::Notice { kind, text } => {
                 if let Some(job) = self.procs.get(who).map(|proc| proc.job)
                     && self.told.is_news(job, &kind, &text)
@@ -263,10 +264,6 @@ impl Node {
                 Answer::Done
             }
             Question::Sync => Answer::Done,
-            Question::LastWords => {
-                self.flush_logs();
-                Answer::Done
-            }
         };
         self.tell_conn(conn, &FromNode::Answer { request, answer }, Vec::new());
     }

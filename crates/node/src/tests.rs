@@ -16,21 +16,21 @@ use crate::procs::Kind;
 const STORE_BYTES: u64 = 32 << 20;
 const F: FunctionId = FunctionId([1; 16]);
 
-struct Bench {
-    node: Node,
-    dir: PathBuf,
+pub(crate) struct Bench {
+    pub(crate) node: Node,
+    pub(crate) dir: PathBuf,
 }
 
-struct Driver {
+pub(crate) struct Driver {
     socket: OwnedFd,
     inbox: Inbox,
-    conn: usize,
+    pub(crate) conn: usize,
     id: ProcId,
-    job: JobId,
+    pub(crate) job: JobId,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("eagleray-node-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(name);
@@ -61,7 +61,7 @@ impl Bench {
         Self { node: Node::new(options, wake, Arc::default()).unwrap(), dir }
     }
 
-    fn join(&mut self) -> Driver {
+    pub(crate) fn join(&mut self) -> Driver {
         let (socket, theirs) = unix::pair().unwrap();
         let conn = self.node.add_conn_at(theirs, None).unwrap();
         let role = Role::Driver { namespace: "".into(), surroundings: wire::Surroundings::default(), logs: true };
@@ -74,7 +74,7 @@ impl Bench {
         driver
     }
 
-    fn says(&mut self, driver: &Driver, message: ToNode) {
+    pub(crate) fn says(&mut self, driver: &Driver, message: ToNode) {
         self.node.on_message(driver.conn, message);
     }
 
@@ -94,11 +94,23 @@ impl Drop for Bench {
 }
 
 impl Driver {
-    fn heard(&mut self) -> Vec<FromNode> {
+    pub(crate) fn heard(&mut self) -> Vec<FromNode> {
         self.inbox.fill(&self.socket, false).unwrap();
         std::iter::from_fn(|| self.inbox.next_message().unwrap())
             .map(|bytes| wire::decode::<FromNode>(&bytes).unwrap())
             .collect()
+    }
+
+    /// Until nothing more comes: the socket has room for part of it only.
+    pub(crate) fn hears_all(&mut self, node: &mut Node) -> Vec<FromNode> {
+        let mut all = Vec::new();
+        loop {
+            node.flush_to(self.conn);
+            if rustix::io::ioctl_fionread(&self.socket).unwrap() == 0 {
+                return all;
+            }
+            all.extend(self.heard());
+        }
     }
 
     fn was_answered(&mut self) -> bool {

@@ -15,14 +15,13 @@ use wire::frame::Value;
 
 use crate::door::Signals;
 use crate::generating::{self, Running};
-use crate::{arguments, context, door, encode, errors, session, title};
+use crate::{arguments, context, door, encode, errors, output, session, title};
 
 /// User code runs on the main thread right now: a cancel may interrupt it.
 pub(crate) static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// Python holds output back that has no line's end yet: it must be out before the caller hears of the result.
-static IS_UNFLUSHED: AtomicBool = AtomicBool::new(false);
-
+/// Functions that are kept; beyond that all are forgotten, and fetched again where they are called again.
+const FUNCTIONS_MAX: usize = 1024;
 /// Bound methods that are kept.
 const METHODS_MAX: usize = 1024;
 
@@ -347,9 +346,7 @@ pub(crate) fn reply_body<'py>(
     if session::is_forked() {
         end_forked(py, worker, result);
     }
-    if IS_UNFLUSHED.swap(false, Ordering::Relaxed) {
-        worker.call_method0("idle")?;
-    }
+    output::flush_all(py);
     let encoded = result.and_then(|value| {
         let mut body = Vec::with_capacity(64);
         let encoded = if generating::is_taken_apart(template, &value) {
@@ -516,12 +513,6 @@ fn is_encoding() -> bool {
     context::is_encoding()
 }
 
-/// Output is held back in Python.
-#[pyfunction]
-fn note_unflushed() {
-    IS_UNFLUSHED.store(true, Ordering::Relaxed);
-}
-
 /// This worker is about to end on its own will.
 #[pyfunction]
 fn leaving(py: Python<'_>) -> PyResult<()> {
@@ -553,7 +544,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(is_cancelled, module)?)?;
     module.add_function(wrap_pyfunction!(stop_serving, module)?)?;
     module.add_function(wrap_pyfunction!(is_encoding, module)?)?;
-    module.add_function(wrap_pyfunction!(note_unflushed, module)?)?;
     module.add_function(wrap_pyfunction!(leaving, module)?)?;
     module.add_function(wrap_pyfunction!(set_task, module)?)
 }

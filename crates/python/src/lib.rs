@@ -11,6 +11,7 @@
 //! - `errands`: what native threads ask Python to do.
 //! - `launch`: the zygote's loop.
 //! - `title`: what `ps` shows of a worker.
+//! - `output`: what a worker prints, on its way into its files.
 //! - `rl`: environments, runners and learners of reinforcement learning.
 //! - `tune`: the searchers, schedulers, journal and log files of experiments.
 
@@ -35,6 +36,7 @@ mod inventory;
 mod launch;
 mod measure;
 mod object_ref;
+mod output;
 mod plain;
 mod rl;
 mod session;
@@ -55,6 +57,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<buffer::Buffer>()?;
     module.add_class::<session::Node>()?;
     module.add_class::<launch::Launcher>()?;
+    module.add_class::<output::Output>()?;
     session::register(module)?;
     surroundings::register(module)?;
     getting::register(module)?;

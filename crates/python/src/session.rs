@@ -456,11 +456,11 @@ fn next_log<'py>(py: Python<'py>, seconds: f64) -> PyResult<Option<Bound<'py, Py
     })
 }
 
-/// Lets the node pass on all that workers have printed so far; `next_log` gives "mark" behind it.
+/// Asks for all that workers have printed so far; `next_log` gives "mark" behind it.
 #[pyfunction]
 fn last_words(py: Python<'_>) -> PyResult<()> {
-    ask(py, Question::LastWords)?;
-    need_current(py)?.mark_logs();
+    let runtime = need_current(py)?;
+    door::enter(py, || runtime.want_last_words());
     Ok(())
 }
 

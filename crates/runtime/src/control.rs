@@ -1,6 +1,5 @@
 //! The thread that listens to the node, and everything that is said to the node.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -10,18 +9,16 @@ use net::unix::{self, Inbox};
 use owner::{ActorNews, Value};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
-use wire::control::{ActorPlace, ActorRegistration, Answer, FromNode, LogLines, Question, ToNode};
+use wire::control::{ActorPlace, ActorRegistration, Answer, FromNode, Question, ToNode};
 use wire::peer::{Content, Peer, Shares};
 
 use crate::effects::failed;
 use crate::errands::Errand;
 use crate::execute::{Assignment, Build};
 use crate::inbound::Sent;
+use crate::logs::LogEvent;
 use crate::state::State;
 use crate::{Error, Runtime, value};
-
-/// Bytes of log events kept for a driver that does not read them; older ones are dropped.
-const LOGS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Default)]
 pub(crate) struct Answers {
@@ -29,71 +26,6 @@ pub(crate) struct Answers {
     table: Mutex<FxHashMap<u64, Option<Answer>>>,
     registrations: Mutex<FxHashMap<ActorId, Option<ActorRegistration>>>,
     arrived: Condvar,
-}
-
-/// Something for the driver's terminal.
-#[derive(Clone, Debug)]
-pub enum LogEvent {
-    /// A worker printed.
-    Lines(LogLines),
-    /// The system has something to say.
-    Notice {
-        /// As in `FromNode::Notice`.
-        kind: Box<str>,
-        /// For people.
-        text: Box<str>,
-    },
-    /// Everything before this came before `mark_logs` was called.
-    Mark,
-}
-
-impl LogEvent {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Lines(lines) => lines.lines.iter().map(|line| line.len() + 32).sum(),
-            Self::Notice { text, .. } => text.len() + 32,
-            Self::Mark => 0,
-        }
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Logs {
-    queue: Mutex<LogQueue>,
-    arrived: Condvar,
-}
-
-#[derive(Default)]
-struct LogQueue {
-    events: VecDeque<LogEvent>,
-    bytes: usize,
-    dropped: usize,
-}
-
-impl LogQueue {
-    fn push(&mut self, event: LogEvent) {
-        self.bytes += event.bytes();
-        self.events.push_back(event);
-        while self.bytes > LOGS_BYTES_MAX
-            // A mark stays: somebody waits for it.
-            && let Some(at) = self.events.iter().position(|event| !matches!(event, LogEvent::Mark))
-            && let Some(oldest) = self.events.remove(at)
-        {
-            self.bytes -= oldest.bytes();
-            self.dropped += 1;
-        }
-    }
-
-    fn pop(&mut self) -> Option<LogEvent> {
-        if self.dropped > 0 {
-            self.dropped = 0;
-            let text = "... output of workers was dropped: it came faster than this program could print it".into();
-            return Some(LogEvent::Notice { kind: "output_dropped".into(), text });
-        }
-        let event = self.events.pop_front()?;
-        self.bytes -= event.bytes();
-        Some(event)
-    }
 }
 
 impl Runtime {
@@ -152,25 +84,6 @@ impl Runtime {
         }
     }
 
-    /// The next thing for the driver's terminal; nothing within `limit`, or ever if the node is gone.
-    pub fn next_log(&self, limit: Duration) -> Option<LogEvent> {
-        let mut queue = self.logs.queue.lock().expect("never poisoned");
-        if queue.events.is_empty() && !self.is_closed() {
-            queue = self.logs.arrived.wait_timeout(queue, limit).expect("never poisoned").0;
-        }
-        queue.pop()
-    }
-
-    /// Puts a mark behind everything that has come so far.
-    pub fn mark_logs(&self) {
-        self.log(LogEvent::Mark);
-    }
-
-    fn log(&self, event: LogEvent) {
-        self.logs.queue.lock().expect("never poisoned").push(event);
-        self.logs.arrived.notify_one();
-    }
-
     pub(crate) fn run_control(self: &Arc<Self>, mut inbox: Inbox) {
         while let Ok(Some(message)) = inbox.receive(&self.socket) {
             let Ok(message) = wire::decode::<FromNode>(&message) else { break };
@@ -195,7 +108,7 @@ impl Runtime {
         self.closed.store(true, Ordering::Release);
         self.answers.arrived.notify_all();
         self.room_answered.notify_all();
-        self.logs.arrived.notify_all();
+        self.logs.wake();
         self.tell_followers();
         self.bell.wake();
         self.pump.kick();
@@ -267,6 +180,7 @@ impl Runtime {
                 self.answers.arrived.notify_all();
             }
             FromNode::Log(lines) => self.log(LogEvent::Lines(lines)),
+            FromNode::LastWords => self.log(LogEvent::Mark),
             FromNode::Notice { kind, text } => self.log(LogEvent::Notice { kind, text }),
             FromNode::Retire => self.with_state(|state| {
                 if !state.running.is_empty() {
@@ -387,24 +301,5 @@ impl Runtime {
         if let Peer::Want { .. } | Peer::Missing { .. } = message {
             state.owner.on_process_gone(to, &mut state.effects);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LOGS_BYTES_MAX, LogEvent, LogQueue};
-
-    /// It was dropped with the oldest lines: whoever waited for it waited out the full five seconds.
-    #[test]
-    fn a_mark_is_kept_although_lines_are_dropped() {
-        let mut queue = LogQueue::default();
-        let notice = || LogEvent::Notice { kind: "".into(), text: "x".repeat(LOGS_BYTES_MAX / 4).into() };
-        queue.push(notice());
-        queue.push(LogEvent::Mark);
-        (0..10).for_each(|_| queue.push(notice()));
-        let events: Vec<LogEvent> = std::iter::from_fn(|| queue.pop()).collect();
-        assert!(matches!(&events[0], LogEvent::Notice { kind, .. } if &**kind == "output_dropped"));
-        assert!(matches!(events[1], LogEvent::Mark));
-        assert!(queue.bytes == 0 && events.len() < 6);
     }
 }

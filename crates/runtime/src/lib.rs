@@ -25,6 +25,7 @@ mod lanes;
 mod leases;
 mod link;
 mod linking;
+mod logs;
 mod notices;
 mod objects;
 mod pump;
@@ -50,10 +51,10 @@ use net::{Bell, Cells, Segment, Spinner};
 use owner::Slot;
 
 pub use actors::{ActorCreation, NamedHandle};
-pub use control::LogEvent;
 pub use errands::Errand;
 pub use error::Error;
 pub use execute::{Assignment, BadArgument, Build, CallArg, CallHandle, EventLoop, IncomingCall, Work};
+pub use logs::LogEvent;
 pub use objects::{Content, Got};
 pub use owner::{GroupFacts, Next, Packed, Slot as ObjectSlot, StreamKey, Target};
 pub use reply::Unsent;
@@ -113,7 +114,7 @@ pub struct Runtime {
     pub(crate) room: Mutex<room::Answers>,
     pub(crate) room_answered: Condvar,
     pub(crate) answers: control::Answers,
-    pub(crate) logs: control::Logs,
+    pub(crate) logs: logs::Logs,
     pub(crate) waits: waits::Waits,
     pub(crate) errands: errands::Errands,
     pub(crate) has_held_back: AtomicBool,

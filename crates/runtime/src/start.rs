@@ -98,7 +98,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         room: Mutex::default(),
         room_answered: Condvar::new(),
         answers: crate::control::Answers::default(),
-        logs: crate::control::Logs::default(),
+        logs: crate::logs::Logs::default(),
         waits: crate::waits::Waits::default(),
         errands: crate::errands::Errands::default(),
         has_held_back: AtomicBool::new(false),

@@ -9,6 +9,7 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 use crate::groups::{GroupStatus, WhichGroups};
+use crate::logs::{AboutLogs, LogLines};
 use crate::peer::Peer;
 use crate::status::{Holdings, Inventory, Status, WaitRecord};
 use crate::surroundings::Surroundings;
@@ -251,6 +252,8 @@ pub enum ToNode {
         /// The question.
         question: Question,
     },
+    /// How far a driver is with what workers print.
+    Logs(AboutLogs),
     /// What this process waits for right now; replaces what it said before.
     Waits(Vec<WaitRecord>),
     /// Everybody shall collect garbage: references that hang in cycles keep values alive.
@@ -333,8 +336,6 @@ pub enum Question {
     },
     /// Answered once everything sent before was handled.
     Sync,
-    /// Answered once all that workers have printed so far was passed on, lines without an end too.
-    LastWords,
 }
 
 /// The answers.
@@ -537,6 +538,8 @@ pub enum FromNode {
     },
     /// Lines that a worker printed.
     Log(LogLines),
+    /// All that was printed before `AboutLogs::LastWords` came has been passed on.
+    LastWords,
     /// Something the user should read once.
     Notice {
         /// Kind, as programs that subscribe know it: `worker_died`, `worker_pool_large`, ...
@@ -552,19 +555,6 @@ pub enum FromNode {
         /// Run exit handlers.
         gracefully: bool,
     },
-}
-
-/// Lines that one worker printed to one stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogLines {
-    /// Of the worker.
-    pub pid: i32,
-    /// What it was running: a function's or class's name.
-    pub name: Box<str>,
-    /// Whether it was standard error.
-    pub is_error: bool,
-    /// Without line ends.
-    pub lines: Vec<String>,
 }
 
 /// What came of an actor's registration.

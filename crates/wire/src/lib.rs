@@ -4,6 +4,7 @@
 //! - `control`: between a process and its node, over a Unix socket (cold, postcard).
 //! - `groups`: what a node says about placement groups.
 //! - `journal`: what a process leaves behind for who takes over when it dies.
+//! - `logs`: what workers print, on its way to their driver.
 //! - `peer`: between two processes that hold each other's values, carried by the node (cold, postcard).
 //! - `status`: what a node says about itself to people.
 //! - `surroundings`: what a driver's workers take over from it.
@@ -13,6 +14,7 @@ pub mod control;
 pub mod frame;
 pub mod groups;
 pub mod journal;
+pub mod logs;
 pub mod peer;
 mod reader;
 pub mod status;

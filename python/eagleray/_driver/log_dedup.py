@@ -138,7 +138,7 @@ class LogDedup:
         else:
             known.sources.add(source)
             known.count += 1
-            known.last = f"{self._prefix(source)} {line}"
+            known.last = self._prefixed(source, line)
         return out
 
     def poll(self, now: float) -> list[Printed]:
@@ -175,7 +175,9 @@ class LogDedup:
         return [Printed(text, is_error=repeated.is_error)]
 
     def _printed(self, source: Source, line: str, *, is_error: bool) -> Printed:
-        return Printed(f"{self._prefix(source)} {line}", is_error=is_error)
+        return Printed(self._prefixed(source, line), is_error=is_error)
 
-    def _prefix(self, source: Source) -> str:
-        return f"{_CYAN}{source}{_PLAIN}" if self._has_color else str(source)
+    def _prefixed(self, source: Source, line: str) -> str:
+        prefix = f"{_CYAN}{source}{_PLAIN} " if self._has_color else f"{source} "
+        # What a terminal writes over what stood there, as progress bars have it, keeps the name before it.
+        return prefix + (line.replace("\r", "\r" + prefix) if "\r" in line else line)

@@ -13,6 +13,9 @@ from eagleray._driver import notices
 #: Of the only node there is so far.
 _IP = "127.0.0.1"
 
+#: At the end the node is waited for so long. Whoever takes this program's output is waited for as long as it takes, as by any program.
+_NODE_PATIENCE_S = 30.0
+
 
 class Printer:
     """A thread that waits for lines and writes them to this process's own streams, so that notebooks show them too."""
@@ -22,6 +25,9 @@ class Printer:
         self._thread = threading.Thread(target=self._run, name="eagleray-printer", daemon=True)
         self._is_stopping = False
         self._drained = threading.Event()
+        #: Events that have come, and whether one is being printed.
+        self._count = 0
+        self._is_printing = False
         self._dedup: Any = None
 
     def start(self) -> None:
@@ -30,20 +36,39 @@ class Printer:
 
     def drain(self) -> None:
         """Print what has been said so far: late output at the end of a program is not lost."""
-        import contextlib
-
-        with contextlib.suppress(Exception):
-            self._drained.clear()
+        if threading.current_thread() is self._thread:
+            return
+        self._drained.clear()
+        try:
             _native.last_words()
-            # Not for ever: whoever reads this program's output may have stopped.
-            self._drained.wait(5.0)
+        except Exception:
+            return  # the node is gone
+        count = -1
+        while self._thread.is_alive() and not self._drained.wait(_NODE_PATIENCE_S):
+            if self._count == count and not self._is_printing:
+                self._write_text(sys.stderr, "eagleray: the node does not say what workers printed last\n")
+                return
+            count = self._count
+
+    def hurry(self) -> None:
+        """Stop waiting in `drain`: the user does not want the rest."""
+        if self._drained.is_set():
+            return
+        self._is_stopping = True
+        self._drained.set()
+        import os
+        import select
+
+        # Not by way of `sys.stderr`: it may have stopped too.
+        if select.select([], [2], [], 0)[1]:
+            os.write(2, b"eagleray: the rest of what workers printed is left out: nobody took this program's output\n")
 
     def stop(self) -> None:
         """End the thread."""
         self._is_stopping = True
         if threading.current_thread() is not self._thread:
             self._thread.join(1.0)
-        if self._dedup is not None:
+        if self._dedup is not None and not self._is_printing:
             self._write(self._dedup.flush())
 
     def _run(self) -> None:
@@ -51,11 +76,15 @@ class Printer:
             event = _native.next_log(0.05 if self._has_pending() else 0.5)
             if event is None:
                 if not _native.is_joined():
+                    self._drained.set()
                     return
                 if self._dedup is not None:
                     self._write(self._dedup.poll(time.monotonic()))
             else:
+                self._count += 1
+                self._is_printing = True
                 self._on_event(event)
+                self._is_printing = False
 
     def _on_event(self, event: tuple[Any, ...]) -> None:
         try:
@@ -81,16 +110,27 @@ class Printer:
             import os
 
             self._dedup = LogDedup.from_environ(os.environ)
-        for line in lines:
-            self._write(self._dedup.feed(time.monotonic(), Source(name, pid, _IP), line, is_error=is_error))
+        source, now = Source(name, pid, _IP), time.monotonic()
+        self._write([printed for line in lines for printed in self._dedup.feed(now, source, line, is_error=is_error)])
 
     def _on_notice(self, kind: str, text: str) -> None:
         notices.publish(kind, text)
         self._write_text(sys.stderr, text + "\n")
 
     def _write(self, printed: Any) -> None:
+        texts: list[str] = []
+        is_error = False
         for one in printed:
-            self._write_text(sys.stderr if one.is_error else sys.stdout, one.text + "\n")
+            if one.is_error != is_error and texts:
+                self._write_lines(texts, is_error=is_error)
+                texts = []
+            is_error = one.is_error
+            texts.append(one.text)
+        if texts:
+            self._write_lines(texts, is_error=is_error)
+
+    def _write_lines(self, texts: list[str], *, is_error: bool) -> None:
+        self._write_text(sys.stderr if is_error else sys.stdout, "\n".join(texts) + "\n")
 
     def _write_text(self, stream: Any, text: str) -> None:
         try:

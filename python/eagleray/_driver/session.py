@@ -293,7 +293,7 @@ def _watch_sigterm() -> None:
             actor_end.die_of(number)
         where = _outermost(frame)
         if where == __name__:
-            return  # in `at_exit`, which must not be broken off
+            return _hurry()  # in `at_exit`, which must not be broken off
         if where == "threading":
             # The program's own code is over, and the interpreter waits for its threads: that ends here.
             _tell_no_exit()
@@ -325,15 +325,21 @@ def _tell_no_exit() -> None:
     sys.unraisablehook = hook
 
 
+def _hurry() -> None:
+    """Make the end of the program wait no longer for who reads its output."""
+    if SESSION.printer is not None:
+        SESSION.printer.hurry()
+
+
 def at_exit() -> None:
-    """Shut down; Ctrl-C changes nothing meanwhile: the program is ending already."""
+    """Shut down; Ctrl-C only ends the wait for who reads our output: the program is ending already."""
     import signal
 
     is_main = threading.current_thread() is threading.main_thread()
     if not (_native.is_driver() and is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
         shutdown()
         return
-    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGINT, lambda *_: _hurry())
     try:
         shutdown()
     finally:

@@ -134,3 +134,8 @@ def test_L4_memory_is_bounded(dedup, monkeypatch):
 def test_L4_addresses_do_not_make_lines_different(dedup):
     dedup.feed(0.0, A, "<object at 0x7f00aa>")
     assert dedup.feed(0.0, B, "<object at 0x10ff>") == []
+
+
+def test_L4j_a_bar_that_is_drawn_over_keeps_the_name_before_it():
+    printed = LogDedup().feed(0.0, Source("f", 1), "1%\r2%\r3%")
+    assert [line.text for line in printed] == ["(f pid=1) 1%\r(f pid=1) 2%\r(f pid=1) 3%"]
