@@ -213,6 +213,10 @@ impl Owner {
     pub fn on_failure_read(&mut self, slot: Slot) {
         if let Some(object) = self.objects.get_mut(slot) {
             object.is_read = true;
+            let id = object.id;
+            if id.index() < crate::stream::FIRST_INDEX {
+                self.on_end_read(id.task());
+            }
         }
     }
 

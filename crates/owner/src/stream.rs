@@ -275,8 +275,7 @@ impl Owner {
         if self.stream(key).is_some_and(|stream| stream.reader == Reader::Again) {
             return self.end_replay(key, failure, out);
         }
-        let reads = |stream: &Stream| matches!(stream.reader, Reader::Reads | Reader::Cancelled);
-        let (failure, unread) = if self.stream(key).is_some_and(reads) { (failure, None) } else { (None, failure) };
+        let (failure, unread) = if self.is_stream_read(key) { (failure, None) } else { (None, failure) };
         unread.into_iter().for_each(|(value, contains)| self.discard(Some(&value), contains, out));
         let Some(stream) = self.stream_mut(key) else { return Items::default() };
         stream.task = None;
@@ -300,6 +299,22 @@ impl Owner {
             }
         }
         Items::default()
+    }
+
+    /// Whether somebody gets what comes, the failure that it ends with at least.
+    pub(crate) fn is_stream_read(&self, key: StreamKey) -> bool {
+        self.stream(key).is_some_and(|stream| matches!(stream.reader, Reader::Reads | Reader::Cancelled))
+    }
+
+    /// Somebody looks at the failure that a generator's call ended with. The one that its stream ends with is the same.
+    pub(crate) fn on_end_read(&mut self, id: TaskId) {
+        let ended = self.streams.iter().filter(|(_, _, stream)| stream.id == id && stream.task.is_none());
+        let items: Vec<Slot> = ended.flat_map(|(_, _, stream)| stream.items.iter().copied()).collect();
+        for slot in items {
+            if let Some(object) = self.objects.get_mut(slot) {
+                object.is_read = true;
+            }
+        }
     }
 
     /// The object that is the next to come, or stands for the end.

@@ -456,6 +456,10 @@ impl Owner {
         if let Some(stream) = task.stream {
             let failure = reply.iter().find(|(value, _)| matches!(value, Value::Failed(_)));
             let failure = failure.map(|(value, contains)| (value.clone(), self.share(contains)));
+            if failure.is_some() && self.is_stream_read(stream) {
+                // It is the last thing that the stream's reader gets: whether it goes unread is seen there.
+                task.returns.iter().for_each(|slot| self.on_failure_read(*slot));
+            }
             replayed = self.end_stream(stream, failure, out);
         }
         // Until it is known how they can be made again: a kept task may need what nobody holds.

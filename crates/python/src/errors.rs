@@ -1,6 +1,6 @@
 //! Errors of the engine as the exceptions that users know. The classes are Python's; they are looked up when first needed.
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -76,6 +76,19 @@ pub(crate) fn unserializable(value: &Bound<'_, PyAny>, error: PyErr, what: &str,
         module.getattr("explained")?.call1((what, whose, value, error.value(py)))
     });
     explained.map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// The error for a value of which no object can be made here: its class is missing, or its own code raised.
+#[cold]
+pub(crate) fn undecodable(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyException>(py) {
+        // Ctrl-C, or an exit.
+        return error;
+    }
+    let made = py
+        .import("eagleray._errors.failures")
+        .and_then(|module| module.call_method1("undecodable", (error.into_value(py),)));
+    made.map_or_else(|failed| failed, PyErr::from_value)
 }
 
 /// A failure as a dict: `kind` and what belongs to it.

@@ -108,11 +108,12 @@ fn context_decode<'py>(
     bytes: &[u8],
     source: &dyn crate::plain::Source,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if bytes.first().is_some_and(|kind| kind & runtime::value::HAS_REFS != 0) {
+    let decoded = if bytes.first().is_some_and(|kind| kind & runtime::value::HAS_REFS != 0) {
         context::decoding(|| decode::value(py, bytes, source)).0
     } else {
         decode::value(py, bytes, source)
-    }
+    };
+    decoded.map_err(|error| errors::undecodable(py, error))
 }
 
 /// `get(ref)` or `get([ref, ...])`.

@@ -69,6 +69,16 @@ def _where_to_look(about: dict[str, Any]) -> str:
     return f"What it printed is kept in {folder}/logs/crashed-<pid>.out and .err while the session lasts. "
 
 
+def undecodable(error: Exception) -> Exception:
+    """Make the error for a value of which no object can be made: it names what was raised, and where."""
+    if isinstance(error, exc.RayError):
+        # Its own code has called `get`: what that says is the cause.
+        return error
+    import traceback
+
+    return exc.RaySystemError(error, "".join(traceback.format_exception(error)).rstrip())
+
+
 def _raised(error: Any) -> BaseException:
     if isinstance(error, BaseException):
         return error

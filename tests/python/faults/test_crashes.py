@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import eagleray as ray
-from eagleray.exceptions import ActorDiedError, RayActorError, RayTaskError, WorkerCrashedError
+from eagleray.exceptions import ActorDiedError, RayActorError, RaySystemError, RayTaskError, WorkerCrashedError
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -186,8 +186,13 @@ def test_result_that_fails_only_while_it_is_unpickled_is_an_error_of_the_reader(
 
     ref = once(Trap)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="sprung"):
+        with pytest.raises(RaySystemError, match="System error: sprung") as info:
             ray.get(ref)
+        # It names what was raised, and where.
+        assert isinstance(info.value.client_exc, RuntimeError)
+        assert re.search(
+            r"test_crashes\.py\", line \d+, in _spring\n.*\nRuntimeError: sprung", str(info.value), re.DOTALL
+        )
     assert ray.get(works.remote()) == 1
 
 
@@ -260,14 +265,14 @@ def test_one_endless_line_is_cut_into_pieces(drivers):
     ray.init(num_cpus=1)
     @ray.remote
     def drone():
-        for _ in range(30):
+        for _ in range(300):
             sys.stdout.write("y" * 10_000)
         return "done"
     assert ray.get(drone.remote()) == "done"
     """
     out, _ = drivers.run(code)
-    assert out.count("y") == 300_000
-    assert all(len(line) < 100_000 for line in out.splitlines())
+    assert out.count("y") == 3_000_000
+    assert all(len(line) < 2**20 + 100 for line in out.splitlines())
 
 
 def test_result_that_does_not_fit_the_store(no_session):

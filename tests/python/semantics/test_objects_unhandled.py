@@ -118,6 +118,33 @@ def test_O11b_nor_if_another_process_read_it(handled, wait_until):
     assert handled == []
 
 
+@pytest.mark.parametrize("how", ["loop", "next", "completed", "list"])
+def test_O11b_nor_the_error_of_a_generator_that_was_caught(handled, wait_until, how):
+    # The call's own end holds the same error as the last item; each was told of where the other had been read.
+    @ray.remote
+    def some():
+        yield 1
+        raise ValueError("after one")
+
+    generator = some.remote()
+    with pytest.raises(ValueError, match="after one"):
+        if how == "completed":
+            ray.get(generator.completed())
+        elif how == "list":
+            ray.get(list(generator))
+        elif how == "next":
+            ray.get(next(generator))
+            ray.get(next(generator))
+        else:
+            for ref in generator:
+                ray.get(ref)
+                del ref
+    del generator
+    gc.collect()
+    nothing_more(handled, wait_until)
+    assert handled == []
+
+
 def test_O11c_suppressed_by_the_environment(handled, wait_until, monkeypatch):
     monkeypatch.setenv("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     calls = threading.Event()

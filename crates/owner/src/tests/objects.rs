@@ -195,7 +195,7 @@ fn nobody_is_told_of_an_actor_that_was_never_made() {
     assert_eq!(process.dropped(life), [freed(life)]);
 }
 
-fn unread(effects: &[Effect]) -> usize {
+pub(super) fn unread(effects: &[Effect]) -> usize {
     effects.iter().filter(|effect| matches!(effect, Effect::Unread { .. })).count()
 }
 

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use model::{ActorDeath, Failure, Yields};
 use smallvec::smallvec;
 
+use super::objects::unread;
 use super::story::*;
 use crate::{ActorNews, Effect, Next, Value};
 
@@ -339,4 +340,42 @@ fn own_2_shares_of_a_lists_values_count_although_they_come_before_the_values() {
     process.replied(&made, W1, value(2));
     process.dropped(made.slot());
     assert_eq!(process.owner.objects_kept(), 0);
+}
+
+/// It was told of although the loop over the generator had raised it: the call's own end held the same error, which nobody read.
+#[test]
+fn an_error_that_the_stream_or_the_end_gave_is_not_told_of() {
+    for reads_end in [false, true] {
+        let mut process = Process::leased();
+        let made = process.submit(generator());
+        process.replied(&made, W1, failed(raised()));
+        if reads_end {
+            process.owner.on_failure_read(made.slot());
+        } else {
+            let Some(Next::Item { slot, .. }) = process.next(made.stream()) else { panic!("it has failed") };
+            process.owner.on_failure_read(slot);
+            assert_eq!(unread(&process.dropped(slot)), 0);
+        }
+        let told = process.when(|owner, _, out| owner.on_stream_dropped(made.stream(), out));
+        assert_eq!(unread(&told), 0, "reads_end: {reads_end}");
+        assert_eq!(unread(&process.dropped(&made)), 0, "reads_end: {reads_end}");
+    }
+}
+
+#[test]
+fn an_error_of_a_generator_that_nobody_read_is_told_of_once() {
+    for is_early in [false, true] {
+        let mut process = Process::leased();
+        let made = process.submit(generator());
+        let mut told = 0;
+        if is_early {
+            told += unread(&process.when(|owner, _, out| owner.on_stream_dropped(made.stream(), out)));
+        }
+        told += unread(&process.replied(&made, W1, failed(raised())));
+        if !is_early {
+            told += unread(&process.when(|owner, _, out| owner.on_stream_dropped(made.stream(), out)));
+        }
+        told += unread(&process.dropped(&made));
+        assert_eq!(told, 1, "is_early: {is_early}");
+    }
 }
