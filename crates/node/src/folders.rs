@@ -23,8 +23,12 @@ pub(crate) fn remove(session_dir: &Path, keep_logs: bool, known: &[Folder]) {
         }
     }
     let _ = std::fs::remove_file(session_dir.join(LIST));
-    let rest = if keep_logs { session_dir.join("spill") } else { session_dir.to_path_buf() };
-    let _ = std::fs::remove_dir_all(rest);
+    let rest = if keep_logs {
+        ["spill", "functions"].map(|name| session_dir.join(name)).to_vec()
+    } else {
+        vec![session_dir.into()]
+    };
+    rest.iter().for_each(|path| drop(std::fs::remove_dir_all(path)));
 }
 
 /// Removes what a dead session has left, its logs too.

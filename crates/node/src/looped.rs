@@ -135,7 +135,7 @@ impl Node {
             lease_names: FxHashMap::default(),
             departed: FxHashMap::default(),
             told: Told::default(),
-            functions: Functions::default(),
+            functions: Functions::new(&options.session_dir),
             room,
             journals,
             estates: Estates::default(),

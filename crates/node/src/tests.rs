@@ -195,3 +195,25 @@ fn nothing_is_kept_of_a_lease_whose_worker_died() {
     assert_eq!((bench.node.lease_needs.len(), bench.node.lease_names.len()), (0, 0));
     assert_eq!(bench.node.procs.get(owner.id).unwrap().job, owner.job);
 }
+
+/// A driver that defines ever new functions grew with each of them.
+#[test]
+fn bodies_beyond_a_bound_lie_in_files_and_are_found_there() {
+    let mut bench = Bench::new();
+    let mut driver = bench.join();
+    let id = |number: u8| FunctionId([number; 16]);
+    for number in 0..20 {
+        bench.says(&driver, ToNode::Export { function: id(number), body: vec![number; 1 << 20] });
+    }
+    let files = || std::fs::read_dir(bench.dir.join("functions")).unwrap().count();
+    assert_eq!(files(), 12, "eight are in memory");
+    for number in 0..20 {
+        bench.node.ask_function(driver.id, 0, id(number));
+        let answer = driver.hears_all(&mut bench.node);
+        let is_it = |message: &FromNode| matches!(message, FromNode::Answer { answer: wire::control::Answer::Function(Some(body)), .. } if *body == vec![number; 1 << 20]);
+        assert!(answer.iter().any(is_it), "{number}");
+    }
+    let dir = bench.dir.clone();
+    bench.leaves(&driver);
+    assert_eq!((bench.node.functions.count(), std::fs::read_dir(dir.join("functions")).unwrap().count()), (0, 0));
+}

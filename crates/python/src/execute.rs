@@ -245,6 +245,11 @@ pub(crate) fn callable<'py>(
         if let Some(known) = known {
             return Ok(known.into_bound(py));
         }
+        if FUNCTIONS.with(|table| table.borrow().len()) >= FUNCTIONS_MAX {
+            // What they hold runs code of the user's when it goes: not while the table is borrowed.
+            drop(FUNCTIONS.with(|table| std::mem::take(&mut *table.borrow_mut())));
+            worker.call_method0("forget_functions")?;
+        }
         let loaded = worker.call_method1("load", (PyBytes::new(py, &template.function.0), &*template.name))?;
         FUNCTIONS.with(|table| table.borrow_mut().insert(template.function, loaded.clone().unbind()));
         return Ok(loaded);

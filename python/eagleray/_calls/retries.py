@@ -26,6 +26,10 @@ class RetryFilters:
         """Remember what came with a body: one filter, or one for each method."""
         self._by_body[body_id] = found
 
+    def forget(self) -> None:
+        """Know none any more; those that are needed again are fetched."""
+        self._by_body.clear()
+
     def wants(self, error: BaseException, body_id: bytes, method: str) -> bool:
         """Tell whether a call that failed so shall run again."""
         from eagleray.exceptions import UserCodeException

@@ -81,6 +81,11 @@ class Worker:
             self._functions[function_id] = full_name(function)
         return function
 
+    def forget_functions(self) -> None:
+        """Keep nothing of the functions that were loaded so far: a program may define ever new ones."""
+        self._functions.clear()
+        self._retries.forget()
+
     def function_name(self) -> str | None:
         """Name the function or method that runs here, with its module."""
         task_id = async_context.TASK.get()
