@@ -102,9 +102,9 @@ def _rebuild_handle(actor_id: bytes, packed_meta: bytes, life: Any) -> ActorHand
     return ActorHandle(actor_id, unpacked(packed_meta), life)
 
 
-def handle_from_spec(actor_id: bytes, spec: bytes) -> ActorHandle:
-    """Make a weak handle on an actor that somebody else made."""
-    return ActorHandle(actor_id, unpacked(_native.spec_meta(spec)), None)
+def handle_from_spec(actor_id: bytes, spec: bytes, life: Any = None) -> ActorHandle:
+    """Make a handle on an actor that was made elsewhere; it is weak, unless it is told what keeps the actor alive."""
+    return ActorHandle(actor_id, unpacked(_native.spec_meta(spec)), life)
 
 
 def _method_options(bound: Any, **options: Any) -> Any:
@@ -238,7 +238,7 @@ class ActorClass:
         namespace = options.get("namespace") or _native.identity()["namespace"]
         restarts = options.get("max_restarts") or 0
         is_detached = _is_detached(options.get("lifetime"))
-        actor_id, life = _native.create_actor(
+        actor_id, life, found = _native.create_actor(
             class_id=class_id,
             class_name=meta.class_name,
             callee=f"{self._cls.__module__}.{self._cls.__qualname__}",
@@ -257,8 +257,8 @@ class ActorClass:
             kwargs=kwargs,
             meta=meta.packed,
         )
-        if isinstance(life, bytes):
-            return handle_from_spec(actor_id, life)
+        if found is not None:
+            return handle_from_spec(actor_id, found, life)
         if is_detached:
             from eagleray._driver.notices import warn_of_anonymous
 

@@ -78,6 +78,9 @@ impl Node {
             },
             control::Registered::NameTaken => ActorRegistration::NameTaken,
         };
+        if !matches!(answer, ActorRegistration::Created) {
+            self.watchers.remove(&request);
+        }
         self.tell(creator, &FromNode::ActorAnswer { request, answer });
     }
 

@@ -44,8 +44,29 @@ pub struct Callee {
     pub state: CalleeState,
     /// The latest news: which life, and whether it was there. What comes again late is known by it.
     heard: (u32, bool),
+    /// The object that stands for the actor, as it was last seen in this process; it may be gone since.
+    life: Option<Held>,
     /// By the number of the group of methods; the default group is the first. A full one never holds up another.
     pub(crate) lanes: SmallVec<[Lane; 1]>,
+}
+
+/// A slot, and how often it had been given out.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    slot: Slot,
+    generation: u32,
+    is_ours: bool,
+}
+
+/// What this process has of the object that stands for an actor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Something here holds it.
+    Here(Slot),
+    /// We made the actor, and nothing holds it any more: the node was told that it is out of scope.
+    Over,
+    /// It is somebody else's, or the actor lives by itself.
+    Elsewhere,
 }
 
 /// Calls on one group of an actor's methods.
@@ -96,8 +117,36 @@ impl Owner {
         self.callees.entry(actor).or_insert_with(|| Callee {
             state: CalleeState::Awaited,
             heard: (0, false),
+            life: None,
             lanes: smallvec![Lane::new(is_ordered)],
         });
+    }
+
+    /// A handle came to be that keeps the actor alive by this object: calls through any other handle of this process do so too.
+    pub fn on_life_known(&mut self, actor: ActorId, life: Slot) {
+        let Some(is_ours) = self.objects.get(life).map(|object| object.owner.is_none()) else { return };
+        let held = Held { slot: life, generation: self.objects.generation(life), is_ours };
+        if let Some(callee) = self.callees.get_mut(&actor) {
+            callee.life = Some(held);
+        }
+    }
+
+    /// What we have of the object that stands for the actor.
+    #[must_use]
+    pub fn hold_on(&self, actor: &ActorId) -> Hold {
+        let Some(held) = self.callees.get(actor).and_then(|callee| callee.life) else { return Hold::Elsewhere };
+        if self.objects.generation(held.slot) == held.generation {
+            Hold::Here(held.slot)
+        } else if held.is_ours {
+            Hold::Over
+        } else {
+            Hold::Elsewhere
+        }
+    }
+
+    /// The actor was never made: nobody has a handle.
+    pub fn on_callee_unmade(&mut self, actor: &ActorId) {
+        self.callees.remove(actor);
     }
 
     /// The actor runs this many calls at once: so many of ours may be there, since each may wait for a later one.
@@ -143,6 +192,14 @@ impl Owner {
         if let Some(task) = self.task_mut(key) {
             task.life = Some(life);
             self.hold(life);
+        }
+    }
+
+    /// The call was made through a handle that does not keep the actor alive. Where another one of this process does, so does the call: it
+    /// was made while the actor could not end.
+    pub fn on_weak_call(&mut self, key: TaskKey, actor: ActorId) {
+        if let Hold::Here(life) = self.hold_on(&actor) {
+            self.on_call_holds(key, life);
         }
     }
 

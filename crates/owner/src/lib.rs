@@ -44,7 +44,7 @@ use std::collections::VecDeque;
 use model::{ActorId, ObjectId, ProcId, TaskKey};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-pub use actors::{ActorNews, Callee, CalleeState, GroupFacts};
+pub use actors::{ActorNews, Callee, CalleeState, GroupFacts, Hold};
 pub use borrow::Kept;
 pub use effect::{Effect, Slot, Value};
 pub use estate::{ADOPTED, Heirloom, Legacy};

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use model::{ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Need, ObjectId, Template, Yields};
+use model::{ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Need, ObjectId, TaskId, Template, Yields};
 use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use runtime::{ActorCreation, GroupFacts, Runtime, Target};
+use runtime::{ActorCreation, GroupFacts, MadeActor, Runtime, Target};
 
-use crate::function::{Arity, Callee, encode_args, environment, resources, submit, yields};
+use crate::function::{Arity, Callee, Payload, encode_args, environment, resources, submit, yields};
 use crate::object_ref::ObjectRef;
 use crate::{context, door, errors, groups, session, surroundings};
 
@@ -109,7 +109,7 @@ impl ActorCore {
         let actor = ActorId::from_slice(actor_id).map_err(bad_id)?;
         let runtime = session::current_or_start(py)?;
         let shared = shared.get();
-        runtime.watch_actor(actor, &shared.groups);
+        runtime.watch_actor(actor, &shared.groups, life.as_ref().and_then(|life| life.get().slot_in(&runtime)));
         Ok(Self { actor, class: shared.info.clone(), runtime, life, _meta: meta })
     }
 
@@ -275,7 +275,10 @@ impl Method {
     }
 }
 
-/// Makes an actor. Returns (actor id, life ref), or (actor id, spec) of the one that has the name already.
+/// An actor's id, what keeps it alive by the handle that is to be made, and the spec of one that has the name already.
+type Made<'py> = (Bound<'py, PyBytes>, Option<Bound<'py, ObjectRef>>, Option<Bound<'py, PyBytes>>);
+
+/// Makes an actor, or finds the one that has the name.
 #[pyfunction]
 #[pyo3(signature = (*, class_id, class_name, callee, name, namespace, is_detached, restarts_max, to_place, to_hold, env, at, concurrency, is_async,
     get_if_exists, args, kwargs, meta))]
@@ -299,7 +302,7 @@ fn create_actor<'py>(
     args: &Bound<'py, PyTuple>,
     kwargs: &Bound<'py, PyDict>,
     meta: &[u8],
-) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyAny>)> {
+) -> PyResult<Made<'py>> {
     let runtime = session::current_or_start(py)?;
     let mut need = Need {
         to_place: resources(to_place)?,
@@ -311,10 +314,43 @@ fn create_actor<'py>(
         need.at = context::inherited();
         groups::check_inherited(py, &need)?;
     }
-    let payload = encode_args(&runtime, args, Some(kwargs), &|| callee.to_string())?;
-    let (creation_task, _) = context::next_child(&runtime.root);
-    let actor = ActorId::of(creation_task);
-    let life = ObjectId::of(creation_task, u32::MAX);
+    let options = ActorOptions {
+        class_name: class_name.into(),
+        name: name.into(),
+        namespace: namespace.into(),
+        lifetime: if is_detached { Lifetime::Detached } else { Lifetime::Owned },
+        restarts_max,
+        need,
+        concurrency,
+        is_async,
+    };
+    // Again only where another thread let the last handle go of the actor that this one had just found.
+    loop {
+        let payload = encode_args(&runtime, args, Some(kwargs), &|| callee.to_string())?;
+        let (creation_task, _) = context::next_child(&runtime.root);
+        let (actor, life) = (ActorId::of(creation_task), ObjectId::of(creation_task, u32::MAX));
+        let spec = spec_of(&runtime, meta, class_id, creation_task, &payload);
+        let contains = payload.deps.iter().chain(&payload.contains).copied().collect();
+        let creation = ActorCreation { actor, life, options: options.clone(), get_if_exists, spec, contains };
+        let made = if name.is_empty() {
+            runtime.create_actor(creation)
+        } else {
+            door::enter(py, || runtime.create_actor(creation))
+        };
+        let hold = |(slot, id)| Bound::new(py, ObjectRef::holding(&runtime, slot, id));
+        match made.map_err(|error| errors::from_runtime(&error))? {
+            MadeActor::New(slot) => return Ok((PyBytes::new(py, &actor.0), Some(hold((slot, life))?), None)),
+            MadeActor::Found(named, life) => {
+                let spec = PyBytes::new(py, &named.spec);
+                return Ok((PyBytes::new(py, &named.actor.0), life.map(hold).transpose()?, Some(spec)));
+            }
+            MadeActor::Ending => py.check_signals()?,
+        }
+    }
+}
+
+/// What a worker needs to build the actor; what describes its handles comes first.
+fn spec_of(runtime: &Runtime, meta: &[u8], class_id: &[u8], creation_task: TaskId, payload: &Payload) -> Vec<u8> {
     let mut spec = Vec::with_capacity(meta.len() + payload.bytes.len() + 64);
     put_counted(&mut spec, meta);
     spec.extend_from_slice(class_id);
@@ -326,30 +362,7 @@ fn create_actor<'py>(
             runtime::value::write_ref(&mut spec, &id, owner);
         }
     }
-    let options = ActorOptions {
-        class_name: class_name.into(),
-        name: name.into(),
-        namespace: namespace.into(),
-        lifetime: if is_detached { Lifetime::Detached } else { Lifetime::Owned },
-        restarts_max,
-        need,
-        concurrency,
-        is_async,
-    };
-    let contains = payload.deps.iter().chain(&payload.contains).copied().collect();
-    let creation = ActorCreation { actor, life, options, get_if_exists, spec, contains };
-    let made = if name.is_empty() {
-        runtime.create_actor(creation)
-    } else {
-        door::enter(py, || runtime.create_actor(creation))
-    };
-    match made.map_err(|error| errors::from_runtime(&error))? {
-        Ok(slot) => {
-            let life = Bound::new(py, ObjectRef::holding(&runtime, slot, life))?;
-            Ok((PyBytes::new(py, &actor.0), life.into_any()))
-        }
-        Err(named) => Ok((PyBytes::new(py, &named.actor.0), PyBytes::new(py, &named.spec).into_any())),
-    }
+    spec
 }
 
 pub(crate) fn put_counted(to: &mut Vec<u8>, bytes: &[u8]) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::{ActorId, ActorOptions, ObjectId};
-use owner::{GroupFacts, Slot};
+use owner::{GroupFacts, Hold, Slot};
 use wire::control::{ActorRegistration, Answer, NamedActor, Question, ToNode};
 
 use crate::state::State;
@@ -25,6 +25,16 @@ pub struct ActorCreation {
     pub contains: Vec<Slot>,
 }
 
+/// What became of the wish for an actor.
+pub enum MadeActor {
+    /// It is new: the slot of the object that stands for it, with one handle.
+    New(Slot),
+    /// One has the name already. Where this process holds the object that stands for it: its slot, with one handle more, and its id.
+    Found(NamedHandle, Option<(Slot, ObjectId)>),
+    /// The one that has the name was ours, and nobody holds it any more. It gives its name back: ask again.
+    Ending,
+}
+
 /// A handle on an actor that somebody else made.
 pub struct NamedHandle {
     /// The actor.
@@ -34,14 +44,13 @@ pub struct NamedHandle {
 }
 
 impl Runtime {
-    /// Makes an actor. Returns the slot of the object that stands for it, with one handle; or, under `get_if_exists`, the actor
-    /// that has the name.
+    /// Makes an actor, or under `get_if_exists` finds the one that has the name.
     ///
     /// Waits for the node only if the actor has a name. Must then not be called with the interpreter's lock held.
     ///
     /// # Errors
     /// If the name is taken or the node is gone.
-    pub fn create_actor(&self, creation: ActorCreation) -> Result<Result<Slot, NamedHandle>, Error> {
+    pub fn create_actor(&self, creation: ActorCreation) -> Result<MadeActor, Error> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
@@ -69,29 +78,47 @@ impl Runtime {
             self.cells.set(slot, net::Readiness::Value);
             state.owner.on_handle_made(actor, is_ordered);
             state.owner.on_concurrency_known(actor, concurrency as usize);
+            if !is_detached {
+                state.owner.on_life_known(actor, slot);
+            }
             state.watched.insert(actor);
             slot
         };
         let job = *self.job.lock().expect("never poisoned");
         self.send(&ToNode::CreateActor { actor, job, options, get_if_exists, spec });
         if !has_name {
-            return Ok(Ok(slot));
+            return Ok(MadeActor::New(slot));
         }
-        match self.await_registration(actor)? {
-            ActorRegistration::Created => Ok(Ok(slot)),
-            other => {
-                {
-                    let mut state = self.state.lock().expect("never poisoned");
-                    state.owner.on_actor_not_made(slot);
-                    self.release_args(&mut state, actor);
-                }
-                self.drop_handle(slot);
-                match other {
-                    ActorRegistration::Existing(NamedActor { actor, spec }) => Ok(Err(NamedHandle { actor, spec })),
-                    _ => Err(Error::NameTaken { name, namespace }),
+        let answer = self.await_registration(actor)?;
+        if matches!(answer, ActorRegistration::Created) {
+            return Ok(MadeActor::New(slot));
+        }
+        self.with_state(|state| {
+            state.owner.on_actor_not_made(slot);
+            state.owner.on_callee_unmade(&actor);
+            state.watched.remove(&actor);
+            self.release_args(state, actor);
+        });
+        self.drop_handle(slot);
+        match answer {
+            ActorRegistration::Existing(NamedActor { actor, spec }) => Ok(self.found(NamedHandle { actor, spec })),
+            _ => Err(Error::NameTaken { name, namespace }),
+        }
+    }
+
+    fn found(&self, named: NamedHandle) -> MadeActor {
+        self.with_state(|state| {
+            self.take_dropped(state);
+            match state.owner.hold_on(&named.actor) {
+                Hold::Over => MadeActor::Ending,
+                Hold::Elsewhere => MadeActor::Found(named, None),
+                Hold::Here(life) => {
+                    state.owner.on_handle_added(life);
+                    let id = state.owner.object(life).expect("it is held").id;
+                    MadeActor::Found(named, Some((life, id)))
                 }
             }
-        }
+        })
     }
 
     /// The actor will not be built again.
@@ -103,13 +130,16 @@ impl Runtime {
 
     /// We hold a handle on this actor: its whereabouts are asked for, once.
     ///
-    /// `groups`: of its methods, the default one first.
-    pub fn watch_actor(&self, actor: ActorId, groups: &[GroupFacts]) {
+    /// `groups`: of its methods, the default one first. `life`: the object by which the handle keeps the actor alive, if it does.
+    pub fn watch_actor(&self, actor: ActorId, groups: &[GroupFacts], life: Option<Slot>) {
         let mut state = self.state.lock().expect("never poisoned");
         if let &[GroupFacts { is_ordered, concurrency }, ref others @ ..] = groups {
             state.owner.on_handle_made(actor, is_ordered);
             state.owner.on_concurrency_known(actor, concurrency);
             state.owner.on_groups_known(actor, others);
+        }
+        if let Some(life) = life {
+            state.owner.on_life_known(actor, life);
         }
         if state.watched.insert(actor) {
             drop(state);

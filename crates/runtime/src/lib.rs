@@ -50,7 +50,7 @@ use model::{JobId, NodeId, ProcId, TaskId, WorkerId};
 use net::{Bell, Cells, Segment, Spinner};
 use owner::Slot;
 
-pub use actors::{ActorCreation, NamedHandle};
+pub use actors::{ActorCreation, MadeActor, NamedHandle};
 pub use errands::Errand;
 pub use error::Error;
 pub use execute::{Assignment, BadArgument, Build, CallArg, CallHandle, EventLoop, IncomingCall, Work};

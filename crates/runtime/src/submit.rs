@@ -80,8 +80,10 @@ impl Runtime {
         };
         let crate::state::State { owner, effects, .. } = &mut *state;
         let owner::Submitted { key, returns: slots, stream } = owner.on_submitted(net::clock::now(), spec, effects);
-        if let Some(life) = call.life {
-            owner.on_call_holds(key, life);
+        match (call.life, call.target) {
+            (Some(life), _) => owner.on_call_holds(key, life),
+            (None, Target::Actor(actor)) => owner.on_weak_call(key, actor),
+            (None, Target::Pool) => {}
         }
         for slot in &slots {
             self.cells.set(*slot, net::Readiness::Pending);

@@ -4,7 +4,7 @@ use model::{Bulk, ObjectId, Place};
 use smallvec::smallvec;
 
 use super::story::{ACTOR, Made, Process, W1, W2, call, failed, freed, push, raised, resolved, retryable, task, value};
-use crate::{ActorNews, Effect, Value};
+use crate::{ActorNews, Effect, Hold, Value};
 
 #[test]
 fn a_value_lives_as_long_as_its_last_handle() {
@@ -174,6 +174,56 @@ fn a_call_through_a_counted_handle_keeps_its_actor_until_it_ends() {
     assert_eq!(effects, [resolved(&a), Effect::ActorUnreachable(ACTOR), freed(life)]);
     process.owner.on_call_holds(a.key, life);
     process.owner.check_invariants();
+}
+
+/// A call through a handle that `get_actor` gave ended with the actor when the creator's handle went.
+#[test]
+fn a_call_through_a_weak_handle_keeps_the_actor_where_a_counted_one_is_held() {
+    let mut process = Process::new();
+    let id = ObjectId::of(process.next_id(), 0);
+    let life = process.owner.on_actor_made(id, ACTOR);
+    process.owner.on_handle_made(ACTOR, true);
+    process.owner.on_life_known(ACTOR, life);
+    process.news(0, ActorNews::Alive(W1));
+    let a = process.submit(call());
+    process.owner.on_weak_call(a.key, ACTOR);
+    assert_eq!(process.dropped(life), []);
+    assert_eq!(process.owner.hold_on(&ACTOR), Hold::Here(life));
+    let effects = process.replied(&a, W1, value(1));
+    assert_eq!(effects, [resolved(&a), Effect::ActorUnreachable(ACTOR), freed(life)]);
+    assert_eq!(process.owner.hold_on(&ACTOR), Hold::Over, "it was ours");
+}
+
+#[test]
+fn a_weak_call_holds_nothing_else_once_the_actor_is_out_of_scope() {
+    let mut process = Process::new();
+    let id = ObjectId::of(process.next_id(), 0);
+    let life = process.owner.on_actor_made(id, ACTOR);
+    process.owner.on_handle_made(ACTOR, true);
+    process.owner.on_life_known(ACTOR, life);
+    process.dropped(life);
+    let other = process.put(&[]);
+    assert_eq!(other, life, "the slot is used again");
+    let a = process.submit(call());
+    process.owner.on_weak_call(a.key, ACTOR);
+    assert_eq!(process.dropped(other), [freed(other)]);
+}
+
+#[test]
+fn a_handle_that_was_given_counts_for_weak_calls_and_no_longer_than_it_is_held() {
+    let mut process = Process::new();
+    let id = ObjectId::of(process.next_id(), 0);
+    assert_eq!(process.owner.hold_on(&ACTOR), Hold::Elsewhere, "never heard of");
+    process.owner.on_handle_made(ACTOR, true);
+    let life = process.owner.on_borrowed(id, Some(W2), 1);
+    process.owner.on_life_known(ACTOR, life);
+    process.news(0, ActorNews::Alive(W1));
+    let a = process.submit(call());
+    process.owner.on_weak_call(a.key, ACTOR);
+    assert_eq!(process.dropped(life), []);
+    let back = Effect::Borrowed { owner: W2, object: id, borrower: W2, count: -1 };
+    assert_eq!(process.replied(&a, W1, value(1)), [resolved(&a), back, freed(life)]);
+    assert_eq!(process.owner.hold_on(&ACTOR), Hold::Elsewhere, "whoever made it may hold it still");
 }
 
 #[test]
