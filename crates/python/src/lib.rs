@@ -43,6 +43,7 @@ mod session;
 mod surroundings;
 mod title;
 mod tune;
+mod watching;
 
 use pyo3::prelude::*;
 
@@ -60,6 +61,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<output::Output>()?;
     session::register(module)?;
     surroundings::register(module)?;
+    watching::register(module)?;
     getting::register(module)?;
     plain::register(module)?;
     context::register(module)?;

@@ -263,7 +263,7 @@ fn is_joined() -> bool {
     current().is_some_and(|runtime| runtime.is_open())
 }
 
-fn need_current(py: Python<'_>) -> PyResult<Arc<Runtime>> {
+pub(crate) fn need_current(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     current().ok_or_else(|| errors::named(py, "RaySystemError", "Ray has not been started yet."))
 }
 
@@ -478,36 +478,6 @@ fn tally(py: Python<'_>) -> PyResult<(usize, usize)> {
     Ok(need_current(py)?.tally())
 }
 
-/// Watches objects for an event loop: see `eagleray._values.awaiting`.
-#[pyfunction]
-fn watch_loop(py: Python<'_>, id: u64, event_fd: i32) -> PyResult<()> {
-    // SAFETY: Python made the descriptor for this and keeps its own.
-    let event = unsafe { std::os::fd::BorrowedFd::borrow_raw(event_fd) };
-    need_current(py)?.watch_loop(id, event.try_clone_to_owned()?);
-    Ok(())
-}
-
-#[pyfunction]
-fn unwatch_loop(id: u64) {
-    if let Some(runtime) = current() {
-        runtime.unwatch_loop(id);
-    }
-}
-
-/// True: the object is ready already.
-#[pyfunction]
-fn watch(py: Python<'_>, id: u64, object: &Bound<'_, crate::object_ref::ObjectRef>) -> PyResult<bool> {
-    let runtime = need_current(py)?;
-    let Some(slot) = object.get().slot_in(&runtime) else { return Ok(true) };
-    runtime.need(std::iter::once(slot));
-    Ok(runtime.watch(id, slot))
-}
-
-#[pyfunction]
-fn take_ready(id: u64) -> Vec<u32> {
-    current().map_or_else(Vec::new, |runtime| runtime.take_ready(id))
-}
-
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_object_store, module)?)?;
     module.add_function(wrap_pyfunction!(join_local, module)?)?;
@@ -529,9 +499,5 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(next_log, module)?)?;
     module.add_function(wrap_pyfunction!(last_words, module)?)?;
     module.add_function(wrap_pyfunction!(notice, module)?)?;
-    module.add_function(wrap_pyfunction!(tally, module)?)?;
-    module.add_function(wrap_pyfunction!(watch_loop, module)?)?;
-    module.add_function(wrap_pyfunction!(unwatch_loop, module)?)?;
-    module.add_function(wrap_pyfunction!(watch, module)?)?;
-    module.add_function(wrap_pyfunction!(take_ready, module)?)
+    module.add_function(wrap_pyfunction!(tally, module)?)
 }

@@ -26,6 +26,7 @@ mod leases;
 mod link;
 mod linking;
 mod logs;
+mod loops;
 mod notices;
 mod objects;
 mod pump;
@@ -118,8 +119,10 @@ pub struct Runtime {
     pub(crate) waits: waits::Waits,
     pub(crate) errands: errands::Errands,
     pub(crate) has_held_back: AtomicBool,
-    pub(crate) loops: Mutex<Vec<objects::LoopWatch>>,
+    pub(crate) loops: Mutex<Vec<loops::LoopWatch>>,
     pub(crate) loops_count: std::sync::atomic::AtomicUsize,
+    /// Values that all generators of this actor together may be ahead of who reads them; zero: any number.
+    pub(crate) actor_ahead_max: std::sync::atomic::AtomicU32,
     pub(crate) interrupts: AtomicBool,
     pub(crate) fresh_interrupts: AtomicBool,
     /// Counts what readers of generators that run here have said: every event loop looks.

@@ -1,12 +1,9 @@
 //! `put`, `get`, `wait`: values in and out.
 
-use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use model::{Bulk, Failure, Filed, ObjectId, ProcId};
 use owner::{Packed, Slot, Value};
-use rustc_hash::FxHashSet;
 use store::View;
 use wire::peer::{Peer, Shares};
 
@@ -34,15 +31,6 @@ pub enum Content {
     Inline(Vec<u8>),
     /// Large: where it was written.
     Bulk(Bulk),
-}
-
-/// One event loop that wants to be told when objects are ready.
-pub(crate) struct LoopWatch {
-    id: u64,
-    event: OwnedFd,
-    watched: FxHashSet<Slot>,
-    ready: Vec<Slot>,
-    is_signalled: bool,
 }
 
 impl Runtime {
@@ -294,74 +282,6 @@ impl Runtime {
         let mut state = self.state.lock().expect("never poisoned");
         self.drain(&mut state);
         (state.owner.objects_kept(), state.owner.tasks_pending())
-    }
-
-    /// An event loop wants to be told of ready objects through `event`.
-    pub fn watch_loop(&self, id: u64, event: OwnedFd) {
-        let mut loops = self.loops.lock().expect("never poisoned");
-        loops.retain(|watch| watch.id != id);
-        loops.push(LoopWatch { id, event, watched: FxHashSet::default(), ready: Vec::new(), is_signalled: false });
-        self.loops_count.store(loops.len(), Ordering::Relaxed);
-    }
-
-    /// The event loop is gone.
-    pub fn unwatch_loop(&self, id: u64) {
-        let mut loops = self.loops.lock().expect("never poisoned");
-        loops.retain(|watch| watch.id != id);
-        self.loops_count.store(loops.len(), Ordering::Relaxed);
-    }
-
-    /// Tell loop `id` when the object is ready. True: it is already, and nothing will be told.
-    pub fn watch(&self, id: u64, slot: Slot) -> bool {
-        {
-            let mut loops = self.loops.lock().expect("never poisoned");
-            if let Some(watch) = loops.iter_mut().find(|watch| watch.id == id) {
-                watch.watched.insert(slot);
-            }
-        }
-        // Looked at after it was watched, so that a reply in between is seen by one of the two.
-        let is_ready = self.is_ready(slot);
-        if is_ready {
-            let mut loops = self.loops.lock().expect("never poisoned");
-            if let Some(watch) = loops.iter_mut().find(|watch| watch.id == id) {
-                return watch.watched.remove(&slot);
-            }
-        }
-        is_ready
-    }
-
-    /// What became ready for loop `id` since the last time.
-    #[must_use]
-    pub fn take_ready(&self, id: u64) -> Vec<Slot> {
-        self.enter();
-        let mut loops = self.loops.lock().expect("never poisoned");
-        let Some(watch) = loops.iter_mut().find(|watch| watch.id == id) else { return Vec::new() };
-        watch.is_signalled = false;
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&watch.event, &mut count);
-        std::mem::take(&mut watch.ready)
-    }
-
-    /// Whether anything became ready for loop `id`.
-    #[must_use]
-    pub fn has_ready(&self, id: u64) -> bool {
-        self.loops_count.load(Ordering::Relaxed) > 0
-            && self.loops.lock().expect("never poisoned").iter().any(|watch| watch.id == id && !watch.ready.is_empty())
-    }
-
-    pub(crate) fn tell_loops(&self, slot: Slot) {
-        if self.loops_count.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        for watch in self.loops.lock().expect("never poisoned").iter_mut() {
-            if watch.watched.remove(&slot) {
-                watch.ready.push(slot);
-                if !watch.is_signalled {
-                    watch.is_signalled = true;
-                    let _ = rustix::io::write(&watch.event, &1_u64.to_ne_bytes());
-                }
-            }
-        }
     }
 }
 

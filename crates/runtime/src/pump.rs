@@ -1,5 +1,7 @@
 //! The thread that drains the rings when nobody else does: the user's program computes while replies come in and queued tasks want to go
 //! out. It looks every two milliseconds while anything is under way, takes over if nobody drained meanwhile, and is parked otherwise.
+//!
+//! An event loop that sleeps at a descriptor cannot drain: whoever is about to sleep so sends the pump to the doorbell at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -11,6 +13,8 @@ use net::bell::{futex_wait, futex_wake};
 use crate::Runtime;
 
 const LOOK: Duration = Duration::from_millis(2);
+/// The same while event loops sleep, and others who drain keep the pump from the doorbell: when those stop, the loops wait no longer than this.
+const LOOK_FOR_LOOPS: Duration = Duration::from_micros(250);
 const LEASE_LOOK: Duration = Duration::from_millis(250);
 /// Parks after this many looks with nothing under way.
 const QUIET_LOOKS: u32 = 50;
@@ -23,6 +27,11 @@ pub(crate) struct Pump {
     outstanding: AtomicUsize,
     /// Some were under way since the pump last looked.
     was_active: AtomicBool,
+    /// Objects that sleeping event loops wait for.
+    awaited: AtomicUsize,
+    /// It shall go to the doorbell at once.
+    is_sent: AtomicBool,
+    is_at_bell: AtomicBool,
 }
 
 impl Pump {
@@ -52,6 +61,22 @@ impl Pump {
 
     fn is_busy(&self) -> bool {
         self.outstanding.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn set_awaited(&self, count: usize) {
+        self.awaited.store(count, Ordering::SeqCst);
+    }
+
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed) > 0
+    }
+
+    /// Somebody waits whom nobody but the pump can wake.
+    pub(crate) fn send_to_bell(&self) {
+        if !self.is_at_bell.load(Ordering::SeqCst) && !self.is_sent.swap(true, Ordering::SeqCst) {
+            self.kick();
+        }
     }
 }
 
@@ -84,14 +109,20 @@ impl Runtime {
                 }
             } else {
                 let drains = self.drains.load(Ordering::Relaxed);
-                futex_wait(&self.pump.word, word, Some(LOOK));
+                if !self.pump.is_sent.load(Ordering::SeqCst) {
+                    let is_short = self.pump.is_awaited() && !self.listening.load(Ordering::Relaxed);
+                    futex_wait(&self.pump.word, word, Some(if is_short { LOOK_FOR_LOOPS } else { LOOK }));
+                }
                 if self.has_held_back() {
                     self.send_held_back();
                 }
                 let now_drains = self.drains.load(Ordering::Relaxed);
                 quiet = if self.pump.was_active.swap(self.pump.is_busy(), Ordering::Relaxed) { 0 } else { quiet + 1 };
-                if now_drains == drains && self.pump.is_busy() {
+                let is_sent = self.pump.is_sent.swap(false, Ordering::SeqCst);
+                if (is_sent || now_drains == drains) && self.pump.is_busy() {
+                    self.pump.is_at_bell.store(true, Ordering::SeqCst);
                     self.take_over(&mut ticked);
+                    self.pump.is_at_bell.store(false, Ordering::SeqCst);
                 }
             }
             self.tick_if_due(&mut ticked);
@@ -121,13 +152,16 @@ impl Runtime {
     }
 
     /// Drains and sleeps on the doorbell until somebody else drains again or nothing is under way.
+    ///
+    /// While event loops sleep, others may have drained before they fell asleep: the pump stays, unless it wakes and they have done its work.
     fn take_over(&self, ticked: &mut Tick) {
         loop {
             self.tick_if_due(ticked);
             let before = self.drains.load(Ordering::Relaxed);
             self.enter();
             let count = self.bell.count();
-            if self.drains.load(Ordering::Relaxed) != before + 1
+            let is_awaited = self.pump.is_awaited();
+            if (self.drains.load(Ordering::Relaxed) != before + 1 && !is_awaited)
                 || self.listening.load(Ordering::SeqCst)
                 || !self.pump.is_busy()
                 || self.is_closed()
@@ -135,7 +169,7 @@ impl Runtime {
                 return;
             }
             self.bell.sleep(count, Some(self.look_up()));
-            if self.drains.load(Ordering::Relaxed) != before + 1 {
+            if self.drains.load(Ordering::Relaxed) != before + 1 && !(is_awaited && self.bell.is_ready()) {
                 return;
             }
         }

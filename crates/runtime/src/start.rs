@@ -104,6 +104,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         has_held_back: AtomicBool::new(false),
         loops: Mutex::new(Vec::new()),
         loops_count: std::sync::atomic::AtomicUsize::new(0),
+        actor_ahead_max: std::sync::atomic::AtomicU32::new(0),
         interrupts: AtomicBool::new(false),
         fresh_interrupts: AtomicBool::new(false),
         readers_said: AtomicU64::new(0),

@@ -190,6 +190,10 @@ impl Runtime {
         if stood_aside {
             self.state.lock().expect("never poisoned").blocked -= 1;
         }
+        if self.pump.is_awaited() {
+            // This thread may have stood at the doorbell for event loops too.
+            self.pump.send_to_bell();
+        }
         result
     }
 

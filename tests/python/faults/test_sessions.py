@@ -1,5 +1,6 @@
 """Sessions used wrongly: twice, too late, from inside, with another interpreter, or after the node is gone."""
 
+import concurrent.futures
 import os
 import socket
 import struct
@@ -303,3 +304,21 @@ def test_runtime_errors_of_a_closed_session_are_typed():
     ray.shutdown()
     with pytest.raises(RaySystemError, match="has not been started"):
         _native.identity()
+
+
+def test_threads_that_wait_for_futures_are_told_when_the_session_ends(no_session, signs):
+    @ray.remote(num_cpus=0)
+    def waits():
+        signs.wait("never", 600)
+
+    ray.init(num_cpus=1)
+    asked, other = waits.remote().future(), waits.remote().future()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(asked.result)
+        with pytest.raises(concurrent.futures.TimeoutError):
+            asking.result(timeout=0.1)
+        ray.shutdown()
+        with pytest.raises(RaySystemError):
+            asking.result(30)
+    for future in (asked, other):
+        assert isinstance(future.exception(30), RaySystemError)

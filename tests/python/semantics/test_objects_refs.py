@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import copy
+import queue
 import threading
 import time
 
@@ -220,6 +221,34 @@ class TestAsyncio:
         assert ray.get(outer.remote()) == [1, 2]
 
 
+class TestCallbacks:
+    def test_O9j_a_callback_gets_the_value_when_it_is_there(self, gate):
+        results = queue.SimpleQueue()
+        ref = held.remote(gate, "value")
+        ref._on_completed(results.put)
+        assert results.empty()
+        gate.touch()
+        assert results.get(timeout=30) == "value"
+        ref._on_completed(results.put)
+        assert results.get_nowait() == "value", "what is there is given at once"
+
+    def test_O9j_or_the_error(self):
+        results = queue.SimpleQueue()
+        fail.remote()._on_completed(results.put)
+        error = results.get(timeout=30)
+        assert isinstance(error, ValueError)
+        assert isinstance(error, ray.exceptions.RayTaskError)
+
+    def test_O9j_a_callback_that_fails_harms_no_other(self, gate, caplog):
+        results = queue.SimpleQueue()
+        ref = held.remote(gate, "value")
+        ref._on_completed(lambda _: 1 / 0)
+        ref._on_completed(results.put)
+        gate.touch()
+        assert results.get(timeout=30) == "value"
+        assert "ZeroDivisionError" in caplog.text
+
+
 class TestFutures:
     def test_O9g_future_is_a_concurrent_future(self, gate):
         ref = held.remote(gate, "value")
@@ -294,6 +323,29 @@ class TestFutures:
         with pytest.raises(RuntimeError) as caught:
             asyncio.run(read())
         assert isinstance(caught.value.__cause__, StopIteration)
+
+    def test_O9g_several_threads_may_ask_for_one_result(self, gate):
+        future = held.remote(gate, "value").future()
+        called = []
+        future.add_done_callback(called.append)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            asking = [pool.submit(future.result) for _ in range(3)]
+            with pytest.raises(concurrent.futures.TimeoutError):
+                future.result(timeout=0.05)
+            with pytest.raises(concurrent.futures.TimeoutError):
+                future.exception(timeout=0)
+            gate.touch()
+            assert [one.result(30) for one in asking] == ["value"] * 3
+        assert future.exception() is None
+        assert called == [future]
+
+    def test_O9g_a_future_whose_result_was_asked_for_in_vain_is_settled_all_the_same(self, gate):
+        future = held.remote(gate, "value").future()
+        with pytest.raises(concurrent.futures.TimeoutError):
+            future.result(timeout=0.05)
+        gate.touch()
+        assert concurrent.futures.wait([future], timeout=30).done == {future}
+        assert future.result(0) == "value"
 
     def test_O9g_a_future_keeps_its_object(self, gate):
         future = held.remote(gate, "kept").future()
