@@ -189,7 +189,7 @@ impl LoopCore {
     /// A `Call`, "exit", "abort", or nothing if there is none right now.
     fn try_call<'py>(&self, py: Python<'py>, worker: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let runtime = session::current_or_start(py)?;
-        let call = match runtime.try_next_work(self.inner.group) {
+        let call = match runtime.try_next_work(self.inner.group, true) {
             None | Some(Work::Build(_)) => return Ok(None),
             Some(Work::Exit(gracefully)) => {
                 return Ok(Some(PyString::new(py, if gracefully { "exit" } else { "abort" }).into_any()));

@@ -54,13 +54,23 @@ struct ThreadsCore {
     group: u16,
     /// How many of them wait for a call.
     waiting: AtomicUsize,
+    /// How many are to get their first call before any gets a second one.
+    fresh: AtomicUsize,
 }
 
 #[pymethods]
 impl ThreadsCore {
     #[new]
-    fn new(group: u16) -> Self {
-        Self { group, waiting: AtomicUsize::new(0) }
+    fn new(group: u16, fresh: usize) -> Self {
+        Self { group, waiting: AtomicUsize::new(0), fresh: AtomicUsize::new(fresh) }
+    }
+
+    /// There will be no more threads: those that are there take every call.
+    fn open(&self) {
+        self.fresh.store(0, Ordering::SeqCst);
+        if let Some(runtime) = session::current() {
+            runtime.tell_servers();
+        }
     }
 }
 
@@ -69,11 +79,12 @@ impl ThreadsCore {
 #[pyfunction]
 fn serve(py: Python<'_>, worker: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let runtime = session::current_or_start(py)?;
-    serve_with(py, &runtime, worker, 0, |call| run(py, &runtime, worker, call))
+    serve_with(py, &runtime, worker, 0, &|| true, |call| run(py, &runtime, worker, call))
 }
 
 /// As `serve`, on one of the `threads` of a group. When the last one that waits takes a call, `add_thread` is called for one more; it says
-/// whether there may be yet another.
+/// whether there may be yet another. The first threads get a call each before any gets its second: programs that keep something per thread
+/// count on as many threads as calls.
 #[pyfunction]
 fn serve_beside(
     py: Python<'_>,
@@ -82,11 +93,21 @@ fn serve_beside(
     add_thread: &Bound<'_, PyAny>,
 ) -> PyResult<&'static str> {
     let runtime = session::current_or_start(py)?;
-    let ThreadsCore { group, waiting } = threads.get();
+    let ThreadsCore { group, waiting, fresh } = threads.get();
     let mut can_add = true;
+    let is_fresh = AtomicBool::new(true);
+    let takes = || is_fresh.load(Ordering::Relaxed) || fresh.load(Ordering::SeqCst) == 0;
     waiting.fetch_add(1, Ordering::SeqCst);
-    let how = serve_with(py, &runtime, worker, *group, |call| {
-        if waiting.fetch_sub(1, Ordering::SeqCst) == 1 && can_add {
+    let how = serve_with(py, &runtime, worker, *group, &takes, |call| {
+        let mut is_last = waiting.fetch_sub(1, Ordering::SeqCst) == 1;
+        if is_fresh.swap(false, Ordering::Relaxed) {
+            let left = fresh.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            is_last |= left.is_ok_and(|left| left > 1);
+            if left == Ok(1) {
+                runtime.tell_servers();
+            }
+        }
+        if is_last && can_add {
             can_add = add_thread.call0()?.extract()?;
         }
         let result = run(py, &runtime, worker, call);
@@ -102,10 +123,11 @@ fn serve_with(
     runtime: &Arc<Runtime>,
     worker: &Bound<'_, PyAny>,
     group: u16,
+    takes: &(dyn Fn() -> bool + Sync),
     mut run: impl FnMut(&IncomingCall) -> PyResult<bool>,
 ) -> PyResult<&'static str> {
     loop {
-        match next(py, runtime, worker, group)? {
+        match next(py, runtime, worker, group, takes)? {
             None => {}
             Some(Work::Exit(true)) => return Ok("exit"),
             Some(Work::Exit(false)) => return Ok("abort"),
@@ -117,12 +139,18 @@ fn serve_with(
     }
 }
 
-fn next(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, group: u16) -> PyResult<Option<Work>> {
+fn next(
+    py: Python<'_>,
+    runtime: &Arc<Runtime>,
+    worker: &Bound<'_, PyAny>,
+    group: u16,
+    takes: &(dyn Fn() -> bool + Sync),
+) -> PyResult<Option<Work>> {
     // A moment with the interpreter's lock: a caller that waits for replies sends its next call within microseconds.
     let found = std::cell::RefCell::new(None);
     let has_found = runtime.poll(|| {
         if found.borrow().is_none() {
-            *found.borrow_mut() = runtime.try_next_work(group);
+            *found.borrow_mut() = runtime.try_next_work(group, takes());
         }
         found.borrow().is_some()
     });
@@ -133,7 +161,7 @@ fn next(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, group
     // Nobody waits for this process now: what it has printed goes out.
     worker.call_method0(pyo3::intern!(py, "idle"))?;
     let mut signals = Signals::default();
-    let work = door::enter(py, || runtime.next_work(group, &mut signals));
+    let work = door::enter(py, || runtime.next_work(group, &takes, &mut signals));
     match work {
         Some(work) => Ok(Some(work)),
         None => py.check_signals().map(|()| None),

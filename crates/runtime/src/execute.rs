@@ -175,20 +175,22 @@ fn is_next_runnable(state: &State, group: u16) -> bool {
 
 impl Runtime {
     /// tour(task) 6: the worker takes the next call, of this group of its actor's methods, that nobody took back.
-    pub fn try_next_work(&self, group: u16) -> Option<Work> {
+    ///
+    /// Without `takes` it takes no call, and still hears of the end.
+    pub fn try_next_work(&self, group: u16, takes: bool) -> Option<Work> {
         let mut state = self.state.lock().expect("never poisoned");
         self.drain(&mut state);
-        self.pop_work(&mut state, group)
+        self.pop_work(&mut state, group, takes)
     }
 
-    fn pop_work(&self, state: &mut State, group: u16) -> Option<Work> {
+    fn pop_work(&self, state: &mut State, group: u16, takes: bool) -> Option<Work> {
         if let Some(build) = state.build.take() {
             return Some(Work::Build(Box::new(build)));
         }
         if let Some(gracefully) = state.exit {
             return Some(Work::Exit(gracefully));
         }
-        while is_next_runnable(state, group) {
+        while takes && is_next_runnable(state, group) {
             let Some(incoming) = state.incoming.pop(group) else { break };
             if !incoming.is_claimed {
                 let Some((_, link)) = state.link(incoming.peer) else { continue };
@@ -200,7 +202,7 @@ impl Runtime {
             Stage::Wake.add(incoming.arrived);
             state.running.insert(incoming.task, (incoming.peer, incoming.request));
             if incoming.template.yields != Yields::Nothing {
-                let readership = crate::stream::Readership { consumed: incoming.consumed, end: None };
+                let readership = crate::stream::Readership { yielded: 0, consumed: incoming.consumed, end: None };
                 state.generating.insert((incoming.peer, incoming.request), readership);
             }
             state.last_caller = Some(incoming.peer);
@@ -220,18 +222,19 @@ impl Runtime {
         None
     }
 
-    /// Waits for something to do. `None`: interrupted, or the deadline passed. Must not be called with the interpreter's lock held.
-    pub fn next_work(&self, group: u16, interrupts: &mut dyn Interrupts) -> Option<Work> {
+    /// Waits for something to do; for a call only while it `takes` any. `None`: interrupted, or the deadline passed. Must not be called with
+    /// the interpreter's lock held.
+    pub fn next_work(&self, group: u16, takes: &dyn Fn() -> bool, interrupts: &mut dyn Interrupts) -> Option<Work> {
         loop {
-            if let Some(work) = self.try_next_work(group) {
+            if let Some(work) = self.try_next_work(group, takes()) {
                 return Some(work);
             }
             if self.is_closed() {
                 return Some(Work::Exit(false));
             }
-            match self.wait_until(&Wait::default(), interrupts, || self.has_work(group)) {
+            match self.wait_until(&Wait::default(), interrupts, || self.has_work(group, takes())) {
                 Ok(Waited::Done) => {}
-                Ok(Waited::TimedOut) | Err(_) => return self.try_next_work(group),
+                Ok(Waited::TimedOut) | Err(_) => return self.try_next_work(group, takes()),
             }
         }
     }
@@ -260,7 +263,12 @@ impl Runtime {
             || self.readers_said.load(Ordering::SeqCst) != readers_heard.load(Ordering::SeqCst)
             || self.has_interrupts()
             || self.has_ready(watch.load(Ordering::Relaxed))
-            || (takes.load(Ordering::Relaxed) && self.has_work(*group))
+            || (takes.load(Ordering::Relaxed) && self.has_work(*group, true))
+    }
+
+    /// Threads that wait for work look again whether they take calls now.
+    pub fn tell_servers(&self) {
+        self.tell_followers();
     }
 
     /// Makes an event loop that waits here look.
@@ -283,9 +291,9 @@ impl Runtime {
 
     /// Whether there is something to do.
     #[must_use]
-    pub fn has_work(&self, group: u16) -> bool {
+    pub fn has_work(&self, group: u16, takes: bool) -> bool {
         let state = self.state.lock().expect("never poisoned");
-        is_next_runnable(&state, group) || state.build.is_some() || state.exit.is_some()
+        (takes && is_next_runnable(&state, group)) || state.build.is_some() || state.exit.is_some()
     }
 
     /// These references came with a call that is about to run: whoever called holds them until `reply`.
@@ -303,6 +311,11 @@ impl Runtime {
         state.children.remove(&task);
         if !state.generating.is_empty() {
             state.generating.remove(&(call.peer, call.request));
+            if self.actor_ahead_max.load(Ordering::Relaxed) > 0 {
+                // What it had ahead counts no more against the others.
+                state.has_news = true;
+                self.readers_said.fetch_add(1, Ordering::SeqCst);
+            }
         }
         if !state.is_actor {
             self.segment.proc(self.me.slot).set_needed(state.owner.may_own_something());

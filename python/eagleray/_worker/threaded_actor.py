@@ -1,4 +1,4 @@
-"""Serves an actor with threads: the thread that ends a call takes the next one.
+"""Serves an actor with threads: the thread that ends a call takes the next one, once each of the first few threads has had a call.
 
 Each group of methods has threads of its own, so that one whose threads are all busy holds up no other.
 """
@@ -10,6 +10,10 @@ from typing import Any
 
 from eagleray import _native
 from eagleray._worker import actor_end
+
+#: So many threads are started for as many calls, short or not: programs that keep something per thread expect several. More are started
+#: only when all are busy, since threads that wait cost time whenever a call comes.
+_FRESH_MAX = 8
 
 
 class _End:
@@ -41,7 +45,7 @@ class _Threads:
 
     def __init__(self, worker: Any, group: int, limit: int, end: _End) -> None:
         self.worker = worker
-        self.core = _native.ThreadsCore(group)
+        self.core = _native.ThreadsCore(group, min(limit, _FRESH_MAX))
         self.group = group
         self.limit = limit
         self.started = 0
@@ -61,6 +65,7 @@ class _Threads:
                 # The system gives no more threads now. Those that are there go on.
                 if self.started == 0:
                     raise
+                self.core.open()
                 return True
             self.started += 1
             end.serving += 1

@@ -43,6 +43,12 @@ class Threaded:
         time.sleep(0.002)
         return threading.get_ident(), self.local.calls
 
+    def quick(self):
+        return threading.get_ident()
+
+    def pid(self):
+        return os.getpid()
+
     def main_thread(self):
         return threading.main_thread().ident
 
@@ -85,6 +91,49 @@ def test_C2b_the_threads_stay_and_thread_locals_with_them():
         time.sleep(0.05)
     assert len(counted) <= 3
     assert sum(counted.values()) == 150, "a thread forgot what it had counted"
+
+
+def test_C2e_as_many_short_calls_as_threads_get_a_thread_each():
+    # The first thread was done before the others had started, and took their calls.
+    for _ in range(5):
+        actor = Threaded.options(max_concurrency=5).remote()
+        assert len(set(ray.get([actor.quick.remote() for _ in range(5)]))) == 5
+
+
+def test_C2e_also_one_after_the_other():
+    actor = Threaded.options(max_concurrency=3).remote()
+    assert len({ray.get(actor.quick.remote()) for _ in range(3)}) == 3
+    assert len({ray.get(actor.quick.remote()) for _ in range(50)}) <= 3
+
+
+def test_C2e_and_in_each_group():
+    @ray.remote(num_cpus=0, concurrency_groups={"io": 3, "one": 1})
+    class Grouped:
+        def __init__(self):
+            self.local = threading.local()
+
+        def add(self):
+            self.local.calls = getattr(self.local, "calls", 0) + 1
+            return threading.get_ident(), self.local.calls
+
+    actor = Grouped.remote()
+    threads = {}
+    for group, size in (("io", 3), ("one", 1)):
+        add = actor.add.options(concurrency_group=group)
+        first = ray.get([add.remote() for _ in range(size)])
+        assert len({thread for thread, _ in first}) == size
+        for thread, calls in first + [ray.get(add.remote()) for _ in range(30)]:
+            threads[thread] = max(calls, threads.get(thread, 0))
+    assert len(threads) == 4
+    assert sum(threads.values()) == 3 + 1 + 60, "a thread forgot what it had counted"
+
+
+def test_C2e_an_actor_with_threads_that_had_no_call_yet_ends(leaks, wait_until):
+    actor = Threaded.options(max_concurrency=5).remote()
+    pid = ray.get(actor.pid.remote())
+    ray.get(actor.quick.remote())
+    del actor
+    wait_until(lambda: not leaks.is_alive(pid), what="its end")
 
 
 def test_C2b_they_stay_after_exceptions():
