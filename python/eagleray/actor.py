@@ -17,6 +17,7 @@ from eagleray._calls.actor_meta import (
     own_options,
     unpacked,
 )
+from eagleray._calls.grouped_yields import check_unchanged
 from eagleray._calls.placement import place_of
 from eagleray._calls.retries import export_filter, filter_of
 from eagleray._calls.signature import compile_constructor
@@ -107,15 +108,28 @@ def handle_from_spec(actor_id: bytes, spec: bytes, life: Any = None) -> ActorHan
     return ActorHandle(actor_id, unpacked(_native.spec_meta(spec)), life)
 
 
+def _rebuild_method(handle: ActorHandle, name: str, changed: tuple[Any, ...] | None) -> Any:
+    bound = getattr(handle, name)
+    return bound if changed is None else bound._with(*changed)
+
+
+def _call_method(bound: Any, args: Any, kwargs: Any, options: dict[str, Any] | None) -> Any:
+    """Call a method under these options; those that are None, and an empty name, stay as they are."""
+    given = {name: value for name, value in (options or {}).items() if value is not None and value != ""}
+    return (bound.options(**given) if given else bound).remote(*(args or ()), **(kwargs or {}))
+
+
 def _method_options(bound: Any, **options: Any) -> Any:
     checked = checking.method_options(**options)
+    meta = bound._handle._meta
+    check_unchanged(meta.groups_of_values.get(bound._name), checked, of="actor method", decorator="ray.method")
     retry = checked.get("retry_exceptions")
     # Also for True: it may stand against a list that the method was decorated with.
     retry_filter = export_filter(retry) if retry else None
     returns = None
     if not checked.keys().isdisjoint(("num_returns", *_AHEAD)):
         is_generator, ahead = bound._generator
-        returns = checking.returns_of({_AHEAD[0]: ahead, **checked}, is_generator=is_generator)
+        returns = meta.bounded(checking.returns_of({_AHEAD[0]: ahead, **checked}, is_generator=is_generator))
     group = checked.get("concurrency_group")
     return bound._with(
         returns,
@@ -123,7 +137,7 @@ def _method_options(bound: Any, **options: Any) -> Any:
         None if retry is None else bool(retry),
         retry_filter,
         checked.get("name"),
-        None if group is None else bound._handle._meta.group_number(group),
+        None if group is None else meta.group_number(group),
     )
 
 
@@ -168,6 +182,11 @@ class ActorClass:
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Make an actor."""
         return self._create(self._default_options, args, kwargs)
+
+    def _remote(self, args: Any = None, kwargs: Any = None, **options: Any) -> ActorHandle:
+        """Make an actor under these options; those that are None stay as they are. Libraries call this."""
+        options = {name: value for name, value in options.items() if value is not None}
+        return (self.options(**options) if options else self).remote(*(args or ()), **(kwargs or {}))
 
     def options(self, **overrides: Any) -> _ConfiguredActor:
         """Give the same class under other options."""

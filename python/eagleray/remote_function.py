@@ -6,6 +6,8 @@ from typing import Any, NoReturn
 
 from eagleray import _native
 from eagleray._calls import checking
+from eagleray._calls.grouped_yields import NAME as GROUPED
+from eagleray._calls.grouped_yields import check_unchanged, grouped
 from eagleray._calls.placement import place_of
 from eagleray._calls.signature import compile_signature
 
@@ -80,7 +82,7 @@ class RemoteFunction:
         if key in self._bodies:
             return self._bodies[key]
         try:
-            body = pickling.dumps_function((self._function, retry_filter))
+            body = pickling.dumps_function((grouped(self._function, self._default_options), retry_filter))
         except Exception as error:
             from eagleray._errors.serialization_trace import serialization_error
 
@@ -92,7 +94,13 @@ class RemoteFunction:
 
     def options(self, **overrides: Any) -> _Configured:
         """Give the same function under other options."""
+        check_unchanged(self._default_options.get(GROUPED), overrides, of="task", decorator="ray.remote")
         return _Configured(self, checking.merge_task_options(self._default_options, overrides))
+
+    def _remote(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        """Call it under these options; those that are None stay as they are. Libraries call this."""
+        options = {name: value for name, value in options.items() if value is not None}
+        return (self.options(**options) if options else self).remote(*(args or ()), **(kwargs or {}))
 
     def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Make a node of a task graph."""
@@ -129,6 +137,7 @@ class _Configured:
 
     def options(self, **overrides: Any) -> _Configured:
         """Give the same function under yet other options."""
+        check_unchanged(self._options.get(GROUPED), overrides, of="task", decorator="ray.remote")
         return _Configured(self._remote_function, checking.merge_task_options(self._options, overrides))
 
 

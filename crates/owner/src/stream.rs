@@ -329,6 +329,16 @@ impl Owner {
         self.stream(key)?.items.front().copied()
     }
 
+    /// The first values that have come and were not read, no more than `most`; and the object that comes after all that have come, unless that
+    /// stands for the end.
+    #[must_use]
+    pub fn stream_items(&self, key: StreamKey, most: usize) -> (Vec<Slot>, Option<Slot>) {
+        let Some(stream) = self.stream(key) else { return (Vec::new(), None) };
+        let come = stream.items.len().saturating_sub(1);
+        let next = stream.items.back().copied().filter(|_| stream.task.is_some());
+        (stream.items.iter().take(come.min(most)).copied().collect(), next)
+    }
+
     /// Whether `on_next` would say that there is nothing more.
     #[must_use]
     pub fn is_stream_over(&self, key: StreamKey) -> bool {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use model::{ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Need, ObjectId, TaskId, Template, Yields};
+use model::{
+    ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Need, ObjectId, TaskId, Template, Yields,
+};
 use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -262,6 +264,37 @@ impl Method {
     #[pyo3(signature = (*_args, **_kwargs))]
     fn bind(&self, _args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         Err(PyNotImplementedError::new_err("task graphs made by bind() are not available in this version"))
+    }
+
+    /// As `remote`, under other options, with the arguments in containers.
+    #[pyo3(signature = (args=None, kwargs=None, **options))]
+    fn _remote<'py>(
+        slf: &Bound<'py, Self>,
+        args: Option<Bound<'py, PyAny>>,
+        kwargs: Option<Bound<'py, PyAny>>,
+        options: Option<Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("eagleray.actor")?.getattr("_call_method")?.call1((slf, args, kwargs, options))
+    }
+
+    /// Pickles as the handle, the method's name, and what `options` changed.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let Self { handle, info } = slf.get();
+        let template = &info.template;
+        let own = handle.get().class.methods.get(&*template.method);
+        let changed = (!own.is_some_and(|own| Arc::ptr_eq(own, info))).then(|| {
+            let (kind, ahead_max) = match template.yields {
+                Yields::Nothing => ("", 0),
+                Yields::List => ("dynamic", 0),
+                Yields::Stream { ahead_max } => ("streaming", ahead_max),
+            };
+            let function = PyBytes::new(py, &template.function.0);
+            let returns = (template.returns, kind, ahead_max);
+            (returns, template.retries_max, template.retry_exceptions, function, &*template.name, template.group)
+        });
+        let rebuild = py.import("eagleray.actor")?.getattr("_rebuild_method")?;
+        (rebuild, (handle, &*template.method, changed)).into_pyobject(py).map(Bound::into_any)
     }
 
     #[getter]

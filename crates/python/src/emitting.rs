@@ -70,7 +70,15 @@ fn emitter(py: Python<'_>) -> PyResult<Emitter> {
     Ok(Emitter { runtime, handle, template, sent: AtomicU32::new(0) })
 }
 
+/// All generators of this actor together may be so many values ahead of who reads them; zero: any number.
+#[pyfunction]
+fn bound_generators(py: Python<'_>, most: u32) -> PyResult<()> {
+    crate::session::current_or_start(py)?.set_actor_ahead_max(most);
+    Ok(())
+}
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Emitter>()?;
+    module.add_function(wrap_pyfunction!(bound_generators, module)?)?;
     module.add_function(wrap_pyfunction!(emitter, module)?)
 }

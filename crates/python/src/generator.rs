@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::ObjectId;
-use pyo3::exceptions::{PyNotImplementedError, PyTypeError};
+use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use runtime::{Next, Runtime, StreamKey, Waited};
@@ -75,6 +75,13 @@ impl Drop for ObjectRefGenerator {
     }
 }
 
+fn checked_count(num_refs: i64) -> PyResult<usize> {
+    usize::try_from(num_refs)
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| PyValueError::new_err("num_refs must be positive"))
+}
+
 fn unsupported<T>(name: &str) -> PyResult<T> {
     Err(PyNotImplementedError::new_err(format!("`gen.{name}` is not supported.")))
 }
@@ -108,6 +115,51 @@ impl ObjectRefGenerator {
             Taken::Nothing => Ok(ObjectRef { id: ObjectId::NIL, held: None }),
             Taken::End => Err(pyo3::exceptions::PyStopIteration::new_err(())),
         }
+    }
+
+    /// As `_next_sync`, for event loops.
+    #[pyo3(signature = (timeout_s=None))]
+    fn _next_async<'py>(slf: &Bound<'py, Self>, timeout_s: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("eagleray._values.generators")?.getattr("next_within")?.call1((slf, timeout_s))
+    }
+
+    /// The next refs, which stay the next ones until they are taken. Waits until there are so many; gives fewer if the generator ends before.
+    fn _get_next_ref_n(&self, py: Python<'_>, num_refs: i64) -> PyResult<Vec<ObjectRef>> {
+        let most = checked_count(num_refs)?;
+        loop {
+            if !self.is_current() {
+                return Ok(Vec::new());
+            }
+            let (items, next) = self.runtime.hold_items(self.stream, most);
+            let refs: Vec<_> =
+                items.into_iter().map(|(slot, id)| ObjectRef::holding(&self.runtime, slot, id)).collect();
+            match next {
+                Some(next) if refs.len() < most => {
+                    self.runtime.add_handle(next);
+                    let waited = getting::wait_for_one(py, &self.runtime, next, None);
+                    self.runtime.drop_handle(next);
+                    waited?;
+                }
+                _ => return Ok(refs),
+            }
+        }
+    }
+
+    /// Takes what `_get_next_ref_n` gave.
+    fn _consume_next_ref_n(&self, py: Python<'_>, num_refs: i64) -> PyResult<()> {
+        for _ in 0..checked_count(num_refs)? {
+            match self.next(py, Some(0.0))? {
+                Taken::Item(_) => {}
+                Taken::End => break,
+                Taken::Nothing => return Err(PyValueError::new_err("the refs to consume are not there yet")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `next` raises StopIteration.
+    fn _stream_exhausted(&self) -> bool {
+        self.is_finished()
     }
 
     /// The next ref if it is there; None if the stream is over; else a ref that is ready when there is more to know.

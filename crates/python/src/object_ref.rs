@@ -185,6 +185,11 @@ impl ObjectRef {
         slf.py().import("eagleray._values.awaiting")?.getattr("as_future")?.call1((slf,))
     }
 
+    /// Calls `callback` with this object's value or error as soon as there is one, on another thread.
+    fn _on_completed<'py>(slf: &Bound<'py, Self>, callback: Bound<'py, PyAny>) -> PyResult<()> {
+        slf.py().import("eagleray._values.awaiting")?.getattr("on_completed")?.call1((slf, callback)).map(drop)
+    }
+
     /// Handles in this process, and pending tasks and containers that use it.
     fn _counts(&self) -> (u32, u32) {
         self.counted().map_or((0, 0), |(runtime, slot)| runtime.counts(*slot))

@@ -19,6 +19,8 @@ use crate::{Error, Interrupts, Runtime, Wait, Waited};
 
 /// What a generator's worker knows of who reads its items.
 pub(crate) struct Readership {
+    /// How many were sent, as far as anybody had to know.
+    pub(crate) yielded: u32,
     /// How many were read; `u32::MAX`: nobody reads any more.
     pub(crate) consumed: u32,
     /// The caller is dead.
@@ -53,6 +55,19 @@ pub struct UnsentItem {
     cargo: Cargo,
     /// Keep the references in it until it has gone.
     held: Vec<Slot>,
+}
+
+impl State {
+    /// How many values of all generators that run here nobody has read. This one has sent so many.
+    #[cold]
+    fn ahead_together(&mut self, handle: &CallHandle, yielded: u32) -> u32 {
+        if let Some(readership) = self.generating.get_mut(&(handle.peer, handle.request)) {
+            readership.yielded = yielded;
+        }
+        let is_read = |readership: &&Readership| readership.end.is_none();
+        let ahead = |readership: &Readership| readership.yielded.saturating_sub(readership.consumed);
+        self.generating.values().filter(is_read).map(ahead).sum()
+    }
 }
 
 impl Runtime {
@@ -137,12 +152,23 @@ impl Runtime {
             Yields::Stream { ahead_max } if ahead_max > 0 => ahead_max,
             _ => u32::MAX,
         };
-        let state = self.state.lock().expect("never poisoned");
+        let mut state = self.state.lock().expect("never poisoned");
+        let together_max = self.actor_ahead_max.load(Ordering::Relaxed);
+        let is_full = together_max > 0 && state.ahead_together(handle, yielded) >= together_max;
         match state.generating.get(&(handle.peer, handle.request)) {
             Some(Readership { end: Some(ReaderEnd::Lost), .. }) => Demand::Orphaned,
-            Some(Readership { consumed, end: None }) if yielded.saturating_sub(*consumed) >= ahead_max => Demand::Full,
+            Some(Readership { consumed, end: None, .. }) => {
+                let ahead = yielded.saturating_sub(*consumed);
+                // One whose values were all read goes on: whoever reads it may read the others only afterwards.
+                if ahead >= ahead_max || (is_full && ahead > 0) { Demand::Full } else { Demand::Wanted }
+            }
             _ => Demand::Wanted,
         }
+    }
+
+    /// All generators of this actor together may be so many values ahead of who reads them.
+    pub fn set_actor_ahead_max(&self, most: u32) {
+        self.actor_ahead_max.store(most, Ordering::Relaxed);
     }
 
     /// Whether somebody reads what this call yields.
@@ -256,6 +282,20 @@ impl Runtime {
         let slot = state.owner.stream_front(stream)?;
         state.owner.on_handle_added(slot);
         Some(slot)
+    }
+
+    /// What the stream's reader gets next, each with a handle more: as many as have come, but no more than `most`; and what comes behind
+    /// them, or none if that is the end.
+    #[must_use]
+    pub fn hold_items(&self, stream: StreamKey, most: usize) -> (Vec<(Slot, ObjectId)>, Option<Slot>) {
+        let mut state = self.state.lock().expect("never poisoned");
+        self.drain(&mut state);
+        let (slots, next) = state.owner.stream_items(stream, most);
+        let hold = |slot: Slot| {
+            state.owner.on_handle_added(slot);
+            (slot, state.owner.object(slot).expect("held by the stream").id)
+        };
+        (slots.into_iter().map(hold).collect(), next)
     }
 
     /// Whether the stream has nothing more to read.

@@ -7,12 +7,20 @@ from typing import Any
 
 from eagleray import _native
 from eagleray._calls import checking
+from eagleray._calls.grouped_yields import NAME as GROUPED
 from eagleray._calls.signature import Signature, compile_signature
 
 #: Every actor has these beside its own.
 BUILTIN_METHODS = ("__ray_ready__", "__ray_call__", "__ray_terminate__")
 #: The options of an actor that its handles depend on.
-META_OPTIONS = ("max_concurrency", "concurrency_groups", "max_pending_calls", "max_task_retries", "retry_exceptions")
+META_OPTIONS = (
+    "max_concurrency",
+    "concurrency_groups",
+    "max_pending_calls",
+    "max_task_retries",
+    "retry_exceptions",
+    "_actor_generator_backpressure_num_objects",
+)
 _NOT_CALLABLE = ("__init__", "__new__", "__init_subclass__", "__class_getitem__")
 _KNOWN_MAX = 1_000
 
@@ -28,7 +36,18 @@ class ActorMeta:
         core: this as native code knows it.
     """
 
-    __slots__ = ("class_id", "class_name", "concurrency", "core", "groups", "is_async", "module", "packed")
+    __slots__ = (
+        "ahead_together",
+        "class_id",
+        "class_name",
+        "concurrency",
+        "core",
+        "groups",
+        "groups_of_values",
+        "is_async",
+        "module",
+        "packed",
+    )
 
     def __init__(self, packed: bytes) -> None:
         facts = pickle.loads(packed)
@@ -40,6 +59,10 @@ class ActorMeta:
         self.concurrency: int = facts["concurrency"]
         #: Of methods, by name, with how many calls each runs at once. The default group is none of them.
         self.groups: dict[str, int] = facts["groups"]
+        #: How many values all generators of the actor may be ahead of who reads them, together; zero: any number.
+        self.ahead_together: int = facts["ahead_together"]
+        #: By method, where it is not one: how many values a yield gives.
+        self.groups_of_values: dict[str, int] = facts["groups_of_values"]
         self.core = _native.ClassCore(
             class_id=self.class_id,
             methods=facts["methods"],
@@ -48,12 +71,21 @@ class ActorMeta:
             groups=[(not self.is_async and size <= 1, size) for size in (self.concurrency, *self.groups.values())],
         )
 
+    def bounded(self, returns: tuple[int, str, int]) -> tuple[int, str, int]:
+        """Let no generator be further ahead than all may be together: so its worker hears how much was read."""
+        return _bounded(returns, self.ahead_together)
+
     def group_number(self, name: str) -> int:
         """Give the number that calls name the group by."""
         return group_number(self.groups, name, self.class_name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return unpacked, (self.packed,)
+
+
+def _bounded(returns: tuple[int, str, int], together: int) -> tuple[int, str, int]:
+    count, kind, ahead = returns
+    return (count, kind, min(ahead or together, together)) if together and kind == "streaming" else returns
 
 
 def group_number(groups: dict[str, int], name: str | None, class_name: str) -> int:
@@ -88,6 +120,10 @@ def meta_of(cls: type, options: dict[str, Any], class_id: bytes, *, is_async: bo
         "is_async": is_async,
         "concurrency": concurrency if concurrency is not None else (1000 if is_async else 1),
         "groups": options.get("concurrency_groups") or {},
+        "ahead_together": max(0, options.get("_actor_generator_backpressure_num_objects") or 0),
+        "groups_of_values": {
+            name: size for name, value in methods_of(cls).items() if (size := own_options(value).get(GROUPED) or 1) > 1
+        },
         "pending_max": 0 if pending is None or pending < 0 else pending,
         "methods": {**_own_methods(cls, options), **_builtin_methods(cls, options)},
     }
@@ -130,6 +166,7 @@ def _own_methods(cls: type, options: dict[str, Any]) -> dict[str, _Method]:
     import inspect
 
     groups = options.get("concurrency_groups") or {}
+    together = max(0, options.get("_actor_generator_backpressure_num_objects") or 0)
     found: dict[str, _Method] = {}
     for name, value in methods_of(cls).items():
         if name in _NOT_CALLABLE:
@@ -140,7 +177,7 @@ def _own_methods(cls: type, options: dict[str, Any]) -> dict[str, _Method]:
         is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
         found[name] = (
             compile_signature(function, skip_self=not isinstance(value, (staticmethod, classmethod))),
-            checking.returns_of(own, is_generator=is_generator),
+            _bounded(checking.returns_of(own, is_generator=is_generator), together),
             (options.get("max_task_retries") or 0) if retries is None else retries,
             bool(own.get("retry_exceptions", options.get("retry_exceptions", False))),
             own.get("name") or f"{cls.__name__}.{name}",

@@ -86,10 +86,6 @@ def returns_of(options: Mapping[str, Any], *, is_generator: bool) -> tuple[int, 
     all that it yielded.
     """
     check_returns(options, is_generator=is_generator)
-    if (options.get("_num_objects_per_yield") or 1) > 1:
-        raise NotImplementedError(
-            "_num_objects_per_yield: a generator yields one value at a time; yield a list instead"
-        )
     num_returns = options.get("num_returns")
     if num_returns is None:
         num_returns = "streaming" if is_generator else 1

@@ -323,6 +323,7 @@ ACTOR: Table = {
     "concurrency_groups": Option(_concurrency_groups),
     "allow_out_of_order_execution": Option(_of(bool, _NONE)),
     "enable_tensor_transport": Option(_of(bool, _NONE)),
+    "_actor_generator_backpressure_num_objects": Option(_backpressure),
 }
 
 METHOD: Table = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from eagleray._native import ObjectRef
 from eagleray._values import awaiting
 
 if TYPE_CHECKING:
@@ -35,6 +36,18 @@ async def next_async(generator: Any) -> Any:
         if is_known:
             return ref
         await awaiting.until_ready(ref)
+
+
+async def next_within(generator: Any, timeout_s: float | None) -> Any:
+    """Give a generator's next ref; after this time, unless it is None or below zero, a nil one."""
+    if timeout_s is None or timeout_s < 0:
+        return await next_async(generator)
+    import asyncio
+
+    try:
+        return await asyncio.wait_for(next_async(generator), timeout_s)
+    except TimeoutError:
+        return ObjectRef.nil()
 
 
 def again(values: list[Any], error: BaseException | None) -> Generator[Any]:

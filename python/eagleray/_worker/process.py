@@ -47,9 +47,13 @@ class Worker:
     @property
     def groups(self) -> list[int]:
         """How many calls each group of the actor's methods runs at once, without the default group."""
+        return list(self._meta.groups.values())
+
+    @property
+    def _meta(self) -> Any:
         from eagleray._calls.actor_meta import unpacked
 
-        return list(unpacked(self.about["meta"]).groups.values())
+        return unpacked(self.about["meta"])
 
     def assigned(self) -> None:
         """Take over what the lease gives: import paths, GPUs, thread limits."""
@@ -109,6 +113,11 @@ class Worker:
             return _ready
         if name == "__ray_terminate__":
             return _terminate
+        size = self._meta.groups_of_values.get(name)
+        if size is not None:
+            from eagleray._calls.grouped_yields import Grouped
+
+            return Grouped(getattr(self.actor, name), size)
         return getattr(self.actor, name)
 
     def _call_with_actor(self, function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -135,6 +144,9 @@ class Worker:
         if self.is_leaving:
             raise actor_end.ActorExit(0)
         self.is_built = True
+        ahead = self._meta.ahead_together
+        if ahead:
+            _native.bound_generators(ahead)
         is_side_by_side = self.server is not None or bool(self.groups) or int(about["concurrency"]) > 1
         return is_side_by_side, _shown_as(self.actor, about["class_name"])
 

@@ -369,11 +369,6 @@ def test_a_generator_streams_unless_told_otherwise(options, wanted):
     assert checking.returns_of({}, is_generator=False) == (1, "", 0)
 
 
-def test_several_values_per_yield_are_refused_with_what_to_do_instead():
-    with pytest.raises(NotImplementedError, match="yield a list instead"):
-        checking.returns_of({"_num_objects_per_yield": 2}, is_generator=True)
-
-
 def test_E4_default_retries_come_from_the_environment(monkeypatch):
     for name in ("RAY_TASK_MAX_RETRIES", "EAGLERAY_TASK_MAX_RETRIES"):
         monkeypatch.delenv(name, raising=False)
