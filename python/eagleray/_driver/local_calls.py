@@ -203,7 +203,7 @@ class LocalGenerator:
             raise StopAsyncIteration from None
 
     def completed(self) -> Any:
-        """Give a ref that is ready when the generator has ended, which it has done by the time that somebody asks."""
+        """Give a ref that is ready at once: in local mode a generator runs when its values are asked for."""
         return eagleray.put(None) if self._error is None else _native.put_error(self._error)
 
     def next_ready(self) -> bool:

@@ -160,7 +160,10 @@ def init(
     proxy_server_url: str | None = None,
     **private: Any,
 ) -> RayContext:
-    """Start a session: host a node in this process, or join the one at `address`."""
+    """Start a session: host a node in this process, or join the one at `address`.
+
+    With `local_mode` tasks and actors run in this process, one after another, where debuggers work. `labels` are the node's.
+    """
     if enable_resource_isolation or cgroup_path or system_reserved_cpu or system_reserved_memory:
         raise NotImplementedError(
             "processes are not set apart by control groups; start the program in one, for example by systemd-run, and give "

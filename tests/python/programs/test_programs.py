@@ -1,8 +1,5 @@
 """Programs as users write them, each about one feature of Ray's core, run through `eagleray run`."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,10 +8,8 @@ CORE = sorted((Path(__file__).parent / "core").glob("[!_]*.py"))
 
 
 @pytest.mark.parametrize("program", CORE, ids=[path.stem for path in CORE])
-def test_X3a_the_program_runs(program, tmp_path):
-    environment = {**os.environ, "EAGLERAY_TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "eagleray", "run", str(program)]
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=50)
+def test_X3a_the_program_runs(program, drivers):
+    ended = drivers.command("run", str(program), timeout=50)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1] == "ok"
     if program.stem == "debugging":
