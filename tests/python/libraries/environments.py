@@ -49,7 +49,7 @@ LIBRARIES = {
     "pymoo": Library(("pymoo==0.6.2",)),
     "sklearn": Library(("scikit-learn==1.9.1", "joblib==1.6.0")),
     "modin": Library(("modin==0.37.1", "pandas==2.3.3")),
-    "flaml_automl": Library(("FLAML[automl]==2.7.0",)),
+    "flaml_automl": Library(("FLAML[automl,blendsearch]==2.7.0",)),
     "sktime": Library(("sktime==1.2.0",)),
     "xgboost_ray": Library(
         ("xgboost<3", "scikit-learn", "pandas<3", "wrapt", "packaging"), alone=("xgboost_ray==0.1.19",)

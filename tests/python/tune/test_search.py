@@ -1,8 +1,10 @@
 """Searchers: what they suggest, what they learn, and that they do the same when they are told the same again."""
 
+import inspect
 import math
 import pickle
 import sys
+from typing import Any
 
 import pytest
 
@@ -512,3 +514,34 @@ def test_old_places_are_the_same_things():
     subprocess.run(
         [sys.executable, "-c", f"import eagleray; eagleray.install_as_ray(); {code}"], check=True, timeout=50
     )
+
+
+def test_libraries_read_from_a_domain_what_kind_of_value_it_takes():
+    # FLAML looks at the signature, and not at a text in it.
+    kinds = {
+        tune.uniform(0, 1): float,
+        tune.randint(0, 3): int,
+        tune.choice("ab"): Any,
+        tune.sample_from(lambda _: 1): Any,
+    }
+    for domain, kind in kinds.items():
+        (value,) = inspect.signature(domain.is_valid).parameters.values()
+        assert value.annotation is kind
+
+
+@pytest.mark.parametrize("era", ["seed", "generator", "state", "hidden"])
+def test_libraries_draw_by_a_source_that_knows_the_names_of_both_eras(era):
+    numpy = pytest.importorskip("numpy")
+
+    def made():
+        numpy.random.seed(5)
+        of = {"seed": 5, "generator": numpy.random.default_rng(5), "state": numpy.random.RandomState(5), "hidden": None}
+        return tune._BackwardsCompatibleNumpyRng(of[era])
+
+    source = made()
+    assert source.legacy_rng is (era in ("state", "hidden"))
+    assert 0 <= source.integers(0, 3) < 3
+    assert 0 <= source.random() < 1
+    domain = tune.randint(0, 10**6)
+    assert domain.sample(random_state=made()) == domain.sample(random_state=made())
+    assert isinstance(pickle.loads(pickle.dumps(source)).normal(), float)

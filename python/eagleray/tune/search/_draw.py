@@ -66,6 +66,38 @@ class NumpyDraw:
         return float(self._source.standard_normal())
 
 
+class NumpyRng:
+    """A source of numpy's that answers to the names of both its eras, made of a seed, of a source, or of nothing for the hidden one.
+
+    Searchers of other libraries make one and hand it to domains.
+    """
+
+    def __init__(self, generator_or_seed: Any = None) -> None:
+        import numpy as np
+
+        is_source = generator_or_seed is None or hasattr(generator_or_seed, "standard_normal")
+        self._rng = generator_or_seed if is_source else np.random.default_rng(generator_or_seed)
+
+    @property
+    def rng(self) -> Any:
+        """The source. Not kept if it is the hidden one, which cannot be pickled."""
+        import numpy as np
+
+        return np.random if self._rng is None else self._rng
+
+    @property
+    def legacy_rng(self) -> bool:
+        """Whether it is of the older era."""
+        return not hasattr(self.rng, "integers")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if self.legacy_rng:
+            name = {"integers": "randint"}.get(name, name)
+        return getattr(self.rng, name)
+
+
 def as_draw(random_state: Any = None) -> Draw:
     """A source from a seed or from a source; without either, the one that the program seeds for itself.
 

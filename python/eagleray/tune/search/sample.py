@@ -12,12 +12,16 @@ from decimal import Decimal
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
-from eagleray.tune.search._draw import as_draw
+from eagleray.tune.search._draw import NumpyRng, as_draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from eagleray.tune.search._draw import Draw
+
+
+#: The name by which libraries import it.
+_BackwardsCompatibleNumpyRng = NumpyRng
 
 
 class Domain:
@@ -353,6 +357,11 @@ class Function(Domain):
     def domain_str(self) -> str:
         """The function."""
         return f"{self.func}()"
+
+
+# Libraries read in the signature what kind of value a domain takes: the type itself, not its name.
+for _domain, _kind in ((Domain, Any), (Float, float), (Integer, int), (Categorical, Any), (Function, Any)):
+    _domain.is_valid.__annotations__["value"] = _kind
 
 
 def _takes(func: Callable[..., Any], count: int) -> bool:
