@@ -1,14 +1,17 @@
-"""Programs as users write them, each about one feature of Ray's core, run through `eagleray run`."""
+"""Programs as users write them, each about one feature of Ray's core, of Tune or of RLlib, run through `eagleray run`."""
 
 from pathlib import Path
 
 import pytest
 
-CORE = sorted((Path(__file__).parent / "core").glob("[!_]*.py"))
+FOLDERS = [Path(__file__).parent / name for name in ("core", "tune", "rllib")]
+PROGRAMS = [path for folder in FOLDERS for path in sorted(folder.glob("[!_]*.py"))]
 
 
-@pytest.mark.parametrize("program", CORE, ids=[path.stem for path in CORE])
-def test_X3a_the_program_runs(program, drivers):
+@pytest.mark.parametrize("program", PROGRAMS, ids=[f"{path.parent.name}/{path.stem}" for path in PROGRAMS])
+def test_X3a_the_program_runs(program, drivers, tmp_path, monkeypatch):
+    # Experiments are written below the home folder.
+    monkeypatch.setenv("HOME", str(tmp_path))
     ended = drivers.command("run", str(program), timeout=50)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1] == "ok"
