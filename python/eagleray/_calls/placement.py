@@ -37,10 +37,13 @@ def place_of(options: Mapping[str, Any], needs: Mapping[str, int]) -> Place | No
     return _in_group(group, -1 if index is None else index, options.get("placement_group_capture_child_tasks"), needs)
 
 
-def _of_strategy(strategy: Any, needs: Mapping[str, int]) -> Place:
+def _of_strategy(strategy: Any, needs: Mapping[str, int]) -> Place | None:
     if isinstance(strategy, str):
         return _ANYWHERE
     if hasattr(strategy, "placement_group"):
+        # As the option of that name: the parent's group, if that captures its children.
+        if strategy.placement_group == "default":
+            return None
         captures = strategy.placement_group_capture_child_tasks
         return _in_group(strategy.placement_group, strategy.placement_group_bundle_index, captures, needs)
     # Labels are looked at when the session is known: see `labels`.

@@ -346,3 +346,23 @@ def test_D7m_outside_of_groups_there_is_no_current_one():
     assert get_current_placement_group() is None
     assert ray.get_runtime_context().get_placement_group_id() is None
     assert ray.get(where.remote(), timeout=30) is None
+
+
+# proves: D7k
+def test_the_default_group_of_a_strategy_is_the_parents_if_that_captures_its_children(groups):
+    """Libraries that have no group of their own name the default one, also where there is none."""
+    by_default = PlacementGroupSchedulingStrategy("default", placement_group_capture_child_tasks=True)
+
+    @ray.remote(num_cpus=0)
+    def where():
+        group = ray.util.get_current_placement_group()
+        return None if group is None else group.id
+
+    @ray.remote(num_cpus=1)
+    def parent():
+        return ray.get(where.options(scheduling_strategy=by_default).remote())
+
+    assert ray.get(where.options(scheduling_strategy=by_default).remote()) is None
+    group = groups([{"CPU": 1}])
+    inside = PlacementGroupSchedulingStrategy(group, placement_group_capture_child_tasks=True)
+    assert ray.get(parent.options(scheduling_strategy=inside).remote()) == group.id
