@@ -52,7 +52,7 @@ LIBRARIES = {
     "flaml_automl": Library(("FLAML[automl,blendsearch]==2.7.0",)),
     "sktime": Library(("sktime==1.2.0",)),
     "xgboost_ray": Library(
-        ("xgboost<3", "scikit-learn", "pandas<3", "wrapt", "packaging"), alone=("xgboost_ray==0.1.19",)
+        ("xgboost==1.7.6", "scikit-learn", "pandas<3", "wrapt", "packaging"), alone=("xgboost_ray==0.1.19",)
     ),
     "lightgbm_ray": Library(
         ("lightgbm<4.7", "xgboost<2.1", "scikit-learn<1.6", "pandas<3", "wrapt", "packaging"),
