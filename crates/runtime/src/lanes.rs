@@ -64,8 +64,4 @@ impl Lanes {
         let Self { default, others } = std::mem::take(self);
         default.into_iter().chain(others.into_iter().flatten())
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.iter().count()
-    }
 }

@@ -194,6 +194,15 @@ class LocalMethod:
         merged = checking.merge_method_options(self._options, options)
         return LocalMethod(self._handle, self._actor, self._name, merged)
 
+    def _remote(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        """Call it under these options; those that are None stay as they are. Libraries call this."""
+        options = {name: value for name, value in options.items() if value is not None}
+        return self.options(**options).remote(*(args or ()), **(kwargs or {}))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as handle, method and options."""
+        return _rebuilt_method, (self._handle, self._name, self._options)
+
     def bind(self, *_args: Any, **_kwargs: Any) -> None:
         """Refuse to make a node of a task graph."""
         raise NotImplementedError("task graphs made by bind() are not available in this version")
@@ -225,6 +234,11 @@ class LocalMethod:
             return call.failed(ActorDiedError(actor.death, actor.actor_id))
         actor.method = self._name
         return call.run(actor.bound(self._name), args, kwargs)
+
+
+def _rebuilt_method(handle: Any, name: str, options: dict[str, Any]) -> Any:
+    method = getattr(handle, name)
+    return method.options(**options) if options else method
 
 
 class _LoopThread:

@@ -14,7 +14,8 @@ def test_X3a_the_program_runs(program, drivers, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     ended = drivers.command("run", str(program), timeout=50)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-1] == "ok"
+    # What a worker printed may come behind it.
+    assert "ok" in ended.stdout.splitlines()
     if program.stem == "debugging":
         assert "a line from an actor" in ended.stderr
         assert "100%" in ended.stdout

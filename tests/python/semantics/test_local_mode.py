@@ -167,6 +167,13 @@ def test_X2e_actors_live_in_the_drivers_process():
         return ray.get(handle.add.remote())
 
     assert ray.get(use.remote(counter)) == 9
+
+    @ray.remote
+    def call(method):
+        return ray.get(method.remote(amount=0))
+
+    assert ray.get(call.remote(counter.add)) == 9
+    assert ray.get(counter.add._remote(args=(0,), num_returns=None)) == 9
     assert ray.get(ray.get(ray.put([counter]))[0].add.remote()) == 10
 
 
