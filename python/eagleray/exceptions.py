@@ -342,7 +342,8 @@ class ObjectLostError(RayError):
         super().__init__(self.object_ref_hex)
 
     def __str__(self) -> str:
-        text = f"Failed to retrieve object {self.object_ref_hex}. {self._why()}"
+        which = "an object" if self.object_ref_hex is None else f"object {self.object_ref_hex}"
+        text = f"Failed to retrieve {which}. {self._why()}"
         return f"{text}\nIts ref was made here:\n{self.call_site}" if self.call_site else text
 
     def _why(self) -> str:

@@ -135,11 +135,13 @@ def _resources(name: str, value: Any) -> Any:
 def _returns(name: str, value: Any) -> Any:
     _require(name, value, int, str, _NONE)
     is_word = isinstance(value, str)
-    if (is_word and value not in ("streaming", "dynamic")) or (value and not is_word and not 0 <= value <= COUNT_MAX):
+    if (is_word and value not in ("streaming", "dynamic")) or (value and not is_word and value < 0):
         text = (
             f"The keyword '{name}' only accepts None, a non-negative integer, 'streaming' or 'dynamic', not {value!r}"
         )
         raise ValueError(text)
+    if value and not is_word and value > COUNT_MAX:
+        raise ValueError(f"The keyword '{name}' must be at most {COUNT_MAX}, not {value}")
     return value
 
 

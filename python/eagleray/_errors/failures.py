@@ -15,12 +15,13 @@ def to_exception(about: dict[str, Any]) -> BaseException:
     return error
 
 
-def _make(about: dict[str, Any], task_id: str, object_id: str) -> BaseException:
+def _make(about: dict[str, Any], task_id: str | None, object_id: str | None) -> BaseException:
     kind = about["kind"]
     if kind == "raised":
         return _raised(about["error"])
     if kind == "argument":
-        cause = _make(about["cause"], task_id, object_id)
+        # The ids are those of the task that needed the argument; which one it could not get is not known here.
+        cause = _make(about["cause"], None, None)
         return exc.RayTaskError.from_dependency(cause, about["task"], 0, "127.0.0.1")
     if kind == "worker_died":
         return exc.WorkerCrashedError(
@@ -49,7 +50,7 @@ def _make(about: dict[str, Any], task_id: str, object_id: str) -> BaseException:
     if kind == "replay":
         produced, expected = about["produced"], about["expected"]
         return exc.StreamingGeneratorReplayInconsistentError(
-            f"The generator of task {task_id} ran again and produced {produced} objects, expected {expected}: "
+            f"The generator of {f'task {task_id}' if task_id else 'a task'} ran again and produced {produced} objects, expected {expected}: "
             "a generator that is tried again must yield the same values."
         )
     if kind == "store_full":

@@ -442,7 +442,7 @@ except Exception as error:
     assert len(everyone) >= 3
     os.kill(pid, signal.SIGKILL)
     leaks.check(everyone, seconds=5)
-    assert driver.hear_until("told")
+    assert driver.hear_until("told") == "LocalRayletDiedError"
     assert driver.end()[0] == 0
     assert (drivers.folder / "node.sock").exists(), "nobody was left to remove it"
     assert daemon.status().returncode == 1
@@ -472,5 +472,5 @@ def test_stop_ends_drivers_sessions_too(daemon, drivers, leaks):
     everyone = daemon.everyone(pid)
     assert daemon.stop().returncode == 0
     leaks.check(everyone)
-    assert driver.hear_until("told")
+    assert driver.hear_until("told") == "LocalRayletDiedError"
     assert driver.end()[0] == 0

@@ -11,7 +11,7 @@ import pytest
 
 import eagleray as ray
 from eagleray import _native
-from eagleray.exceptions import ActorDiedError, RayActorError, RayError
+from eagleray.exceptions import ActorDiedError, WorkerCrashedError
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 
@@ -58,7 +58,7 @@ def test_large_values_of_a_killed_worker_stay_readable(wait_until):
     refs = [next(generator) for _ in range(4)]
     os.kill(ray.get(next(generator), timeout=30), signal.SIGKILL)
     (failing,) = generator
-    with pytest.raises(RayError):
+    with pytest.raises(WorkerCrashedError, match="signal 9"):
         ray.get(failing)
     assert [ray.get(ref) for ref in refs] == [bytes([index]) * 500_000 for index in range(4)]
     del refs, failing, generator
@@ -87,12 +87,12 @@ def test_a_killed_actor_ends_all_its_streams(wait_until, ahead):
     for generator in generators:
         *good, failing = generator
         assert [index for index, _ in ray.get(good)] == list(range(1, len(good) + 1))
-        with pytest.raises(ActorDiedError):
+        with pytest.raises(ActorDiedError, match="killed by `ray.kill`"):
             ray.get(failing)
     late = method.remote(1, 0)
     assert isinstance(late, ray.ObjectRefGenerator)
     (failing,) = late
-    with pytest.raises(ActorDiedError):
+    with pytest.raises(ActorDiedError, match="killed by `ray.kill`"):
         ray.get(failing)
     del generators, generator, good, failing, late, method, actor
     wait_until(lambda: kept() == (0, 0), what="everything being freed")
@@ -115,7 +115,7 @@ def test_what_waits_for_a_value_hears_of_the_death():
     _, pid = ray.get(next(generator), timeout=30)
     threading.Timer(0.1, os.kill, (pid, signal.SIGKILL)).start()
     assert ray.wait([generator], timeout=30)[0] == [generator]
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="signal 9"):
         ray.get(next(generator))
 
 

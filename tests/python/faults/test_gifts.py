@@ -50,7 +50,7 @@ def test_what_a_giver_announced_and_never_gave_is_not_counted(no_session, wait_u
             try:
                 assert len(ray.get(call)) == 100
                 given += 1
-            except ray.exceptions.RayActorError:
+            except ray.exceptions.ActorDiedError:
                 pass
         del givers, calls, call
     assert given, "some had time to give"

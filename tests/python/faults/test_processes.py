@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import eagleray as ray
-from eagleray.exceptions import ActorUnavailableError, RayActorError, WorkerCrashedError
+from eagleray.exceptions import ActorDiedError, ActorUnavailableError, WorkerCrashedError
 
 
 @ray.remote
@@ -75,9 +75,9 @@ def test_killed_zygote_takes_its_workers_and_is_replaced(ray_session, leaks, tmp
     (zygote,) = [one for one in leaks.descendants(os.getpid()) if one.parent == os.getpid()]
     os.kill(zygote.pid, signal.SIGKILL)
     leaks.check(workers)
-    with pytest.raises(WorkerCrashedError):
+    with pytest.raises(WorkerCrashedError, match="signal 9"):
         ray.get(once, timeout=40)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="signal 9"):
         ray.get(mortal.pid.remote(), timeout=40)
     assert ray.get(retried, timeout=40)
     assert ray.get(actor.pid.remote(), timeout=40) != before
@@ -135,7 +135,7 @@ def test_subprocess_of_a_killed_actor_ends_with_the_session(no_session, leaks):
     actor = Actor.remote()
     child = ray.get(actor.start.remote())
     ray.kill(actor)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="killed by `ray.kill`"):
         ray.get(actor.pid.remote())
     # An orphan now, of whom nobody but the zygote knows.
     assert leaks.is_alive(child)
@@ -300,6 +300,6 @@ def test_killed_actor_that_restarts_fails_the_call_under_way_and_takes_the_next(
     ref = actor.__ray_call__.remote(lambda _self: time.sleep(600))
     assert ray.wait([ref], timeout=0.3)[0] == []
     os.kill(victim, signal.SIGKILL)
-    with pytest.raises(ActorUnavailableError):
+    with pytest.raises(ActorUnavailableError, match="The actor is restarting"):
         ray.get(ref, timeout=40)
     assert ray.get(actor.pid.options(max_task_retries=-1).remote(), timeout=40) != victim

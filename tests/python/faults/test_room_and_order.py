@@ -155,7 +155,7 @@ def test_a_value_for_a_dead_caller_is_freed(small_store, tmp_path, signs):
         folder = tmp_path / str(round_number)
         folder.mkdir()
         signs = type(signs)(folder)
-        with pytest.raises(WorkerCrashedError):
+        with pytest.raises(WorkerCrashedError, match="exit code 1"):
             ray.get(dies.remote(keeper, signs))
         signs.set("answer")
         ray.get(keeper.set.remote(None))
@@ -184,7 +184,7 @@ def test_a_reference_kept_from_a_dead_callers_call_is_counted(no_session, signs)
 
     keeper = Keeper.remote()
     ref = ray.put("value")
-    with pytest.raises(WorkerCrashedError):
+    with pytest.raises(WorkerCrashedError, match="exit code 1"):
         ray.get(passes_on_and_dies.remote(keeper, [ref], signs))
     signs.set("first-go")
     ray.get(keeper.set.remote(None))

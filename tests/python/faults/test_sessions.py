@@ -11,7 +11,7 @@ import pytest
 
 import eagleray as ray
 from eagleray import _native
-from eagleray.exceptions import RayActorError, RayError, RaySystemError
+from eagleray.exceptions import ActorDiedError, LocalRayletDiedError, RaySystemError
 
 
 @ray.remote
@@ -42,8 +42,13 @@ def test_failed_init_leaves_nothing_behind(no_session, leaks):
     before = {process.pid for process in leaks.descendants(os.getpid())}
     folder = os.environ["EAGLERAY_TMPDIR"]
     folders = set(os.listdir(folder))
-    for wrong in ({"num_cpus": -1}, {"num_cpus": float("nan")}, {"resources": {"CPU": 1}}, {"object_store_memory": 5}):
-        with pytest.raises((ValueError, AssertionError, TypeError)):
+    for wrong, error, text in (
+        ({"num_cpus": -1}, ValueError, "num_cpus cannot be negative"),
+        ({"num_cpus": float("nan")}, ValueError, "num_cpus must be a finite number"),
+        ({"resources": {"CPU": 1}}, AssertionError, "`CPU` cannot be a custom resource"),
+        ({"object_store_memory": 5}, ValueError, "object_store_memory must be .* at least 1 MiB"),
+    ):
+        with pytest.raises(error, match=text):
             ray.init(**wrong)
         assert not ray.is_initialized()
     assert {process.pid for process in leaks.descendants(os.getpid())} == before
@@ -99,10 +104,11 @@ def test_use_after_shutdown_says_so_where_nothing_starts_by_itself(drivers):
     assert not ray.is_initialized()
     """
     out, err = drivers.run(code, env={"RAY_ENABLE_AUTO_CONNECT": 0})
-    told = dict(line.split()[1:3] for line in out.splitlines() if line.startswith("told"))
+    told = dict(line.split(maxsplit=2)[1:] for line in out.splitlines() if line.startswith("told"))
     assert "worked" not in out, out + err
-    assert len(told) == 12
-    assert out.count("Ray has not been started yet.") >= 8
+    assert told.pop("method").startswith("ActorDiedError The actor is unknown here.")
+    assert told.pop("kill").startswith("ActorHandleNotFoundError ActorHandle objects are not valid across Ray sessions")
+    assert list(told.values()) == ["RaySystemError System error: Ray has not been started yet."] * 10
 
 
 def test_use_after_shutdown_starts_a_new_session_by_default(no_session):
@@ -113,7 +119,7 @@ def test_use_after_shutdown_starts_a_new_session_by_default(no_session):
     ray.shutdown()
     assert ray.get(works.remote()) == 1
     assert ray.get_runtime_context().get_node_id() != first
-    with pytest.raises(RayActorError, match="different cluster"):
+    with pytest.raises(ActorDiedError, match="different cluster"):
         actor.works.remote()
 
 
@@ -142,23 +148,21 @@ def test_shutdown_while_threads_wait_fails_their_waits(no_session):
         thread.join(20)
         assert not thread.is_alive()
     assert len(errors) == 3
-    assert all(isinstance(error, RayError) for error in errors), errors
+    assert [str(error) for error in errors] == ["The node died or was shut down before the task ended."] * 3
+    assert all(isinstance(error, LocalRayletDiedError) for error in errors), errors
 
 
 def test_shutdown_while_other_threads_submit_ends(no_session):
     ray.init(num_cpus=2)
-    stop = threading.Event()
-    unexpected = []
+    ends = threading.Event()
+    errors = []
 
     def submit():
-        while not stop.is_set():
+        while True:
             try:
-                ray.get(works.remote())
-            except (RayError, ValueError):
-                if not ray.is_initialized():
-                    return
+                assert ray.get(works.remote()) == 1
             except BaseException as error:
-                unexpected.append(error)
+                errors.append((ends.is_set(), error))
                 return
 
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
@@ -170,15 +174,23 @@ def test_shutdown_while_other_threads_submit_ends(no_session):
         for thread in threads:
             thread.start()
         time.sleep(0.3)
+        ends.set()
         ray.shutdown()
-        stop.set()
         for thread in threads:
             thread.join(20)
             assert not thread.is_alive()
     finally:
         os.environ.pop("RAY_ENABLE_AUTO_CONNECT")
         SESSION.auto_init_off = False
-    assert not unexpected
+    assert len(errors) == 3
+    for is_at_the_end, error in errors:
+        assert is_at_the_end, error
+        told = {
+            LocalRayletDiedError: "was shut down before the task ended",
+            RaySystemError: "has not been started yet",
+            ValueError: "owner is unknown",
+        }
+        assert told[type(error)] in str(error)
 
 
 def framed(message):
@@ -318,7 +330,7 @@ def test_threads_that_wait_for_futures_are_told_when_the_session_ends(no_session
         with pytest.raises(concurrent.futures.TimeoutError):
             asking.result(timeout=0.1)
         ray.shutdown()
-        with pytest.raises(RaySystemError):
+        with pytest.raises(RaySystemError, match="shut down before the object was there"):
             asking.result(30)
     for future in (asked, other):
         assert isinstance(future.exception(30), RaySystemError)

@@ -57,7 +57,7 @@ def test_A6c_the_class_cannot_be_inherited_from():
         class Derived(Actor):
             pass
 
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="MRO entry resolution"):
         type("Derived", (Actor,), {})
     assert issubclass(ActorClassInheritanceException, TypeError)
 
@@ -106,7 +106,7 @@ def test_A6d_one_plain_class_can_be_several_actor_classes():
 def test_A6e_a_classmethod_can_be_called_remotely():
     actor = Actor.remote()
     assert ray.get(actor.named.remote("?")) == "Actor?3"
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'suffix'"):
         actor.named.remote()
 
 
@@ -166,7 +166,7 @@ def test_A7b_ray_ready_answers_true_once_the_actor_stands():
         def __init__(self):
             raise ValueError("never stands")
 
-    with pytest.raises(ray.exceptions.RayActorError):
+    with pytest.raises(ray.exceptions.ActorDiedError, match="never stands"):
         ray.get(Broken.remote().__ray_ready__.remote())
 
 

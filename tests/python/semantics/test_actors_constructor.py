@@ -31,12 +31,12 @@ def test_A10a_every_call_raises_an_error_that_says_the_constructor_failed():
     actor = Broken.remote("draught")
     calls = [actor.method.remote() for _ in range(3)]
     for call in [*calls, actor.method.remote()]:
-        with pytest.raises(ActorDiedError) as raised:
+        with pytest.raises(ActorDiedError, match="cannot stand: draught") as raised:
             ray.get(call)
         assert raised.value.actor_init_failed
         assert raised.value.actor_id == actor._actor_id.hex()
     later = actor.method.remote()
-    with pytest.raises(RayActorError) as raised:
+    with pytest.raises(ActorDiedError, match="cannot stand: draught") as raised:
         ray.get(later)
     assert raised.value.actor_init_failed
 
@@ -58,13 +58,13 @@ def test_A10a_an_actor_that_stood_did_not_fail_in_its_constructor():
         def method(self):
             os._exit(1)
 
-    with pytest.raises(RayActorError) as raised:
+    with pytest.raises(ActorDiedError, match="exit code 1") as raised:
         ray.get(Stands.remote().method.remote())
     assert not raised.value.actor_init_failed
 
 
 def test_A10b_the_message_holds_the_constructors_traceback():
-    with pytest.raises(RayActorError) as raised:
+    with pytest.raises(ActorDiedError, match="error raised in its creation task") as raised:
         ray.get(Broken.remote("frost").method.remote())
     text = str(raised.value)
     assert "an error raised in its creation task" in text
@@ -109,8 +109,16 @@ def test_A10b_a_class_that_cannot_be_imported_fails_alike():
         ray.get(Imports.remote().method.remote())
 
 
-@pytest.mark.parametrize("end", ["os._exit(1)", "os._exit(0)", "SIGKILL", "sys.exit(3)"])
-def test_A10c_calls_fail_when_the_constructor_ends_the_process(end):
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        ("os._exit(1)", "exit code 1"),
+        ("os._exit(0)", "exit code 0"),
+        ("SIGKILL", "signal 9"),
+        ("sys.exit(3)", "exit code 3"),
+    ],
+)
+def test_A10c_calls_fail_when_the_constructor_ends_the_process(end, text):
     @ray.remote(num_cpus=0)
     class Ends:
         def __init__(self):
@@ -125,7 +133,7 @@ def test_A10c_calls_fail_when_the_constructor_ends_the_process(end):
     actor = Ends.remote()
     calls = [actor.method.remote() for _ in range(3)]
     for call in [*calls, actor.method.remote()]:
-        with pytest.raises(RayActorError):
+        with pytest.raises(ActorDiedError, match=text):
             ray.get(call, timeout=30)
 
 
@@ -139,7 +147,7 @@ def test_A10c_restarts_are_used_up_and_then_calls_fail(tmp_path):
         def method(self):
             return "answer"
 
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exit code 1"):
         ray.get(Ends.remote(tmp_path).method.remote(), timeout=30)
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -216,7 +224,7 @@ def test_A10a_an_error_in_a_method_leaves_the_actor_as_it_is():
 
     actor = Raises.remote()
     pid = ray.get(actor.pid.remote())
-    with pytest.raises(RayTaskError):
+    with pytest.raises(RayTaskError, match="ValueError: method"):
         ray.get(actor.method.remote())
     assert ray.get(actor.pid.remote()) == pid
 

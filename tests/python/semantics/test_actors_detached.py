@@ -258,7 +258,7 @@ def test_A14f_unless_it_is_detached(leaks):
     parent = Parent.remote()
     (child,), pid = ray.get(parent.make.remote(name="kept", lifetime="detached"), timeout=30)
     ray.kill(parent)
-    with pytest.raises(ActorDiedError):
+    with pytest.raises(ActorDiedError, match="killed by `ray.kill`"):
         ray.get(parent.pid.remote(), timeout=30)
     assert ray.get(child.pid.remote(), timeout=30) == pid
     assert ray.get(ray.get_actor("kept").pid.remote(), timeout=30) == pid

@@ -9,7 +9,7 @@ import pytest
 
 import eagleray as ray
 from eagleray.actor import exit_actor
-from eagleray.exceptions import AsyncioActorExit, RayActorError
+from eagleray.exceptions import ActorDiedError, ActorUnavailableError, AsyncioActorExit, RayActorError
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -111,9 +111,9 @@ def test_A8a_exit_actor_raises_system_exit_and_nothing_after_it_runs(tmp_path, e
 def test_A8a_an_actor_that_left_is_not_restarted():
     actor = Plain.options(max_restarts=5, max_task_retries=5).remote()
     first = ray.get(actor.pid.remote())
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exited by itself"):
         ray.get(actor.__ray_terminate__.remote())
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exited by itself"):
         ray.get(actor.pid.remote())
     assert first
 
@@ -130,7 +130,7 @@ def test_A8b_exit_actor_raises_asyncio_actor_exit_in_a_coroutine(tmp_path, ends)
 def test_A8b_a_plain_method_of_an_async_actor_can_end_it_too(ends):
     actor = Async.remote()
     pid = ray.get(actor.pid.remote())
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exited by itself"):
         ray.get(actor.leave_plainly.remote())
     ends(pid)
 
@@ -171,7 +171,7 @@ def test_A8d_exit_actor_works_in_a_constructor(kind, is_caught, tmp_path, ends):
     cls = LeavesAsync if kind == "async" else Leaves
     options = {"max_concurrency": 3} if kind == "threaded" else {}
     actor = ray.remote(num_cpus=0, max_restarts=3, **options)(cls).remote(tmp_path / "pid")
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exited by itself"):
         ray.get(actor.method.remote())
     ends(int((tmp_path / "pid").read_text()))
 
@@ -242,11 +242,12 @@ def test_A8a_exit_code_zero_is_an_exit_by_will_and_others_are_crashes(ends):
 
     willing, crashing = Exits.remote(), Exits.remote()
     pids = ray.get([willing.pid.remote(), crashing.pid.remote()])
-    for actor, code in ((willing, 0), (crashing, 3)):
-        with pytest.raises(RayActorError):
-            ray.get(actor.exit.remote(code))
+    with pytest.raises(ActorDiedError, match="exited by itself"):
+        ray.get(willing.exit.remote(0))
+    with pytest.raises(ActorUnavailableError, match="The actor is restarting"):
+        ray.get(crashing.exit.remote(3))
     for pid in pids:
         ends(pid)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exited by itself"):
         ray.get(willing.pid.remote())
     assert ray.get(crashing.pid.options(max_task_retries=-1).remote()) not in pids

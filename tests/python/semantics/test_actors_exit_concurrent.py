@@ -10,7 +10,7 @@ import pytest
 
 import eagleray as ray
 from eagleray.actor import exit_actor
-from eagleray.exceptions import RayActorError
+from eagleray.exceptions import ActorDiedError, RayActorError
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -87,7 +87,7 @@ def test_A9a_A9b_calls_in_flight_finish_and_the_rest_fail(made, ends):
     with pytest.raises(RayActorError, match="exit_actor"):
         ray.get(leaving)
     for call in queued:
-        with pytest.raises(RayActorError):
+        with pytest.raises(ActorDiedError, match="exited by itself"):
             ray.get(call)
     ends(pid)
 
@@ -170,7 +170,7 @@ def test_A9c_sigterm_lets_calls_in_flight_finish(made, tmp_path, ends, wait_unti
     os.kill(pid, signal.SIGTERM)
     assert ray.get(call) == "worked"
     ends(pid)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exit code 15"):
         ray.get(actor.pid.remote())
 
 
@@ -195,5 +195,5 @@ def test_A9c_sigterm_ends_an_idle_actor_and_a_second_one_a_busy_actor(tmp_path, 
     time.sleep(0.2)
     os.kill(pid, signal.SIGTERM)
     ends(pid)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exit code 15"):
         ray.get(call)

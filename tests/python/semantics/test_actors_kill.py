@@ -7,7 +7,7 @@ import time
 import pytest
 
 import eagleray as ray
-from eagleray.exceptions import ActorHandleNotFoundError, RayActorError
+from eagleray.exceptions import ActorDiedError, ActorHandleNotFoundError, RayActorError
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_A15a_killing_an_actor_that_is_being_made_frees_what_it_holds(tmp_path, 
     ray.kill(slow)
     with pytest.raises(RayActorError, match=r"it was killed by `ray\.kill"):
         ray.get(call, timeout=30)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="killed by `ray.kill`"):
         ray.get(slow.method.remote(), timeout=30)
     ends(pid)
     wait_until(lambda: free_cpus() == 2, what="all CPUs free")
@@ -98,7 +98,7 @@ def test_A15a_killing_an_actor_that_waits_for_its_argument_fails_its_calls(wait_
     call = waits.method.remote()
     assert ray.wait([call], timeout=0.5)[0] == []
     ray.kill(waits)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="killed by `ray.kill`"):
         ray.get(call, timeout=30)
     wait_until(lambda: free_cpus() == 2, what="all CPUs free")
 
@@ -116,7 +116,7 @@ def test_A15a_killing_an_actor_right_after_its_creation_leaves_nothing(wait_unti
         ray.kill(brief)
         with contextlib.suppress(RayActorError):
             assert ray.get(call, timeout=30) == "answer"
-        with pytest.raises(RayActorError):
+        with pytest.raises(ActorDiedError, match="killed by `ray.kill`"):
             ray.get(brief.method.remote(), timeout=30)
     wait_until(lambda: free_cpus() == 2, what="all CPUs free")
 

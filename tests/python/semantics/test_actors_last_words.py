@@ -8,7 +8,7 @@ import pytest
 
 import eagleray as ray
 from eagleray.actor import exit_actor
-from eagleray.exceptions import RayActorError
+from eagleray.exceptions import ActorDiedError, RayActorError
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def words(file):
 def test_A8g_A8i_exit_actor_runs_shutdown_and_then_exit_handlers(made, file, ends):
     actor = made.remote(file)
     pid = ray.get(actor.pid.remote())
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exited by itself"):
         ray.get(actor.leave.remote())
     ends(pid)
     assert words(file) == ["shutdown", "atexit"]
@@ -99,7 +99,7 @@ def test_A8g_A8i_so_does_ray_terminate(made, file, ends):
     actor.__ray_terminate__.remote()
     ends(pid)
     assert words(file) == ["shutdown", "atexit"]
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exited by itself"):
         ray.get(actor.pid.remote())
 
 
@@ -151,7 +151,7 @@ def test_A8i_shutdown_does_not_run_for_an_actor_that_never_stood(file, ends):
             self.file.write_text("shutdown")
 
     actor = Broken.remote(file)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="never stood"):
         ray.get(actor.method.remote())
     ends(int(file.with_suffix(".pid").read_text()))
     assert words(file) == []
@@ -206,7 +206,7 @@ def test_A8k_an_actor_that_takes_too_long_to_end_is_killed(end, file, ends):
     pid = ray.get(actor.pid.remote())
     start = time.monotonic()
     if end == "exit_actor":
-        with pytest.raises(RayActorError):
+        with pytest.raises(ActorDiedError, match="exited by itself"):
             ray.get(actor.leave.remote())
     del actor
     ends(pid, seconds=30)

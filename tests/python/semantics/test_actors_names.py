@@ -6,7 +6,7 @@ import signal
 import pytest
 
 import eagleray as ray
-from eagleray.exceptions import RayActorError
+from eagleray.exceptions import ActorDiedError
 from eagleray.util import list_named_actors
 
 pytestmark = pytest.mark.usefixtures("ray_session")
@@ -67,9 +67,17 @@ def test_A11b_the_same_name_in_another_namespace_is_free(Actor):
         Actor.options(name="name", namespace="elsewhere").remote()
 
 
-@pytest.mark.parametrize(("name", "error"), [("", ValueError), (1, TypeError), (b"name", TypeError), ([], TypeError)])
-def test_A11c_a_name_must_be_a_string_with_something_in_it(Actor, name, error):
-    with pytest.raises(error):
+@pytest.mark.parametrize(
+    ("name", "error", "text"),
+    [
+        ("", ValueError, "cannot be an empty string"),
+        (1, TypeError, "received type <class 'int'>"),
+        (b"name", TypeError, "received type <class 'bytes'>"),
+        ([], TypeError, "received type <class 'list'>"),
+    ],
+)
+def test_A11c_a_name_must_be_a_string_with_something_in_it(Actor, name, error, text):
+    with pytest.raises(error, match=text):
         Actor.options(name=name).remote()
 
 
@@ -215,7 +223,7 @@ def test_A12a_a_task_finds_the_new_actor_under_the_old_name(Actor):
 
 def test_A12b_an_actor_that_crashed_keeps_its_name_while_a_handle_is_held(Actor, wait_until):
     actor = Actor.options(name="crashed").remote()
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exit code 1"):
         ray.get(actor.exit.remote(1))
     with pytest.raises(ValueError, match="is already taken"):
         Actor.options(name="crashed").remote()
@@ -244,7 +252,7 @@ def test_A12b_an_actor_that_went_out_of_scope_gives_its_name_back(Actor, wait_un
 
 def test_A12c_a_detached_actor_gives_its_name_back_when_it_dies(Actor):
     actor = Actor.options(name="detached", lifetime="detached").remote()
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="exit code 1"):
         ray.get(actor.exit.remote(1))
     again = Actor.options(name="detached", lifetime="detached").remote()
     assert ray.get(again.pid.remote())

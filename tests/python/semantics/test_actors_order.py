@@ -101,7 +101,7 @@ def test_A1b_a_failed_argument_ends_its_own_call_only():
     bad = log.add.remote(fails.remote())
     good = log.add.remote("good")
     assert ray.get(good) == "good"
-    with pytest.raises(ray.exceptions.RayTaskError):
+    with pytest.raises(ray.exceptions.RayTaskError, match="no value"):
         ray.get(bad)
     assert ray.get(log.all.remote()) == ["good"]
 

@@ -53,7 +53,7 @@ def test_A16a_the_repr_appears_in_tracebacks():
 
     actor = Named.remote()
     for call in (actor.fail.remote(), actor.fail_async.remote()):
-        with pytest.raises(RayTaskError) as raised:
+        with pytest.raises(RayTaskError, match=r"repr=Named\(number=7\)") as raised:
             ray.get(call)
         assert "repr=Named(number=7)" in str(raised.value)
         assert "ray::Named.fail" in str(raised.value)

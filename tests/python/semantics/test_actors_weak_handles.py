@@ -9,7 +9,7 @@ import cloudpickle
 import pytest
 
 import eagleray as ray
-from eagleray.exceptions import RayActorError
+from eagleray.exceptions import ActorDiedError
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -65,7 +65,7 @@ def test_A4a_a_handle_from_get_actor_does_not_keep_the_actor(ends):
     assert ray.get(weak.pid.remote()) == pid
     del actor
     ends(pid)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="all references to it were removed"):
         ray.get(weak.pid.remote())
 
 
@@ -76,7 +76,7 @@ def test_A4a_nor_does_it_in_another_process(ends):
     assert ray.get(keeper.call.remote()) == pid
     del actor
     ends(pid)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="all references to it were removed"):
         ray.get(keeper.call.remote())
 
 
@@ -188,7 +188,7 @@ def test_A4c_a_weak_handle_stays_weak_when_passed_on(ends):
     assert ray.get(keeper.call.remote()) == pid
     del actor
     ends(pid)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="all references to it were removed"):
         ray.get(ray.get(kept)[0].pid.remote())
 
 
@@ -211,9 +211,9 @@ def test_A4d_a_handle_pickled_by_hand_is_not_counted(ends, dumps):
     assert ray.get(copy.pid.remote()) == pid
     del actor
     ends(pid)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="all references to it were removed"):
         ray.get(copy.pid.remote())
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="all references to it were removed"):
         ray.get(pickle.loads(pickled).pid.remote())
 
 

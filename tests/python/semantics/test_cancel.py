@@ -11,7 +11,6 @@ import eagleray as ray
 from eagleray.exceptions import (
     RayTaskError,
     TaskCancelledError,
-    WorkerCrashedError,
 )
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
@@ -47,7 +46,7 @@ def run(signs, name, value=None):
 
 
 def cancelled(ref):
-    with pytest.raises(TaskCancelledError) as info:
+    with pytest.raises(TaskCancelledError, match=f"Task: {ref.task_id().hex()} was cancelled") as info:
         ray.get(ref, timeout=30)
     return info.value
 
@@ -179,8 +178,7 @@ def test_K1f_force_kills_the_worker(signs, leaks, wait_until):
     wait_until(lambda: [name for name in os.listdir(signs.folder) if name.startswith("pid-")])
     (pid,) = [int(name[4:]) for name in os.listdir(signs.folder) if name.startswith("pid-")]
     ray.cancel(ref, force=True)
-    with pytest.raises((WorkerCrashedError, TaskCancelledError)):
-        ray.get(ref, timeout=30)
+    cancelled(ref)
     leaks.check([pid])
     ray.get(run.remote(signs, "after"))
     # Not tried again on another worker.
@@ -280,10 +278,10 @@ def test_K2e_what_depends_on_the_cancelled_task_fails(signs):
     signs.wait("busy-started")
     ray.cancel(ref)
     for dependent in (first, second):
-        with pytest.raises((TaskCancelledError, RayTaskError)) as info:
+        with pytest.raises(TaskCancelledError, match="This task or its dependency was cancelled") as info:
             ray.get(dependent, timeout=30)
-        error = info.value
-        assert isinstance(error, TaskCancelledError) or isinstance(error.cause, TaskCancelledError)
+        assert isinstance(info.value, RayTaskError)
+        assert dependent.task_id().hex() not in str(info.value), "nobody cancelled that one"
     assert signs.count("first") == signs.count("second") == 0
 
 
@@ -319,8 +317,7 @@ def test_K3b_cancelled_task_is_not_retried(signs, force):
     ref = once.remote()
     signs.wait("started")
     ray.cancel(ref, force=force)
-    with pytest.raises((TaskCancelledError, WorkerCrashedError)):
-        ray.get(ref, timeout=30)
+    cancelled(ref)
     ray.get(run.remote(signs, "after"))
     assert signs.count("started") == 1
 
@@ -397,7 +394,7 @@ def test_K4b_queued_async_call_never_runs_and_the_error_names_it(signs):
 def test_K4c_thousands_of_calls_may_be_submitted_and_cancelled_at_once(signs):
     worker = Worker.options(max_concurrency=50).remote()
     ray.get(worker.count.remote(signs))
-    refs, errors = [], []
+    refs = []
     lock = threading.Lock()
 
     def submit(number):
@@ -416,13 +413,7 @@ def test_K4c_thousands_of_calls_may_be_submitted_and_cancelled_at_once(signs):
     for ref in refs:
         ray.cancel(ref)
     for ref in refs:
-        try:
-            ray.get(ref, timeout=30)
-        except TaskCancelledError:
-            pass
-        except BaseException as error:
-            errors.append(error)
-    assert not errors
+        cancelled(ref)
     assert len(refs) == 2500
     ray.get(worker.count.remote(signs))
 
@@ -463,10 +454,10 @@ def test_K4e_sync_call_runs_on_and_its_result_becomes_the_error(signs, threads):
 
 def test_K4f_async_actor_has_no_is_canceled():
     worker = Worker.remote()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="not supported in an async actor"):
         ray.get(worker.asks.remote())
 
 
-def test_ref_that_is_none_raises_type_error():
-    with pytest.raises(TypeError):
+def test_what_is_no_ref_raises_type_error():
+    with pytest.raises(TypeError, match="only supported for object refs.*Got: <class 'str'>"):
         ray.cancel("not a ref")

@@ -248,10 +248,10 @@ def test_C3i_groups_end_with_their_actor(signs):
     left = actor.leave.remote()
     signs.set("go")
     assert ray.get(slow, timeout=40) == "finished", "what is under way in a group is finished first"
-    with pytest.raises(ray.exceptions.RayActorError):
+    with pytest.raises(ray.exceptions.ActorDiedError, match="exited by itself"):
         ray.get(left, timeout=40)
     signs.wait("last words")
-    with pytest.raises(ray.exceptions.RayActorError):
+    with pytest.raises(ray.exceptions.ActorDiedError, match="exited by itself"):
         ray.get(Leaving.remote(signs).leave_there.remote(), timeout=40)
 
 
@@ -288,7 +288,7 @@ def test_C3i_so_do_groups_of_threads(signs, where):
     signs.set("go")
     assert ray.get(running, timeout=40) == "finished"
     for lost in (left, queued):
-        with pytest.raises(ray.exceptions.RayActorError):
+        with pytest.raises(ray.exceptions.ActorDiedError, match="exited by itself"):
             ray.get(lost, timeout=40)
     signs.wait("last words")
 
@@ -324,7 +324,7 @@ def test_C3i_and_with_its_process(kind, signs):
     os.kill(pid, signal.SIGTERM)
     signs.set("go")
     assert ray.get(running, timeout=40) == "finished", "what runs in a group is finished first"
-    with pytest.raises(ray.exceptions.RayActorError):
+    with pytest.raises(ray.exceptions.ActorDiedError, match="exit code 15"):
         ray.get(actor.pid.remote(), timeout=40)
 
 

@@ -145,7 +145,7 @@ def test_C2b_they_stay_after_exceptions():
     actor = Fails.remote()
     threads = set()
     for call in [actor.fail.remote() for _ in range(20)]:
-        with pytest.raises(ValueError) as raised:
+        with pytest.raises(ValueError, match=r"ValueError: \d+") as raised:
             ray.get(call)
         threads.add(raised.value.cause.args[0])
     assert len(threads) <= 2

@@ -361,7 +361,7 @@ def test_G2f_a_crash_of_the_worker_is_one_more_ref():
     generator = dies.remote()
     assert ray.get(next(generator)) == 1
     failing = next(generator)
-    with pytest.raises(WorkerCrashedError):
+    with pytest.raises(WorkerCrashedError, match="exit code 1"):
         ray.get(failing)
     assert list(generator) == []
 
@@ -370,7 +370,7 @@ def test_G2g_an_actor_s_death_is_one_more_ref():
     generator = ray.remote(Plain).remote().die_after.remote(2)
     refs = list(generator)
     assert [ray.get(ref) for ref in refs[:2]] == [0, 1]
-    with pytest.raises(ActorDiedError):
+    with pytest.raises(ActorDiedError, match="exit code 1"):
         ray.get(refs[2])
     assert len(refs) == 3
 

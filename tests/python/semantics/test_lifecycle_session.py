@@ -126,9 +126,9 @@ def test_L3f_nothing_of_the_earlier_session_is_in_the_next(leaks):
     assert (resources["CPU"], resources.get("GPU"), resources.get("licence")) == (1, None, None)
     with pytest.raises(ValueError, match="Failed to look up actor"):
         ray.get_actor("named")
-    with pytest.raises((ray.exceptions.RayError, ValueError)):
+    with pytest.raises(ValueError, match="from an earlier session"):
         ray.get(ref, timeout=5)
-    with pytest.raises(ray.exceptions.RayError):
+    with pytest.raises(ray.exceptions.ActorDiedError, match="different cluster"):
         ray.get(named.ping.remote(), timeout=5)
     assert ray.get(pid_of_worker.remote(), timeout=30) not in workers
 

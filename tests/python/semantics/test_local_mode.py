@@ -107,7 +107,7 @@ def test_X2c_errors_are_those_of_tasks():
         ray.get(add.remote(fail.remote()))
     with pytest.raises(TypeError, match="missing 1 required"):
         add.remote()
-    with pytest.raises(WorkerCrashedError):
+    with pytest.raises(WorkerCrashedError, match="ended its process with SystemExit"):
         ray.get(ray.remote(sys.exit).remote(1))
 
 
@@ -159,7 +159,7 @@ def test_X2e_actors_live_in_the_drivers_process():
         ray.get(counter.fail.remote())
     with pytest.raises(TypeError, match="remote"):
         counter.add()
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="nothing"):
         counter.nothing  # noqa: B018
 
     @ray.remote
@@ -193,7 +193,7 @@ def test_X2e_names_and_ends_of_actors():
     leaver = Counter.remote()
     with pytest.raises(ActorDiedError, match="exit_actor"):
         ray.get(leaver.leave.remote())
-    with pytest.raises(ActorDiedError):
+    with pytest.raises(ActorDiedError, match="exit_actor"):
         ray.get(leaver.add.remote())
 
     @ray.remote

@@ -76,7 +76,7 @@ def test_O1f_get_of_anything_else_raises(value):
 
 def test_O1f_what_get_is_given_may_be_named():
     assert ray.get(object_refs=ray.put(1), timeout=None) == 1
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="takes 1 positional arguments? but 2 were given"):
         ray.get(ray.put(1), 5)
 
 

@@ -54,9 +54,9 @@ class TestBytes:
         ref = ray.ObjectRef(bytes(range(28)))
         assert ref.binary() == bytes(range(28))
         assert len(ref.binary()) == ray.ObjectRef.size() == 28
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="'str' object"):
             ray.ObjectRef("x" * 28)
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'id'"):
             ray.ObjectRef()
 
     def test_O9b_the_ways_to_make_and_show_an_id(self):
@@ -320,7 +320,7 @@ class TestFutures:
                 ray.wait([ref])
             await ref
 
-        with pytest.raises(RuntimeError) as caught:
+        with pytest.raises(RuntimeError, match="StopIteration interacts badly") as caught:
             asyncio.run(read())
         assert isinstance(caught.value.__cause__, StopIteration)
 

@@ -95,7 +95,7 @@ def test_O11b_nor_if_a_task_failed_of_it_whose_own_error_was_read(handled, wait_
     first = fail.remote()
     second = fail.remote(first)
     del first
-    with pytest.raises(ray.exceptions.RayTaskError):
+    with pytest.raises(ray.exceptions.RayTaskError, match="failure 0"):
         ray.get(second)
     del second
     gc.collect()

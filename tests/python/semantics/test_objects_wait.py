@@ -114,7 +114,7 @@ class TestWait:
             ray.wait(refs, num_returns=3)
         with pytest.raises(ValueError, match="The 'timeout' argument must be nonnegative"):
             ray.wait(refs, timeout=-0.1)
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="'float' object"):
             ray.wait(refs, num_returns=1.5)
 
     @pytest.mark.parametrize("value", ["small", np.zeros(1_000_000)], ids=["small", "large"])

@@ -71,7 +71,7 @@ class TestRemote:
         assert ray.get(f._remote(args=[1], kwargs={"b": 2})) == (1, 2, ())
         assert ray.get(f._remote((1, 2, 3), num_cpus=0.5, name=None)) == (1, 2, (3,))
         assert ray.get(f._remote([1, 2], num_returns=3)) == [1, 2, ()]
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
             f._remote()
 
     def test_T1f_so_are_a_class_and_a_method(self):

@@ -10,7 +10,7 @@ import pytest
 
 import eagleray as ray
 from eagleray import testing
-from eagleray.exceptions import RayActorError, WorkerCrashedError
+from eagleray.exceptions import ActorDiedError, WorkerCrashedError
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -250,7 +250,7 @@ def test_R1h_a_borrower_that_dies_holds_nothing(size, goes):
     assert is_kept(name)
     pid = ray.get(keeper.pid.remote(), timeout=30)
     os.kill(pid, 9)
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="signal 9"):
         ray.get(keeper.read.remote(), timeout=30)
     goes(name)
 
@@ -265,7 +265,7 @@ def test_R1h_nor_does_one_that_dies_in_the_middle_of_a_call(size, goes):
     ref, name = put(size)
     task = dies.remote([ref])
     del ref
-    with pytest.raises(WorkerCrashedError):
+    with pytest.raises(WorkerCrashedError, match="exit code 1"):
         ray.get(task, timeout=30)
     goes(name)
 

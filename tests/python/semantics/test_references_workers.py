@@ -8,7 +8,7 @@ import pytest
 
 import eagleray as ray
 from eagleray import _native
-from eagleray.exceptions import RayActorError
+from eagleray.exceptions import ActorDiedError
 
 VALUES = {"small": 10, "large": 300_000}
 
@@ -128,6 +128,6 @@ def test_R4c_a_worker_that_owns_values_does_not_become_an_actor(no_session, sign
     for actor in actors:
         ray.kill(actor)
     for actor in actors:
-        with pytest.raises(RayActorError):
+        with pytest.raises(ActorDiedError, match="killed by `ray.kill`"):
             ray.get(actor.pid.remote(), timeout=30)
     assert [int(ray.get(refs[0], timeout=30)[0]) for _, refs in made] == [7] * 4

@@ -179,21 +179,21 @@ def test_L1g_a_field_that_cannot_be_followed_is_refused_with_what_to_do(no_sessi
 
 
 @pytest.mark.parametrize(
-    ("env", "error"),
+    ("env", "error", "text"),
     [
-        ({"env_vars": {"A": 1}}, TypeError),
-        ({"env_vars": {1: "a"}}, TypeError),
-        ({"env_vars": ["A=1"]}, TypeError),
-        ({"env_vars": {"A=B": "1"}}, ValueError),
-        ({"env_vars": {"A": "\0"}}, ValueError),
-        ({"no_such_field": 1}, ValueError),
-        ("env_vars", TypeError),
+        ({"env_vars": {"A": 1}}, TypeError, "it contains 'A': 1"),
+        ({"env_vars": {1: "a"}}, TypeError, "it contains 1: 'a'"),
+        ({"env_vars": ["A=1"]}, TypeError, "got <class 'list'>"),
+        ({"env_vars": {"A=B": "1"}}, ValueError, "'A=B' cannot be the name of an environment variable"),
+        ({"env_vars": {"A": "\0"}}, ValueError, "'A' cannot"),
+        ({"no_such_field": 1}, ValueError, "Unknown fields of a runtime_env: no_such_field"),
+        ("env_vars", TypeError, r"must be (a )?dict or (a )?RuntimeEnv, .*<class 'str'>"),
     ],
 )
-def test_L1g_a_value_of_a_wrong_kind_raises_where_it_is_given(no_session, env, error):
+def test_L1g_a_value_of_a_wrong_kind_raises_where_it_is_given(no_session, env, error, text):
     for give in (look.options, Looker.options):
-        with pytest.raises(error):
+        with pytest.raises(error, match=text):
             give(runtime_env=env)
-    with pytest.raises(error):
+    with pytest.raises(error, match=text):
         ray.init(num_cpus=1, runtime_env=env)
     assert not ray.is_initialized()

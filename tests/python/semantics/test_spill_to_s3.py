@@ -19,7 +19,7 @@ from eagleray.exceptions import (
     ObjectLostError,
     ObjectReconstructionFailedError,
     OutOfDiskError,
-    RayError,
+    RaySystemError,
     RayTaskError,
 )
 
@@ -352,7 +352,7 @@ def test_S2m_a_task_whose_result_finds_no_room_fails(bucket):
     holding = [ray.put(array(number, 3 * MIB)) for number in range(10)]
     looking = [ray.get(ref) for ref in holding]
     bucket.stop()
-    with pytest.raises(RayTaskError) as caught:
+    with pytest.raises(RayTaskError, match="Connection refused") as caught:
         ray.get(make.remote(1, 60 * MIB))
     assert isinstance(caught.value.cause, OutOfDiskError)
     assert len(looking) == 10
@@ -368,7 +368,7 @@ def test_S2m_a_server_that_does_not_answer_holds_nobody_for_ever(bucket, monkeyp
         ray.get(refs, timeout=0.1)
 
     def put():
-        with pytest.raises(RayError) as caught:
+        with pytest.raises(RaySystemError, match="has not been started yet") as caught:
             for _ in range(20):
                 refs.append(ray.put(array(1)))
         errors.append(caught.value)
@@ -421,7 +421,7 @@ def test_S2n_a_lost_or_damaged_object_is_made_again(bucket, signs, how):
     getattr(bucket, how)()
     assert (ray.get(ref) == 7).all()
     assert signs.count("made-7") == 2
-    with pytest.raises(ObjectReconstructionFailedError):
+    with pytest.raises(ObjectReconstructionFailedError, match="no task made it"):
         ray.get(put)
     del filling
 

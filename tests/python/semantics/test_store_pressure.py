@@ -267,7 +267,7 @@ def test_S3b_S3c_a_full_disk_is_an_error_until_there_is_room(no_session, monkeyp
         while len(refs) < 100:
             refs.append(ray.put(array(len(refs))))
     assert 5 <= len(refs) <= 10
-    with pytest.raises(RayTaskError) as caught:
+    with pytest.raises(RayTaskError, match="object store is full") as caught:
         ray.get(make.remote(1))
     assert isinstance(caught.value.cause, OutOfDiskError)
     assert all(is_array(ray.get(ref), number) for number, ref in enumerate(refs))

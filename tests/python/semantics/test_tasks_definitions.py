@@ -211,11 +211,11 @@ def test_T6d_a_method_that_does_not_exist_raises(ray_session):
 
 
 def test_decoration_needs_something_to_decorate():
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="must be applied either with no arguments"):
         ray.remote()
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="must be applied either with no arguments"):
         ray.remote(3)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="either a function or to a class"):
         ray.remote(num_cpus=1)(3)
     with pytest.raises(ValueError, match="num_cpu"):
         ray.remote(num_cpu=1)(lambda: None)

@@ -211,7 +211,7 @@ def test_a_failing_task_with_max_calls_raises_its_own_error_and_its_worker_ends(
         raise ValueError(os.getpid())
 
     for _ in range(3):
-        with pytest.raises(ValueError) as raised:
+        with pytest.raises(ValueError, match=r"ValueError: \d+") as raised:
             ray.get(fail.remote())
         pid = raised.value.cause.args[0]
         assert raised.value.pid == pid

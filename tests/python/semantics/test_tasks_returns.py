@@ -103,5 +103,5 @@ def test_T5e_a_crashing_task_fails_in_each_of_its_refs():
         os._exit(3)
 
     for ref in crash.remote():
-        with pytest.raises(ray.exceptions.WorkerCrashedError):
+        with pytest.raises(ray.exceptions.WorkerCrashedError, match="exit code 3"):
             ray.get(ref)

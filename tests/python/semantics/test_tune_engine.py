@@ -166,7 +166,7 @@ def test_N2f_stop_ends_trials_of_both_apis(run_config, tmp_path, stop, is_old):
 
 
 def test_N2f_a_function_with_other_arguments_is_refused(run_config):
-    with pytest.raises(TuneError):
+    with pytest.raises(TuneError, match=r"stop function is called with \(trial_id, result\)"):
         tune.Tuner(endless, run_config=run_config(stop=lambda result: True)).fit()
 
 
@@ -232,7 +232,7 @@ def test_N4j_fit_does_not_raise_for_failed_trials(run_config):
 def test_N4k_run_raises_for_failed_trials_unless_told_not_to(tmp_path):
     space = {"at": tune.grid_search([0, 1, 2])}
     options = {"config": space, "storage_path": str(tmp_path), "verbose": 0}
-    with pytest.raises(TuneError):
+    with pytest.raises(TuneError, match="Trials did not complete.*fails_at_one_"):
         tune.run(fails_at_one, name="a", **options)
     analysis = tune.run(fails_at_one, name="b", raise_on_failed_trial=False, **options)
     assert [trial.status for trial in analysis.trials] == ["TERMINATED", "ERROR", "TERMINATED"]

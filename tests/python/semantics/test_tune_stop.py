@@ -67,7 +67,7 @@ def test_N2d_a_stopper_ends_trials_and_everything():
     assert both("a", {"x": 1})  # its second
     assert both("c", {"x": 13})
     assert both.stop_all()
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="abstract class Stopper"):
         Stopper()
 
 

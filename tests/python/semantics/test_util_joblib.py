@@ -61,7 +61,7 @@ def test_U4b_what_a_call_raised_is_raised_and_the_backend_is_usable_again():
 
 
 def test_U4b_a_process_that_dies_is_an_error():
-    with pytest.raises(ray.exceptions.RayActorError):
+    with pytest.raises(ray.exceptions.ActorDiedError, match="exit code 1"):
         Parallel(n_jobs=2, backend="ray")(delayed(os._exit)(1) for _ in range(3))
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import eagleray as ray
-from eagleray.exceptions import RayActorError
+from eagleray.exceptions import ActorDiedError, RayActorError
 from eagleray.util.multiprocessing import Pool, TimeoutError
 
 
@@ -131,7 +131,7 @@ def test_U2k_terminate_ends_what_runs(shared_ray, signs, wait_until):
     result = pool.apply_async(lambda: (signs.set("runs"), signs.wait("never")))
     signs.wait("runs")
     pool.terminate()
-    with pytest.raises(RayActorError):
+    with pytest.raises(ActorDiedError, match="killed by `ray.kill`"):
         result.get(30)
     pool.join()
     wait_until(lambda: ray.available_resources().get("CPU") == 2)
@@ -169,11 +169,15 @@ def test_initializer_runs_in_each_process_and_children_are_replaced(shared_ray):
 
 
 @pytest.mark.parametrize(
-    ("options", "error"),
-    [({"processes": 0}, ValueError), ({"processes": 99}, ValueError), ({"initializer": 1}, TypeError)],
+    ("options", "error", "text"),
+    [
+        ({"processes": 0}, ValueError, "Processes in the pool must be >0"),
+        ({"processes": 99}, ValueError, "a pool with 99 processes .* there are only 2 CPUs"),
+        ({"initializer": 1}, TypeError, "initializer must be a callable"),
+    ],
 )
-def test_what_makes_no_sense_is_refused(shared_ray, options, error):
-    with pytest.raises(error):
+def test_what_makes_no_sense_is_refused(shared_ray, options, error, text):
+    with pytest.raises(error, match=text):
         Pool(**options)
 
 

@@ -113,7 +113,7 @@ def test_U1f_a_member_that_died_leaves_the_pool():
     alive, dying = members(2)
     pool = ActorPool([alive, dying])
     pool.submit(lambda actor, _: actor.die.remote(), None)
-    with pytest.raises(ActorDiedError):
+    with pytest.raises(ActorDiedError, match="exit code 1"):
         pool.get_next()
     assert pool.pop_idle() == alive
     assert pool.pop_idle() is None
@@ -123,7 +123,7 @@ def test_U1f_what_no_member_is_left_to_run_fails_once():
     pool = ActorPool(members(1))
     for _ in range(3):
         pool.submit(lambda actor, _: actor.die.remote(), None)
-    with pytest.raises(ActorDiedError):
+    with pytest.raises(ActorDiedError, match="exit code 1"):
         pool.get_next()
     for _ in range(2):
         assert pool.has_next()
@@ -144,7 +144,7 @@ def test_U1g_a_member_that_cannot_be_reached_just_now_stays():
     actor = Member.options(max_restarts=-1).remote()
     pool = ActorPool([actor])
     pool.submit(lambda actor, _: actor.die.remote(), None)
-    with pytest.raises(ActorUnavailableError):
+    with pytest.raises(ActorUnavailableError, match="The actor is restarting"):
         pool.get_next()
     assert pool.has_free()
 

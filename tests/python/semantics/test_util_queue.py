@@ -60,9 +60,9 @@ def test_U2d_a_batch_is_put_as_a_whole_or_not_at_all():
     assert shared.size() == 5
     assert shared.get_nowait_batch(5) == [0, 1, 2, 3, 4]
     assert shared.get_nowait_batch(0) == []
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="'items' must be an Iterable"):
         shared.put_nowait_batch(1)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="'num_items' must be an int"):
         shared.get_nowait_batch("1")
     with pytest.raises(ValueError, match="nonnegative"):
         shared.get_nowait_batch(-1)
@@ -120,7 +120,7 @@ def test_U2h_shutdown_ends_the_actor(force):
     shared.put(1)
     shared.shutdown(force=force)
     assert shared.actor is None
-    with pytest.raises(ray.exceptions.RayActorError):
+    with pytest.raises(ray.exceptions.ActorDiedError, match="killed by `ray.kill`" if force else "exited by itself"):
         ray.get(actor.qsize.remote(), timeout=40)
     shared.shutdown()
 
@@ -169,7 +169,7 @@ def test_U2h_a_queue_that_was_shut_down_has_no_actor_and_its_old_handle_fails():
     shared.shutdown()
     assert shared.actor is None
     shared.shutdown()
-    with pytest.raises(ray.exceptions.RayActorError):
+    with pytest.raises(ray.exceptions.ActorDiedError, match="exited by itself"):
         ray.get(actor.empty.remote())
 
 
@@ -178,5 +178,5 @@ def test_U2h_without_force_what_waits_has_the_grace_period():
     actor = shared.actor
     late = actor.get.remote()
     shared.shutdown(grace_period_s=0.1)
-    with pytest.raises(ray.exceptions.RayActorError):
+    with pytest.raises(ray.exceptions.ActorDiedError, match="killed by `ray.kill`"):
         ray.get(late, timeout=20)
