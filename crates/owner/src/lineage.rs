@@ -205,11 +205,11 @@ impl Owner {
 
     /// The task that made the object is under way again; or why it cannot be.
     fn run_again(&mut self, slot: Slot, out: &mut Vec<Effect>) -> Result<TaskKey, &'static str> {
-        let key = self.objects.get(slot).and_then(|object| object.lineage).ok_or("no task made it")?;
+        let key = self.objects.get(slot).and_then(|object| object.lineage).ok_or("no task can make it again")?;
         if key == EVICTED {
             return Err(WHY_EVICTED);
         }
-        let made = self.made.get(key).ok_or("no task made it")?;
+        let made = self.made.get(key).ok_or("no task can make it again")?;
         if made.retries_left == 0 {
             return Err("its task has no retries left");
         }

@@ -190,6 +190,10 @@ impl Method {
         self.info.arity.check(args, kwargs)?;
         let handle = self.handle.get();
         if !session::is_current(&handle.runtime) {
+            if session::is_forked() {
+                // The actor is alive, but not for a forked child: that is what to say.
+                session::current_or_start(py)?;
+            }
             let failure = Failure::ActorDied(handle.actor, ActorDeath::NeverExisted);
             return Err(errors::from_failure(py, &failure, &ObjectId::NIL));
         }

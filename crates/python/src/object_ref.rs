@@ -157,19 +157,19 @@ impl ObjectRef {
         let rebuild = REBUILD
             .get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._native")?.getattr("rebuild_ref")?.unbind()))?;
         // A ref of an earlier session means nothing to anyone but itself: only its name goes on.
-        let owner = match this.held.as_ref().filter(|(runtime, _)| session::is_current(runtime)) {
-            None => u64::MAX,
-            Some((runtime, slot)) => {
-                let owner = runtime.escape(*slot);
-                if !context::named(*slot) {
-                    // Left by plain pickle: nobody can say when the copy goes, so it counts for ever.
-                    session::check_out_of_band(py)?;
-                    runtime.add_handle(*slot);
-                }
-                owner.to_u64()
-            }
+        let id = PyBytes::new(py, &this.id.0);
+        let Some((runtime, slot)) = this.held.as_ref().filter(|(runtime, _)| session::is_current(runtime)) else {
+            return (rebuild, (id, u64::MAX)).into_pyobject(py).map(Bound::into_any);
         };
-        (rebuild, (PyBytes::new(py, &this.id.0), owner)).into_pyobject(py).map(Bound::into_any)
+        let owner = runtime.escape(*slot).to_u64();
+        if context::named(*slot) {
+            return (rebuild, (id, owner)).into_pyobject(py).map(Bound::into_any);
+        }
+        // Left by plain pickle: nobody can say when the copy goes, so it counts for ever. Nor where it goes: owners are numbered anew by
+        // every node, so the node is named too.
+        session::check_out_of_band(py)?;
+        runtime.add_handle(*slot);
+        (rebuild, (id, owner, PyBytes::new(py, &runtime.node_id.0))).into_pyobject(py).map(Bound::into_any)
     }
 
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -201,11 +201,14 @@ impl ObjectRef {
     }
 }
 
-/// Makes a ref from its pickled form.
+/// Makes a ref from its pickled form. What plain pickle took from another node's session is a name only.
 #[pyfunction]
-fn rebuild_ref(id: &[u8], owner: u64) -> PyResult<ObjectRef> {
+#[pyo3(signature = (id, owner, node=None))]
+fn rebuild_ref(id: &[u8], owner: u64, node: Option<&[u8]>) -> PyResult<ObjectRef> {
     let id = ObjectId::from_slice(id).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let Some(runtime) = session::current().filter(|_| owner != u64::MAX) else {
+    let is_known =
+        |runtime: &Arc<Runtime>| owner != u64::MAX && node.is_none_or(|node| node == runtime.node_id.0.as_slice());
+    let Some(runtime) = session::current().filter(is_known) else {
         return Ok(ObjectRef { id, held: None });
     };
     let owner = ProcId::from_u64(owner);

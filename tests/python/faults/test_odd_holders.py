@@ -16,7 +16,7 @@ import pytest
 
 import eagleray as ray
 from eagleray import testing
-from eagleray.exceptions import RayError, RayTaskError
+from eagleray.exceptions import RayTaskError
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -348,7 +348,6 @@ def test_thread_locals_of_the_driver(size, goes):
 STRANGER = """
 import pickle, sys
 import eagleray as ray
-from eagleray.exceptions import RayError, RaySystemError
 
 how, path = sys.argv[1:]
 blob = open(path, "rb").read()
@@ -359,7 +358,7 @@ try:
     ref = pickle.loads(blob)
     print("unpickled", flush=True)
     print("value", ray.get(ref, timeout=20))
-except (RayError, ValueError) as error:
+except Exception as error:
     print("told", type(error).__name__, error, flush=True)
 # It is none the worse for it.
 ray.shutdown()
@@ -367,7 +366,16 @@ ray.init("local", num_cpus=1)
 print("works", ray.get(ray.put(2)))
 """
 
+#: What such a program says.
+SAID = [
+    "unpickled",
+    "told ValueError Ray objects whose owner is unknown cannot be read: the ref is from an earlier session, another cluster, or was made from bytes",
+    "works 2",
+]
 
+
+# Owners are numbered anew by every node: a stranger with a session of its own took itself for the owner, and said that the value was freed.
+# proves: O6d
 @both
 @pytest.mark.parametrize("how", ["without a session", "with a session"])
 def test_a_ref_that_a_stranger_unpickles_is_a_clear_error(size, how, drivers, tmp_path):
@@ -375,9 +383,7 @@ def test_a_ref_that_a_stranger_unpickles_is_a_clear_error(size, how, drivers, tm
     path = tmp_path / "pickled"
     path.write_bytes(pickle.dumps(ref))
     out, err = drivers.run(STRANGER, how, path)
-    assert "value" not in out
-    assert "told" in out, out + err
-    assert "works 2" in out
+    assert out.splitlines() == SAID, out + err
     # The value is still there for those it belongs to: what left by plain pickle is held for ever.
     name = ref.hex()
     del ref
@@ -402,12 +408,13 @@ def test_a_ref_unpickled_in_a_plain_subprocess_of_a_worker_is_a_clear_error(tmp_
     path = tmp_path / "pickled"
     path.write_bytes(pickle.dumps(ref))
     out = ray.get(ask.remote(str(path)), timeout=55)
-    assert "told" in out, out
-    assert "works 2" in out
+    assert out.splitlines() == SAID, out
 
 
 @both
-def test_a_ref_that_another_driver_of_the_same_node_unpickles(size, drivers, tmp_path):
+def test_a_ref_that_another_driver_of_the_same_node_unpickles_is_good_while_it_is_held(
+    size, drivers, tmp_path, wait_until
+):
     assert drivers.command("start", "--head", "--num-cpus", "2").returncode == 0
     path = tmp_path / "pickled"
     owner = drivers.start(
@@ -431,13 +438,8 @@ def test_a_ref_that_another_driver_of_the_same_node_unpickles(size, drivers, tmp
         ref = pickle.loads(open(sys.argv[1], "rb").read())
         print("value", int(ray.get(ref, timeout=20)[0]), flush=True)
         sys.stdin.readline()
-        ref = pickle.loads(open(sys.argv[1], "rb").read())
-        try:
-            print("then value", int(ray.get(ref, timeout=20)[0]), flush=True)
-        except ray.exceptions.GetTimeoutError:
-            print("then hung", flush=True)
-        except ray.exceptions.RayError as error:
-            print("then", type(error).__name__, flush=True)
+        for held in (ref, pickle.loads(open(sys.argv[1], "rb").read())):
+            print("then value", int(ray.get(held, timeout=20)[0]), flush=True)
         """,
         path,
     )
@@ -445,8 +447,10 @@ def test_a_ref_that_another_driver_of_the_same_node_unpickles(size, drivers, tmp
     owner.say("end")
     assert owner.end()[0] == 0
     reader.say("again")
-    assert reader.hear_until("then") != "hung"
+    for _ in range(2):
+        assert reader.hear_until("then") == "value 7", "whoever holds it has it"
     assert reader.end()[0] == 0
+    wait_until(lambda: drivers.command("memory", "--audit").returncode == 0, what="nothing is kept")
 
 
 def test_a_ref_from_an_earlier_session_of_the_same_process(no_session):
@@ -457,6 +461,6 @@ def test_a_ref_from_an_earlier_session_of_the_same_process(no_session):
     ray.shutdown()
     ray.init(num_cpus=1)
     for old in (ref, pickle.loads(pickled)):
-        with pytest.raises((RayError, ValueError)):
+        with pytest.raises(ValueError, match="owner is unknown .* from an earlier session"):
             ray.get(old, timeout=20)
     assert ray.get(ray.put(os.getpid())) == os.getpid()

@@ -145,7 +145,7 @@ def test_R6e_a_call_on_an_actor_runs_again_if_it_may(disk, signs):
     disk.lose()
     assert ray.get(may)[0] == 1
     assert signs.count("called-1") == 2
-    with pytest.raises(ObjectReconstructionFailedError, match="no task made it"):
+    with pytest.raises(ObjectReconstructionFailedError, match="no task can make it again"):
         ray.get(must_not)
     assert signs.count("called-2") == 1
 
@@ -153,9 +153,9 @@ def test_R6e_a_call_on_an_actor_runs_again_if_it_may(disk, signs):
 def test_R6f_what_was_put_cannot_be_made_again(disk):
     ref = ray.put(array(3))
     disk.lose()
-    with pytest.raises(ObjectReconstructionFailedError, match="no task made it") as caught:
+    with pytest.raises(ObjectReconstructionFailedError, match="no task can make it again") as caught:
         ray.get(ref)
-    assert "no task made it" in caught.value.reason
+    assert "no task can make it again" in caught.value.reason
     assert ref.hex() in str(caught.value)
 
 
@@ -164,7 +164,7 @@ def test_R6g_a_task_without_retries_left_cannot_run_again(disk, signs):
     once = make.options(max_retries=1).remote(signs, 2)
     ray.get([never, once])
     disk.lose()
-    with pytest.raises(ObjectReconstructionFailedError, match="no task made it"):
+    with pytest.raises(ObjectReconstructionFailedError, match="no task can make it again"):
         ray.get(never)
     assert ray.get(once)[0] == 2
     disk.lose()
@@ -177,7 +177,7 @@ def test_R6h_a_task_that_needs_a_lost_value_fails_and_does_not_run(disk, signs):
     ref = ray.put(array(3))
     disk.lose()
     user = plus_one.remote(signs, ref, "used")
-    with pytest.raises(RayTaskError, match="no task made it"):
+    with pytest.raises(RayTaskError, match="no task can make it again"):
         ray.get(user)
     assert signs.count("used") == 0
 
@@ -307,7 +307,7 @@ def test_K3c_a_cancelled_task_is_not_made_again(disk, signs):
     ray.cancel(refs[0])
     assert [int(value[0]) for value in ray.get(refs)] == [1, 2], "it caught the interrupt"
     disk.lose()
-    with pytest.raises(ObjectReconstructionFailedError, match="no task made it"):
+    with pytest.raises(ObjectReconstructionFailedError, match="no task can make it again"):
         ray.get(refs[0])
     assert signs.count("runs") == 1
 
@@ -499,7 +499,7 @@ def test_G7e_max_retries_bounds_how_often_a_generator_runs_again(disk, signs):
 def test_G7e_a_generator_without_retries_never_runs_again(disk, signs):
     refs = list(numbers.options(max_retries=0).remote(signs, 2))
     disk.lose()
-    with pytest.raises(ObjectReconstructionFailedError, match="no task made it"):
+    with pytest.raises(ObjectReconstructionFailedError, match="no task can make it again"):
         ray.get(refs)
     assert signs.count("run") == 1
 

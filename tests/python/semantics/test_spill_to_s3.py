@@ -421,7 +421,7 @@ def test_S2n_a_lost_or_damaged_object_is_made_again(bucket, signs, how):
     getattr(bucket, how)()
     assert (ray.get(ref) == 7).all()
     assert signs.count("made-7") == 2
-    with pytest.raises(ObjectReconstructionFailedError, match="no task made it"):
+    with pytest.raises(ObjectReconstructionFailedError, match="no task can make it again"):
         ray.get(put)
     del filling
 

@@ -68,7 +68,7 @@ fn lin_1_retries_are_spent_and_then_it_is_lost_for_good() {
     let never = process.submit(task().retries(0));
     process.replied(&never, W1, large(3));
     lost(&mut process, &never, 3);
-    assert!(is_lost(&process, &never, "no task made it"), "it may not run again");
+    assert!(is_lost(&process, &never, "no task can make it again"), "it may not run again");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn lin_1_what_was_put_cannot_be_made_again() {
     let id = model::ObjectId::of(process.next_id(), 1);
     let slot = process.owner.on_put(id, large(1), &[]);
     lost(&mut process, slot, 1);
-    assert!(is_lost(&process, slot, "no task made it"));
+    assert!(is_lost(&process, slot, "no task can make it again"));
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_call_on_an_actor_is_made_again_only_if_it_may_be_tried_again() {
     process.replied(&may, W1, large(1));
     process.replied(&must_not, W1, large(2));
     lost(&mut process, &must_not, 2);
-    assert!(is_lost(&process, &must_not, "no task made it"));
+    assert!(is_lost(&process, &must_not, "no task can make it again"));
     let effects = lost(&mut process, &may, 1);
     assert_eq!(effects.last(), Some(&push(maker(&process, &may), W1)));
     process.replied(maker(&process, &may), W1, large(3));

@@ -141,7 +141,7 @@ fn lin_1_retries_are_spent_by_second_runs_and_their_faults() {
     assert!(says(&process, slots[0], "no retries left"));
     let never = ended(&mut process, 1, 0);
     lost(&mut process, &[(never[0], 1)]);
-    assert!(says(&process, never[0], "no task made it"));
+    assert!(says(&process, never[0], "no task can make it again"));
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_cancelled_generator_never_runs_again() {
     let (made, slots) = running(&mut process, 1, 3, STREAM);
     process.cancelled(&made);
     lost(&mut process, &[(slots[0], 1)]);
-    assert!(says(&process, slots[0], "no task made it"));
+    assert!(says(&process, slots[0], "no task can make it again"));
     process.replied(&made, W1, failed(Failure::Cancelled));
     assert_eq!(process.owner.tasks_pending(), 0);
 }
