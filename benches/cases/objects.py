@@ -163,3 +163,33 @@ def argument_by_ref(ray: Ray) -> Job:
             assert ray.get(size.remote(ref)) == MIB
 
     return job
+
+
+@case("1 MiB by value to an actor", unit="GiB/s", amount=1 / 1024)
+def actor_argument_by_value(ray: Ray) -> Job:
+    """A sync call on an actor whose array is sent with it. Beside `put`, which copies no more."""
+
+    class Holder:
+        def size(self, array: NDArray[np.uint8]) -> int:
+            return array.nbytes
+
+    actor = ray.remote(Holder).remote()
+    array = large_array(1)
+
+    def job(repeats: int) -> None:
+        for _ in range(repeats):
+            assert ray.get(actor.size.remote(array)) == MIB
+
+    return job
+
+
+@case("put of 1 MiB, warm", unit="GiB/s", amount=1 / 1024)
+def mib_put(ray: Ray) -> Job:
+    """One array put again and again; each object is dropped before the next."""
+    array = large_array(1)
+
+    def job(repeats: int) -> None:
+        for _ in range(repeats):
+            ray.put(array)
+
+    return job

@@ -1,6 +1,6 @@
 //! Read-only memory handed to Python without a copy: bytes in the arena (pinned while Python looks at them) or in a value.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
 use pyo3::exceptions::PyBufferError;
@@ -80,6 +80,43 @@ impl Bytes {
         } else {
             Err(PyErr::fetch(object.py()))
         }
+    }
+
+    /// An array's bytes, if they lie in one piece in the order of their indices.
+    pub(crate) fn of_array(array: &Bound<'_, PyAny>) -> Option<Self> {
+        let mut view = Box::new(ffi::Py_buffer::new());
+        let flags = ffi::PyBUF_C_CONTIGUOUS | ffi::PyBUF_FORMAT;
+        // SAFETY: as in `of`.
+        if unsafe { ffi::PyObject_GetBuffer(array.as_ptr(), &raw mut *view, flags) } == 0 {
+            Some(Self { view })
+        } else {
+            // Dates and the like are not to be had so, nor is what lies apart.
+            drop(PyErr::take(array.py()));
+            None
+        }
+    }
+
+    /// What an item is, in the buffer protocol's words; of `of_array` only.
+    pub(crate) fn format(&self) -> &[u8] {
+        if self.view.format.is_null() {
+            return b"";
+        }
+        // SAFETY: a text that ends with a zero, which lives as long as the view.
+        unsafe { CStr::from_ptr(self.view.format) }.to_bytes()
+    }
+
+    /// Bytes of an item.
+    pub(crate) fn item_size(&self) -> usize {
+        self.view.itemsize as usize
+    }
+
+    /// Items in each dimension; of `of_array` only.
+    pub(crate) fn shape(&self) -> &[isize] {
+        if self.view.shape.is_null() {
+            return &[];
+        }
+        // SAFETY: `ndim` numbers, which live as long as the view.
+        unsafe { std::slice::from_raw_parts(self.view.shape, self.view.ndim as usize) }
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {

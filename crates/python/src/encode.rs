@@ -121,12 +121,14 @@ pub(crate) struct Encoded {
 
 /// Encodes one value: small ones into bytes, large ones straight into the arena.
 pub(crate) fn encode(runtime: &Runtime, object: &Bound<'_, PyAny>) -> PyResult<Encoded> {
-    if let Some((dtype, shape, bytes)) = plain::simple_array(object)
-        && bytes.as_slice().len() > wire::INLINE_BYTES_MAX / 2
-    {
-        let mut head = vec![PLAIN];
-        plain::write_array_head(&mut head, &dtype, &shape, bytes.as_slice().len());
-        return store_parts(object.py(), runtime, head, &[bytes.as_slice()], STORED_ALIGNMENT, Vec::new());
+    if let Some(array) = plain::simple_array(object) {
+        if array.bytes.as_slice().len() > wire::INLINE_BYTES_MAX / 2 {
+            return store_array(object.py(), runtime, &array);
+        }
+        let mut to = Vec::with_capacity(64 + array.bytes.as_slice().len());
+        to.push(PLAIN);
+        array.write(&mut to);
+        return Ok(Encoded { content: Content::Inline(to), refs: Vec::new() });
     }
     if let Some((kind, refs)) = list_of_refs(runtime, object) {
         runtime.escape_all(&refs);
@@ -150,6 +152,13 @@ pub(crate) fn encode(runtime: &Runtime, object: &Bound<'_, PyAny>) -> PyResult<E
         }
     }
     keep(object.py(), runtime, pickle(object)?)
+}
+
+/// Writes a large array straight into the arena.
+pub(crate) fn store_array(py: Python<'_>, runtime: &Runtime, array: &plain::SimpleArray) -> PyResult<Encoded> {
+    let mut head = vec![PLAIN];
+    array.write_head(&mut head);
+    store_parts(py, runtime, head, &[array.bytes.as_slice()], STORED_ALIGNMENT, Vec::new())
 }
 
 /// Keeps a pickled value: a small one in bytes, a large one in the arena.

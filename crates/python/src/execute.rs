@@ -15,7 +15,7 @@ use wire::frame::Value;
 
 use crate::door::Signals;
 use crate::generating::{self, Running};
-use crate::{arguments, context, door, encode, errors, output, session, title};
+use crate::{arguments, context, door, encode, errors, output, plain, session, title};
 
 /// User code runs on the main thread right now: a cancel may interrupt it.
 pub(crate) static IS_RUNNING: AtomicBool = AtomicBool::new(false);
@@ -505,6 +505,9 @@ pub(crate) fn encode_return(
     value: &Bound<'_, PyAny>,
     body: &mut Vec<u8>,
 ) -> PyResult<()> {
+    if plain::is_scalar(value) && write_scalar(value, body) {
+        return Ok(());
+    }
     let encoded = encode::encode(runtime, value)
         .map_err(|error| errors::unserializable(value, error, "return value", &template.name))?;
     match encoded.content {
@@ -513,6 +516,15 @@ pub(crate) fn encode_return(
     }
     // Refs in the value are held by handles in the value itself until the reply has registered the caller's shares.
     Ok(())
+}
+
+/// Writes a number or a short text where it belongs, as `encode` would, without bytes of its own: a task may return hundreds.
+fn write_scalar(value: &Bound<'_, PyAny>, body: &mut Vec<u8>) -> bool {
+    Value::write_inline(body, |body| {
+        let start = body.len();
+        body.push(encode::PLAIN);
+        plain::write(value, body) && body.len() - start <= wire::INLINE_BYTES_MAX
+    })
 }
 
 /// Whether the task that runs on the main thread was cancelled: asked by the signal handler.

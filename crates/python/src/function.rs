@@ -102,10 +102,12 @@ fn encode_arg(
         return Ok(());
     }
     let start = payload.bytes.len();
-    if let Some((.., bytes)) = plain::simple_array(arg)
-        && bytes.as_slice().len() > ARGUMENT_BYTES_MAX
-    {
-        return put_argument(runtime, encode::encode(runtime, arg)?, payload);
+    if let Some(array) = plain::simple_array(arg) {
+        if array.bytes.as_slice().len() > ARGUMENT_BYTES_MAX {
+            return put_argument(runtime, encode::store_array(arg.py(), runtime, &array)?, payload);
+        }
+        array.write(&mut payload.bytes);
+        return Ok(());
     }
     if plain::write(arg, &mut payload.bytes) {
         if payload.bytes.len() - start > ARGUMENT_BYTES_MAX {

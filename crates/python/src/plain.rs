@@ -4,6 +4,7 @@
 //! Whatever is not exactly of these types is left to pickle. Lists and dicts are taken at the top only, so that an object that is
 //! reachable twice or contains itself never comes here.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
@@ -130,7 +131,7 @@ fn put_dict(value: &Bound<'_, PyAny>, to: &mut Vec<u8>) -> bool {
         && dict.iter().all(|(key, item)| is_scalar(&key) && is_scalar(&item) && put(&key, to, 1) && put(&item, to, 1))
 }
 
-fn is_scalar(value: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn is_scalar(value: &Bound<'_, PyAny>) -> bool {
     value.is_none()
         || value.is_exact_instance_of::<PyInt>()
         || value.is_exact_instance_of::<PyFloat>()
@@ -151,6 +152,11 @@ fn numpy(py: Python<'_>) -> Option<&'static Numpy> {
     if let Some(numpy) = NUMPY.get(py) {
         return Some(numpy);
     }
+    find_numpy(py)
+}
+
+#[cold]
+fn find_numpy(py: Python<'_>) -> Option<&'static Numpy> {
     let modules = py.import("sys").ok()?.getattr("modules").ok()?.cast_into::<PyDict>().ok()?;
     let module = modules.get_item("numpy").ok()??;
     // A module that is being imported right now has no ndarray yet.
@@ -161,6 +167,9 @@ fn numpy(py: Python<'_>) -> Option<&'static Numpy> {
 }
 
 fn load_numpy(py: Python<'_>) -> PyResult<&'static Numpy> {
+    if let Some(numpy) = NUMPY.get(py) {
+        return Ok(numpy);
+    }
     py.import("numpy")?;
     numpy(py).ok_or_else(|| pyo3::exceptions::PyImportError::new_err("numpy cannot be imported"))
 }
@@ -175,53 +184,84 @@ fn pickle_arrays(yes: bool) {
 }
 
 fn is_array(value: &Bound<'_, PyAny>) -> bool {
-    if PICKLES_ARRAYS.load(Ordering::Relaxed) {
+    // Most values are none, and a program without numpy would look for it at each of them.
+    // SAFETY: the type of a live object, which has a name that ends with a zero.
+    let name = unsafe { CStr::from_ptr((*ffi::Py_TYPE(value.as_ptr())).tp_name) };
+    if name != c"numpy.ndarray" || PICKLES_ARRAYS.load(Ordering::Relaxed) {
         return false;
     }
     numpy(value.py()).is_some_and(|numpy| value.get_type().as_ptr() == numpy.ndarray.as_ptr())
 }
 
-/// A simple array's dtype and shape, if it is one whose bytes are all there is to it.
-pub(crate) fn simple_array(value: &Bound<'_, PyAny>) -> Option<(String, Vec<usize>, Bytes)> {
+/// An array whose bytes are all there is to it, beside its dtype and shape.
+pub(crate) struct SimpleArray {
+    dtype: &'static str,
+    pub(crate) bytes: Bytes,
+}
+
+impl SimpleArray {
+    /// Kind, dtype, shape and length; the data follows at the next multiple of the alignment.
+    pub(crate) fn write_head(&self, to: &mut Vec<u8>) {
+        to.push(ARRAY);
+        to.push(self.dtype.len() as u8);
+        to.extend_from_slice(self.dtype.as_bytes());
+        let shape = self.bytes.shape();
+        to.push(shape.len() as u8);
+        for size in shape {
+            to.extend_from_slice(&(*size as u64).to_le_bytes());
+        }
+        to.extend_from_slice(&(self.bytes.as_slice().len() as u64).to_le_bytes());
+    }
+
+    /// All of it; positions count from the first byte of `to`.
+    pub(crate) fn write(&self, to: &mut Vec<u8>) {
+        self.write_head(to);
+        while !to.len().is_multiple_of(8) {
+            to.push(0);
+        }
+        to.extend_from_slice(self.bytes.as_slice());
+    }
+}
+
+/// The object as a simple array, if it is one.
+pub(crate) fn simple_array(value: &Bound<'_, PyAny>) -> Option<SimpleArray> {
     if !is_array(value) {
         return None;
     }
-    let py = value.py();
-    let dtype = value.getattr(pyo3::intern!(py, "dtype")).ok()?.getattr(pyo3::intern!(py, "str")).ok()?;
-    let dtype: String = dtype.extract().ok()?;
-    let kind = dtype.as_bytes().get(1)?;
-    if dtype.len() > 5 || !b"biufc".contains(kind) || dtype.starts_with('>') {
-        return None;
-    }
-    let flags = value.getattr(pyo3::intern!(py, "flags")).ok()?;
-    let is_contiguous: bool = flags.getattr(pyo3::intern!(py, "c_contiguous")).ok()?.extract().ok()?;
-    if !is_contiguous {
-        return None;
-    }
-    let shape: Vec<usize> = value.getattr(pyo3::intern!(py, "shape")).ok()?.extract().ok()?;
-    Some((dtype, shape, Bytes::of(value).ok()?))
+    // One call says all, where dtype, flags and shape are three attributes, each made anew.
+    let bytes = Bytes::of_array(value)?;
+    let dtype = dtype_of(bytes.format(), bytes.item_size())?;
+    Some(SimpleArray { dtype, bytes })
+}
+
+/// The name of the dtype whose items the buffer protocol describes so; none if bytes are not all there is to them.
+fn dtype_of(format: &[u8], size: usize) -> Option<&'static str> {
+    let (name, expected) = match format {
+        b"?" => ("|b1", 1),
+        b"b" => ("|i1", 1),
+        b"B" => ("|u1", 1),
+        b"h" => ("<i2", 2),
+        b"H" => ("<u2", 2),
+        b"i" => ("<i4", 4),
+        b"I" => ("<u4", 4),
+        b"l" | b"q" => ("<i8", 8),
+        b"L" | b"Q" => ("<u8", 8),
+        b"e" => ("<f2", 2),
+        b"f" => ("<f4", 4),
+        b"d" => ("<f8", 8),
+        b"g" => ("<f16", 16),
+        b"Zf" => ("<c8", 8),
+        b"Zd" => ("<c16", 16),
+        b"Zg" => ("<c32", 32),
+        _ => return None,
+    };
+    (cfg!(target_endian = "little") && size == expected).then_some(name)
 }
 
 fn put_array(value: &Bound<'_, PyAny>, to: &mut Vec<u8>) -> bool {
-    let Some((dtype, shape, bytes)) = simple_array(value) else { return false };
-    write_array_head(to, &dtype, &shape, bytes.as_slice().len());
-    while !to.len().is_multiple_of(8) {
-        to.push(0);
-    }
-    to.extend_from_slice(bytes.as_slice());
+    let Some(array) = simple_array(value) else { return false };
+    array.write(to);
     true
-}
-
-/// Kind, dtype, shape and length; the data follows at the next multiple of the alignment.
-pub(crate) fn write_array_head(to: &mut Vec<u8>, dtype: &str, shape: &[usize], length: usize) {
-    to.push(ARRAY);
-    to.push(dtype.len() as u8);
-    to.extend_from_slice(dtype.as_bytes());
-    to.push(shape.len() as u8);
-    for size in shape {
-        to.extend_from_slice(&(*size as u64).to_le_bytes());
-    }
-    to.extend_from_slice(&(length as u64).to_le_bytes());
 }
 
 /// Where the bytes of arrays in a value come from.

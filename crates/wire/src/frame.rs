@@ -139,6 +139,22 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Appends a small value, which `write` appends to the body; nothing if that says no.
+    #[inline]
+    pub fn write_inline(body: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        let start = body.len();
+        body.push(INLINE);
+        body.extend_from_slice(&[0; 4]);
+        let is_written = write(body);
+        if is_written {
+            let length = (body.len() - start - 5) as u32;
+            body[start + 1..start + 5].copy_from_slice(&length.to_le_bytes());
+        } else {
+            body.truncate(start);
+        }
+        is_written
+    }
+
     /// Appends a failure of the system.
     pub fn write_failure(failure: &Failure, body: &mut Vec<u8>) {
         Value::Failed(&crate::encode(failure)).write(body);
