@@ -5,6 +5,7 @@ Remote functions and classes are defined inside the case, so that they travel by
 
 from cases import tasks  # noqa: I001 - the order of import is the order of the table
 from cases import actors
+from cases import groups
 from cases import many
 from cases import threads
 from cases import graphs
@@ -25,6 +26,7 @@ __all__ = [
     "environment_loop",
     "generators",
     "graphs",
+    "groups",
     "many",
     "objects",
     "owners",

@@ -3,17 +3,35 @@
 use control::{GroupCreation, GroupEffect, GroupEvent, GroupState, Maker};
 use model::{ActorDeath, ActorId, Failure, GroupId, GroupOptions, LeaseId, ProcId, Strategy, Where};
 use wire::control::FromNode;
-use wire::groups::{GroupStatus, WhichGroups};
+use wire::groups::{GroupMade, GroupStatus, WhichGroups};
 use wire::status::WaitRecord;
 
 use crate::looped::Node;
 
 impl Node {
-    /// Registers a group; false: another one has its name.
-    pub(crate) fn create_group(&mut self, by: ProcId, group: GroupId, options: GroupOptions) -> bool {
-        let Some(job) = self.procs.get(by).map(|proc| proc.job) else { return false };
+    /// Registers a group. Whoever hears that it is there hears, too, when it is no more.
+    pub(crate) fn create_group(&mut self, by: Option<ProcId>, group: GroupId, options: GroupOptions) -> GroupMade {
+        let Some((by, job)) = by.and_then(|by| Some((by, self.procs.get(by)?.job))) else {
+            return GroupMade { group, is_registered: false, is_there: false };
+        };
         let maker = self.actors.lasting_actor_of(by).map_or(Maker::Job(job), Maker::Actor);
-        self.group_changed(GroupEvent::CreateRequested(GroupCreation { group, maker, options }))
+        let is_registered = self.group_changed(GroupEvent::CreateRequested(GroupCreation { group, maker, options }));
+        let is_anonymous = self.groups.get(group).is_some_and(|record| record.creation.options.name.is_empty());
+        let is_there = is_registered && is_anonymous && self.groups.state(group) == GroupState::Created;
+        if is_there {
+            self.add_group_watcher(group, by);
+        }
+        GroupMade { group, is_registered, is_there }
+    }
+
+    pub(crate) fn remove_group(&mut self, by: Option<ProcId>, group: GroupId) {
+        // Who removes it knows. One that still waits for the group is told, whoever removed it.
+        if self.groups.state(group) == GroupState::Created
+            && let Some(watchers) = self.group_watchers.get_mut(&group)
+        {
+            watchers.retain(|watcher| Some(*watcher) != by);
+        }
+        self.group_changed(GroupEvent::RemoveRequested(group));
     }
 
     /// Tells the table something and does what it says. False: what was asked for was refused.
@@ -85,13 +103,15 @@ impl Node {
 
     pub(crate) fn watch_group(&mut self, group: GroupId, by: ProcId) {
         match self.groups.state(group) {
-            GroupState::Pending => {
-                let watchers = self.group_watchers.entry(group).or_default();
-                if !watchers.contains(&by) {
-                    watchers.push(by);
-                }
-            }
+            GroupState::Pending => self.add_group_watcher(group, by),
             state @ (GroupState::Created | GroupState::Removed) => self.tell_group(by, group, state),
+        }
+    }
+
+    fn add_group_watcher(&mut self, group: GroupId, by: ProcId) {
+        let watchers = self.group_watchers.entry(group).or_default();
+        if !watchers.contains(&by) {
+            watchers.push(by);
         }
     }
 

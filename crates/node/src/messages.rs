@@ -243,11 +243,9 @@ impl Node {
                 let names = self.actors.names((!all).then_some(&*namespace));
                 Answer::ActorNames(names.map(|(space, name, _)| (Box::from(space), Box::from(name))).collect())
             }
-            Question::CreateGroup { group, options } => {
-                Answer::GroupMade(who.is_some_and(|who| self.create_group(who, group, options)))
-            }
+            Question::CreateGroup { group, options } => Answer::GroupMade(self.create_group(who, group, options)),
             Question::RemoveGroup(group) => {
-                self.group_changed(control::GroupEvent::RemoveRequested(group));
+                self.remove_group(who, group);
                 Answer::Done
             }
             Question::Groups(which) => Answer::Groups(self.list_groups(&which)),

@@ -9,7 +9,7 @@ use wire::groups::{GroupStatus, WhichGroups};
 
 use crate::function::resources;
 use crate::object_ref::ObjectRef;
-use crate::{context, encode, errors, session};
+use crate::{context, door, encode, errors, session};
 
 /// A place as Python says it: its kind (`any`, `node` or `bundle`), whose id, which bundle (-1: any), whether children follow.
 pub(crate) type PyWhere = (String, Vec<u8>, i32, bool);
@@ -22,6 +22,7 @@ pub(crate) fn to_where(at: Option<PyWhere>) -> PyResult<Where> {
         "node" => Ok(Where::Node(NodeId::from_slice(&id).map_err(bad)?)),
         "bundle" => {
             let group = GroupId::from_slice(&id).map_err(bad)?;
+            share(group);
             Ok(Where::Bundle(Seat { group, bundle: u16::try_from(bundle).ok(), captures }))
         }
         _ => Err(PyValueError::new_err("a place is any, node or bundle")),
@@ -39,13 +40,12 @@ pub(crate) fn check_inherited(py: Python<'_>, need: &Need) -> PyResult<()> {
 
 /// Makes a placement group; returns its id, or nothing if another one has its name.
 #[pyfunction]
-#[pyo3(signature = (*, bundles, strategy, name, namespace, is_detached))]
+#[pyo3(signature = (*, bundles, strategy, name, is_detached))]
 fn create_group<'py>(
     py: Python<'py>,
     bundles: Vec<Bound<'py, PyDict>>,
     strategy: &str,
     name: &str,
-    namespace: &str,
     is_detached: bool,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let runtime = session::current_or_start(py)?;
@@ -53,16 +53,29 @@ fn create_group<'py>(
     let group = GroupId::of(creation);
     let options = GroupOptions {
         name: name.into(),
-        namespace: namespace.into(),
+        namespace: runtime.namespace.lock().expect("never poisoned").clone(),
         lifetime: if is_detached { Lifetime::Detached } else { Lifetime::Owned },
         strategy: Strategy::named(strategy).ok_or_else(|| PyValueError::new_err("no such strategy"))?,
         bundles: bundles.iter().map(resources).collect::<PyResult<_>>()?,
     };
     match session::ask(py, Question::CreateGroup { group, options })? {
-        Answer::GroupMade(true) => Ok(Some(PyBytes::new(py, &group.0))),
-        Answer::GroupMade(false) => Ok(None),
+        Answer::GroupMade(made) => Ok(made.is_registered.then(|| PyBytes::new(py, &group.0))),
         _ => Err(PyRuntimeError::new_err("the node gave another answer")),
     }
+}
+
+/// Others may know the group from now on.
+fn share(group: GroupId) {
+    if let Some(runtime) = session::current() {
+        runtime.take_fresh_group(group);
+    }
+}
+
+/// A handle on the group is about to be pickled.
+#[pyfunction]
+fn share_group(id: &[u8]) -> PyResult<()> {
+    share(group_id(id)?);
+    Ok(())
 }
 
 fn group_id(id: &[u8]) -> PyResult<GroupId> {
@@ -72,7 +85,10 @@ fn group_id(id: &[u8]) -> PyResult<GroupId> {
 /// Removes a placement group.
 #[pyfunction]
 fn remove_group(py: Python<'_>, id: &[u8]) -> PyResult<()> {
-    session::ask(py, Question::RemoveGroup(group_id(id)?)).map(drop)
+    let group = group_id(id)?;
+    let runtime = session::current_or_start(py)?;
+    door::enter(py, || runtime.remove_group(group, session::ANSWER_WITHIN))
+        .map_err(|error| errors::from_runtime(&error))
 }
 
 /// Every placement group, or the one of this id, as dicts.
@@ -118,16 +134,23 @@ fn status_dict<'py>(py: Python<'py>, status: &GroupStatus) -> PyResult<Bound<'py
 fn group_ready<'py>(py: Python<'py>, id: &[u8], value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, ObjectRef>> {
     let runtime =
         session::current().ok_or_else(|| errors::named(py, "RaySystemError", "Ray has not been started yet."))?;
+    let group = group_id(id)?;
+    let is_there = runtime.take_fresh_group(group);
     let encoded = encode::encode(&runtime, value)?;
     let (task, _) = context::next_child(&runtime.root);
     let object = ObjectId::of(task, 0);
-    let slot = runtime.group_ready(object, group_id(id)?, encoded.content);
+    let slot = if is_there {
+        runtime.put(object, encoded.content, &[])
+    } else {
+        runtime.group_ready(object, group, encoded.content)
+    };
     Bound::new(py, ObjectRef::holding(&runtime, slot, object))
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(create_group, module)?)?;
     module.add_function(wrap_pyfunction!(remove_group, module)?)?;
+    module.add_function(wrap_pyfunction!(share_group, module)?)?;
     module.add_function(wrap_pyfunction!(groups, module)?)?;
     module.add_function(wrap_pyfunction!(group_named, module)?)?;
     module.add_function(wrap_pyfunction!(group_ready, module)?)

@@ -315,9 +315,12 @@ fn identity(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict)
 }
 
+/// The node answers within this time, or something is wrong.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
 pub(crate) fn ask(py: Python<'_>, question: Question) -> PyResult<Answer> {
     let runtime = need_current(py)?;
-    door::enter(py, || runtime.ask(question, Duration::from_secs(30))).map_err(|error| errors::from_runtime(&error))
+    door::enter(py, || runtime.ask(question, ANSWER_WITHIN)).map_err(|error| errors::from_runtime(&error))
 }
 
 /// (total, free): public names to ten-thousandths.

@@ -174,6 +174,12 @@ impl Runtime {
                 self.with_state(|state| self.on_undeliverable(state, to, message))
             }
             FromNode::Answer { request, answer } => {
+                // Here, where messages come in order: the next one may say that it is no more.
+                if let Answer::GroupMade(made) = &answer
+                    && made.is_there
+                {
+                    self.state.lock().expect("never poisoned").fresh_groups.insert(made.group);
+                }
                 if let Some(open) = self.answers.table.lock().expect("never poisoned").get_mut(&request) {
                     *open = Some(answer);
                 }

@@ -1,14 +1,15 @@
 //! Placement groups, as far as they concern one process: refs that become ready with them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{Failure, GroupId, ObjectId};
 use owner::{Slot, Value};
-use wire::control::ToNode;
+use wire::control::{Question, ToNode};
 
-use crate::Runtime;
 use crate::objects::Content;
 use crate::state::State;
+use crate::{Error, Runtime};
 
 impl Runtime {
     /// An object that gets this value once the group has its bundles, with one handle; it fails if the group is removed before.
@@ -26,8 +27,26 @@ impl Runtime {
         slot
     }
 
+    /// Whether the group has its bundles for certain, without a question to the node. From now on others may know the group: whoever asks
+    /// again, or for a handle on it to give away, is not told so any more.
+    pub fn take_fresh_group(&self, group: GroupId) -> bool {
+        self.state.lock().expect("never poisoned").fresh_groups.remove(&group)
+    }
+
+    /// Removes a group. Must not be called with the interpreter's lock held.
+    ///
+    /// # Errors
+    /// If the node is gone or does not answer in time.
+    pub fn remove_group(&self, group: GroupId, limit: Duration) -> Result<(), Error> {
+        self.state.lock().expect("never poisoned").fresh_groups.remove(&group);
+        self.ask(Question::RemoveGroup(group), limit).map(drop)
+    }
+
     /// The node says that a group has its bundles, or is no more.
     pub(crate) fn on_group(&self, state: &mut State, group: GroupId, is_there: bool) {
+        if !is_there {
+            state.fresh_groups.remove(&group);
+        }
         for (slot, value) in state.groups_awaited.remove(&group).unwrap_or_default() {
             let value = match value {
                 value if is_there => value,

@@ -99,6 +99,8 @@ pub(crate) struct State {
     pub(crate) watched: FxHashSet<model::ActorId>,
     /// Of detached actors that we made: what holds their arguments while they may be built again.
     pub(crate) detached_args: FxHashMap<model::ActorId, owner::Slot>,
+    /// Placement groups of ours that had their bundles at once, and that nobody else knows yet: nobody can have removed them.
+    pub(crate) fresh_groups: FxHashSet<model::GroupId>,
     /// Objects that get their value once a placement group has its bundles.
     pub(crate) groups_awaited: FxHashMap<model::GroupId, Vec<(owner::Slot, owner::Value)>>,
 }
@@ -145,6 +147,7 @@ impl State {
             calls_told: FxHashMap::default(),
             watched: FxHashSet::default(),
             detached_args: FxHashMap::default(),
+            fresh_groups: FxHashSet::default(),
             groups_awaited: FxHashMap::default(),
         }
     }

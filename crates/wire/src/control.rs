@@ -8,7 +8,7 @@ use model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::groups::{GroupStatus, WhichGroups};
+use crate::groups::{GroupMade, GroupStatus, WhichGroups};
 use crate::logs::{AboutLogs, LogLines};
 use crate::peer::Peer;
 use crate::status::{Holdings, Inventory, Status, WaitRecord};
@@ -347,8 +347,8 @@ pub enum Answer {
     Actor(Option<NamedActor>),
     /// (namespace, name).
     ActorNames(Vec<(Box<str>, Box<str>)>),
-    /// Whether the group is registered; false: another one has its name.
-    GroupMade(bool),
+    /// What became of a group that was to be made.
+    GroupMade(GroupMade),
     /// The groups that were asked for.
     Groups(Vec<GroupStatus>),
     /// By public name, in ten-thousandths.

@@ -19,6 +19,17 @@ pub enum WhichGroups {
     },
 }
 
+/// What became of a group that was to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupMade {
+    /// The group.
+    pub group: GroupId,
+    /// False: another one has its name.
+    pub is_registered: bool,
+    /// It has its bundles by now, and no name by which others find it. Its maker is told when it is no more.
+    pub is_there: bool,
+}
+
 /// One placement group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupStatus {

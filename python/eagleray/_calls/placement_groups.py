@@ -88,7 +88,12 @@ class PlacementGroup:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as id and bundles."""
-        return PlacementGroup, (self.id, self.bundle_cache)
+        _native.share_group(self.id.binary())
+        return _rebuild, (self.id.binary(), self.bundle_cache)
+
+
+def _rebuild(id: bytes, bundle_cache: list[dict[str, float]] | None) -> PlacementGroup:
+    return PlacementGroup(PlacementGroupID(id), bundle_cache)
 
 
 def placement_group(
@@ -118,7 +123,6 @@ def placement_group(
         bundles=fixed,
         strategy=strategy,
         name=name or "",
-        namespace=_native.identity()["namespace"],
         is_detached=lifetime == "detached",
     )
     if made is None:

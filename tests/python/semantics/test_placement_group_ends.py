@@ -58,6 +58,39 @@ def test_D6e_after_removal_ready_raises():
     assert not waiting.wait(5)
 
 
+@ray.remote(num_cpus=0)
+def remove(group):
+    remove_placement_group(get_placement_group(group) if isinstance(group, str) else group)
+
+
+@pytest.mark.usefixtures("all_free")
+@pytest.mark.parametrize("way", ["handle", "ref", "name"])
+def test_D6e_after_another_process_has_removed_the_group_ready_raises(way):
+    group = placement_group([{"CPU": 1}], name="shared" if way == "name" else "")
+    ray.get(remove.remote({"handle": group, "ref": group.ready(), "name": "shared"}[way]), timeout=30)
+    with pytest.raises(TaskPlacementGroupRemoved):
+        ray.get(group.ready(), timeout=30)
+
+
+@pytest.mark.usefixtures("all_free")
+def test_D6e_after_a_task_inside_has_removed_the_group_ready_raises():
+    group = placement_group([{"CPU": 1}])
+    strategy = GROUPED(group, placement_group_capture_child_tasks=True)
+
+    @ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=strategy)
+    def remove_own():
+        from eagleray.util import get_current_placement_group
+
+        remove_placement_group(get_current_placement_group())
+
+    with pytest.raises((TaskPlacementGroupRemoved, WorkerCrashedError)):
+        ray.get(remove_own.remote(), timeout=30)
+        # It may have ended before it was ended.
+        ray.get(group.ready(), timeout=30)
+    with pytest.raises(TaskPlacementGroupRemoved):
+        ray.get(group.ready(), timeout=30)
+
+
 @pytest.mark.usefixtures("all_free")
 def test_D7b_removal_kills_its_actors():
     group = placement_group([{"CPU": 1}])
