@@ -27,7 +27,7 @@ impl Bell {
     }
 
     #[inline]
-    fn entry(&self) -> &ProcEntry {
+    pub(crate) fn entry(&self) -> &ProcEntry {
         self.segment.proc(self.slot)
     }
 
@@ -64,9 +64,9 @@ impl Bell {
     }
 
     /// Receiver: sleeps until somebody rings, `limit` passes or a signal comes. Returns at once if a frame waits or the bell
-    /// rang since `count` was read.
-    pub fn sleep(&self, count: u32, limit: Option<Duration>) {
-        self.entry().sleep(count, limit);
+    /// rang since `count` was read. Returns false if the time was up or a signal came.
+    pub fn sleep(&self, count: u32, limit: Option<Duration>) -> bool {
+        self.entry().sleep(count, limit)
     }
 
     /// Whether the process behind the bell is alive, as far as the node knows.
@@ -121,23 +121,22 @@ impl ProcEntry {
         self.bell.load(Ordering::Acquire)
     }
 
-    pub(crate) fn sleep(&self, count: u32, limit: Option<Duration>) {
+    pub(crate) fn sleep(&self, count: u32, limit: Option<Duration>) -> bool {
         self.asleep.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if !self.is_ready() {
-            futex_wait(&self.bell, count, limit);
-        }
+        let is_woken = self.is_ready() || futex_wait(&self.bell, count, limit);
         self.asleep.fetch_sub(1, Ordering::Relaxed);
+        is_woken
     }
 }
 
-/// Sleeps while `word` is `value`, at most `limit`. Wakes for signals, too.
+/// Sleeps while `word` is `value`, at most `limit`. Returns false if the time was up or a signal came.
 #[cfg(not(loom))]
-pub fn futex_wait(word: &AtomicU32, value: u32, limit: Option<Duration>) {
+pub fn futex_wait(word: &AtomicU32, value: u32, limit: Option<Duration>) -> bool {
     use rustix::thread::futex;
     let limit = limit
         .map(|limit| rustix::time::Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() });
-    let _ = futex::wait(word, futex::Flags::empty(), value, limit.as_ref());
+    matches!(futex::wait(word, futex::Flags::empty(), value, limit.as_ref()), Ok(()) | Err(rustix::io::Errno::AGAIN))
 }
 
 /// Wakes everyone who sleeps on `word`.

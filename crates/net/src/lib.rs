@@ -21,6 +21,7 @@ pub mod segment;
 pub mod spin;
 mod sync;
 pub mod unix;
+pub mod waiters;
 
 #[cfg(loom)]
 mod loom_futex;
@@ -35,6 +36,7 @@ pub use ring::{Broken, Full, RingReader, RingWriter};
 pub use segment::{Duplex, Duty, ProcEntry, Segment};
 pub use spin::Spinner;
 pub use sync::Byte;
+pub use waiters::{News, Waiters, Wants};
 
 /// Starts the native thread on which a process waits for an object store.
 ///

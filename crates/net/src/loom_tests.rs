@@ -11,6 +11,7 @@ use crate::claim::{Claims, TheirClaims, Word};
 use crate::ring::{RING_BYTES, RingHead, RingReader, RingWriter};
 use crate::segment::ProcEntry;
 use crate::sync::Byte;
+use crate::waiters::{News, Waiters, Wants};
 
 /// Runs `test` in every order. Ends are made before threads are: loom remembers one last access per word, and a second look by the same
 /// thread hides the first one of another. So each test also says how many orders there are at least.
@@ -250,4 +251,78 @@ fn loom_bell_1_a_wake_without_a_frame_is_not_lost_either() {
         }
         teller.join().expect("it does not panic");
     });
+}
+
+/// A process of several threads: each waits for one object, and whoever is awake takes replies up for all.
+struct Process {
+    entry: ProcEntry,
+    waiters: Waiters,
+    reader: loom::sync::Mutex<RingReader>,
+    ready: [AtomicU32; 2],
+}
+
+impl Process {
+    /// As the state's lock is held while a process drains: what came in is shown, then told of.
+    fn drain(&self) {
+        let mut reader = self.reader.lock().expect("never poisoned");
+        let mut objects = Vec::new();
+        self.entry
+            .take_ready(|_| objects.extend(std::iter::from_fn(|| pop(&mut reader)).map(|request| request as u32)));
+        objects.iter().for_each(|object| self.ready[*object as usize].store(1, Ordering::Release));
+        if !objects.is_empty() {
+            self.waiters.tell_at(&self.entry, News { objects: &objects, is_for_all: false });
+        }
+    }
+
+    fn wait_for(&self, object: u32) {
+        let is_done = || self.ready[object as usize].load(Ordering::Acquire) == 1;
+        loop {
+            self.drain();
+            if is_done() {
+                return self.waiters.pass_on();
+            }
+            self.waiters.sleep_at(&self.entry, Wants::Object(object), None, is_done);
+        }
+    }
+}
+
+/// Two threads wait for one object each. The other process answers both calls: whoever takes the replies up wakes the other one if it
+/// sleeps, and whoever leaves leaves nobody behind whom no doorbell wakes.
+fn two_wait(preemptions_max: usize, orders_min: usize, replies: &'static [&'static [u64]]) {
+    explore(orders_min, Some(preemptions_max), move || {
+        let ring = Ring::new();
+        let mut writer = ring.writer();
+        let process = Arc::new(Process {
+            entry: ProcEntry::new(),
+            waiters: Waiters::default(),
+            reader: loom::sync::Mutex::new(ring.reader()),
+            ready: [AtomicU32::new(0), AtomicU32::new(0)],
+        });
+        let other = thread::spawn({
+            let process = process.clone();
+            move || process.wait_for(1)
+        });
+        let worker = thread::spawn({
+            let (process, _ring) = (process.clone(), ring.clone());
+            move || {
+                for together in replies {
+                    assert!(together.iter().all(|request| push(&mut writer, *request)));
+                    process.entry.ring(0);
+                }
+            }
+        });
+        process.wait_for(0);
+        other.join().expect("it does not panic");
+        worker.join().expect("it does not panic");
+    });
+}
+
+#[test]
+fn loom_seat_1_who_waits_beside_the_listener_is_woken_by_its_reply() {
+    two_wait(2, 1_000, &[&[0, 1]]);
+}
+
+#[test]
+fn loom_seat_2_a_listener_that_leaves_leaves_another_one() {
+    two_wait(2, 1_000, &[&[0], &[1]]);
 }

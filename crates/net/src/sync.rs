@@ -2,10 +2,11 @@
 //! may do (ARM's, say) and finds bytes that are read while they are written.
 
 pub use imp::Byte;
-pub(crate) use imp::{AtomicI32, AtomicU32, AtomicU64, Ordering, copy_in, copy_out, fence, fence_for_loom};
+pub(crate) use imp::{AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, copy_in, copy_out, fence, fence_for_loom};
 
 #[cfg(not(loom))]
 mod imp {
+    pub(crate) use std::sync::Mutex;
     pub(crate) use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
     /// A byte of a ring.
@@ -34,6 +35,7 @@ mod imp {
 
 #[cfg(loom)]
 mod imp {
+    pub(crate) use loom::sync::Mutex;
     pub(crate) use loom::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
     /// A byte of a ring, whose every use is checked.

@@ -38,14 +38,18 @@ fn wait_for(
     runtime: &Arc<Runtime>,
     deadline_ns: Option<u64>,
     explain: (&'static str, &(dyn Fn() -> String + Sync)),
+    needs: Option<&(dyn Fn() -> Option<u32> + Sync)>,
     is_done: impl Fn() -> bool + Send,
 ) -> PyResult<Waited> {
     if runtime.poll(&is_done) {
         return Ok(Waited::Done);
     }
     let in_task = context::current_task().is_some() && runtime.is_worker;
+    let wait = Wait { deadline_ns, in_task, explain: Some(explain), needs };
+    if runtime.nap(&wait, &is_done) {
+        return Ok(Waited::Done);
+    }
     let mut signals = Signals::default();
-    let wait = Wait { deadline_ns, in_task, explain: Some(explain) };
     let waited = door::enter(py, || runtime.wait_until(&wait, &mut signals, is_done));
     waited.map_err(|error| signals.raise(&error))
 }
@@ -59,7 +63,7 @@ pub(crate) fn wait_for_one(
 ) -> PyResult<Waited> {
     let deadline = deadline(timeout)?;
     let explain = || runtime.explain(&[slot]);
-    wait_for(py, runtime, deadline, ("next", &explain), || runtime.is_ready(slot))
+    wait_for(py, runtime, deadline, ("next", &explain), Some(&|| Some(slot)), || runtime.is_ready(slot))
 }
 
 /// A value that is ready and lies in an object store is waited for so long at least, also by who polls.
@@ -199,7 +203,9 @@ fn get_wait(py: Python<'_>, runtime: &Arc<Runtime>, slots: &[u32], timeout: Opti
         found
     };
     let explain = || runtime.explain(slots);
-    match wait_for(py, runtime, deadline, ("get", &explain), is_done)? {
+    // All must come, so that it may sleep until the last one does.
+    let needs = || slots.iter().rev().copied().find(|slot| !runtime.is_ready(*slot));
+    match wait_for(py, runtime, deadline, ("get", &explain), Some(&needs), is_done)? {
         Waited::Done => Ok(()),
         Waited::TimedOut => {
             let missing = slots.iter().filter(|slot| !runtime.is_ready(**slot)).count();
@@ -316,7 +322,7 @@ fn wait<'py>(
         let known: Vec<u32> = slots.iter().copied().filter(|slot| *slot != u32::MAX).collect();
         runtime.need(known.iter().copied());
         let explain = || runtime.explain(&known);
-        wait_for(py, &runtime, deadline, ("wait", &explain), is_done)?;
+        wait_for(py, &runtime, deadline, ("wait", &explain), None, is_done)?;
     }
     let mut left = wanted;
     let (ready, rest) = (PyList::empty(py), PyList::empty(py));

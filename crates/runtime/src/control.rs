@@ -109,8 +109,7 @@ impl Runtime {
         self.answers.arrived.notify_all();
         self.room_answered.notify_all();
         self.logs.wake();
-        self.tell_followers();
-        self.bell.wake();
+        self.tell_all();
         self.pump.kick();
     }
 
@@ -215,7 +214,7 @@ impl Runtime {
         let result = change(&mut state);
         self.apply(&mut state);
         drop(state);
-        if self.listening.load(Ordering::SeqCst) {
+        if self.waiters.has_listener() {
             self.bell.wake();
         }
         result

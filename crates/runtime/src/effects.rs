@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::{Bulk, Failure, ProcId, TaskKey};
-use net::{Readiness, Word};
+use net::{News, Readiness, Word};
 use owner::{Effect, Stage as TaskStage, Value};
 use wire::control::ToNode;
 use wire::frame::{self, CALL, Header};
@@ -52,9 +52,10 @@ impl Runtime {
                 link.ring();
             }
         }
-        if state.has_news {
-            state.has_news = false;
-            self.tell_followers();
+        if state.has_news || !state.resolved.is_empty() {
+            self.waiters.tell(&self.bell, News { objects: &state.resolved, is_for_all: state.has_failed });
+            state.resolved.clear();
+            (state.has_news, state.has_failed) = (false, false);
         }
     }
 
@@ -69,8 +70,8 @@ impl Runtime {
             }
             Effect::ReturnLease { number } => self.return_lease(state, number),
             Effect::Resolved(slot) => {
-                self.refresh(state, slot);
-                state.has_news = true;
+                state.has_failed |= self.refresh(state, slot) == Readiness::Failed;
+                state.resolved.push(slot);
                 self.tell_loops(slot);
             }
             Effect::Unresolved(slot) => self.cells.set(slot, Readiness::Pending),
@@ -111,13 +112,14 @@ impl Runtime {
     }
 
     /// Makes the object's readiness visible without the lock.
-    pub(crate) fn refresh(&self, state: &State, slot: owner::Slot) {
+    pub(crate) fn refresh(&self, state: &State, slot: owner::Slot) -> Readiness {
         let readiness = match state.owner.object(slot).and_then(|object| object.value.as_ref()) {
             None => Readiness::Pending,
             Some(Value::Failed(_)) => Readiness::Failed,
             Some(_) => Readiness::Value,
         };
         self.cells.set(slot, readiness);
+        readiness
     }
 
     pub(crate) fn relay(&self, to: ProcId, message: Peer) {

@@ -268,13 +268,13 @@ impl Runtime {
 
     /// Threads that wait for work look again whether they take calls now.
     pub fn tell_servers(&self) {
-        self.tell_followers();
+        self.tell_all();
     }
 
     /// Makes an event loop that waits here look.
     pub fn nudge(&self, event_loop: &EventLoop) {
         event_loop.nudged.store(true, Ordering::SeqCst);
-        self.tell_followers();
+        self.tell_all();
     }
 
     /// Whether somebody asked for an interrupt of anything that runs here.
@@ -427,7 +427,7 @@ impl Runtime {
     /// This worker takes no more calls: every thread that asks for work is told to end, with exit handlers.
     pub fn stop_serving(&self) {
         self.with_state(|state| state.exit = Some(state.exit.unwrap_or(true)));
-        self.tell_followers();
+        self.tell_all();
     }
 
     /// This worker has served as many calls as it may: what has not started is given back, and once nobody needs a value of its

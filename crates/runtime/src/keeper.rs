@@ -70,7 +70,9 @@ impl Runtime {
             let State { owner, heirs, effects, .. } = state;
             estate.take(bequest, heirs, owner, effects);
         }
-        estate.slots().for_each(|slot| self.refresh(state, slot));
+        estate.slots().for_each(|slot| {
+            self.refresh(state, slot);
+        });
         self.count_late(state);
         self.apply(state);
         self.send(&ToNode::Inherited { of });

@@ -6,7 +6,7 @@
 //!
 //! - **RUN-1** the state's lock is never held while Python runs, and nothing blocks under it but a short write to the node.
 //! - **RUN-2** whoever changes the state applies all effects before the lock is released.
-//! - **RUN-3** at most one thread sleeps on the doorbell; when it leaves, another one that waits takes its place.
+//! - **RUN-3** at most one thread sleeps on the doorbell; when it leaves, another one that waits takes its place (`net::waiters`).
 
 mod actors;
 mod control;
@@ -43,12 +43,12 @@ mod waiting;
 mod waits;
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex};
 
 use crossbeam_queue::SegQueue;
 use model::{JobId, NodeId, ProcId, TaskId, WorkerId};
-use net::{Bell, Cells, Segment, Spinner};
+use net::{Bell, Cells, Segment, Spinner, Waiters};
 use owner::Slot;
 
 pub use actors::{ActorCreation, MadeActor, NamedHandle};
@@ -106,9 +106,8 @@ pub struct Runtime {
     pub(crate) socket: OwnedFd,
     pub(crate) sending: Mutex<()>,
     pub(crate) spinner: Mutex<Spinner>,
-    pub(crate) listening: AtomicBool,
-    pub(crate) followers: AtomicU32,
-    pub(crate) resolved: AtomicU32,
+    pub(crate) waiters: Waiters,
+    pub(crate) naps: waiting::Naps,
     pub(crate) drains: AtomicU64,
     pub(crate) pump: pump::Pump,
     pub(crate) berth: Mutex<net::Berth>,

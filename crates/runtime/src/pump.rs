@@ -110,7 +110,7 @@ impl Runtime {
             } else {
                 let drains = self.drains.load(Ordering::Relaxed);
                 if !self.pump.is_sent.load(Ordering::SeqCst) {
-                    let is_short = self.pump.is_awaited() && !self.listening.load(Ordering::Relaxed);
+                    let is_short = self.pump.is_awaited() && !self.waiters.has_listener();
                     futex_wait(&self.pump.word, word, Some(if is_short { LOOK_FOR_LOOPS } else { LOOK }));
                 }
                 if self.has_held_back() {
@@ -143,7 +143,7 @@ impl Runtime {
         self.apply(&mut state);
         self.exit_if_retired(&mut state);
         self.warn_of_long_queues(&mut state);
-        let must_wake = state.exit.is_some() && self.listening.load(Ordering::SeqCst);
+        let must_wake = state.exit.is_some() && self.waiters.has_listener();
         drop(state);
         if must_wake {
             self.bell.wake();
@@ -162,7 +162,7 @@ impl Runtime {
             let count = self.bell.count();
             let is_awaited = self.pump.is_awaited();
             if (self.drains.load(Ordering::Relaxed) != before + 1 && !is_awaited)
-                || self.listening.load(Ordering::SeqCst)
+                || self.waiters.has_listener()
                 || !self.pump.is_busy()
                 || self.is_closed()
             {

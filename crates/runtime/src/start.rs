@@ -1,13 +1,13 @@
 //! Joins a node: says hello, maps what it hands over, starts the two threads.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex};
 
 use crossbeam_queue::SegQueue;
 use net::unix::{self, Inbox};
-use net::{Bell, Cells, Segment, Spinner};
+use net::{Bell, Cells, Segment, Spinner, Waiters};
 use wire::control::{FromNode, Hello, Role, ToNode};
 
 use crate::pump::Pump;
@@ -89,9 +89,8 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         dropped_streams: SegQueue::new(),
         socket,
         sending: Mutex::new(()),
-        listening: AtomicBool::new(false),
-        followers: AtomicU32::new(0),
-        resolved: AtomicU32::new(0),
+        waiters: Waiters::default(),
+        naps: crate::waiting::Naps::default(),
         drains: AtomicU64::new(0),
         pump: Pump::default(),
         berth: Mutex::default(),

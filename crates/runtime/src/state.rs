@@ -84,8 +84,11 @@ pub(crate) struct State {
     pub(crate) unlinked: FxHashMap<ProcId, VecDeque<TaskKey>>,
     pub(crate) bodies: Vec<Vec<u8>>,
     pub(crate) scratch: Vec<u8>,
-    /// Something was resolved, or a call came in, since waiting threads were last told.
+    /// Something that is no object came, such as a call, since waiting threads were last told.
     pub(crate) has_news: bool,
+    /// Objects that were resolved since then, and whether one of them failed.
+    pub(crate) resolved: Vec<owner::Slot>,
+    pub(crate) has_failed: bool,
     /// Processes known to be dead.
     pub(crate) dead: Dead,
     pub(crate) gifts: owner::Gifts,
@@ -140,6 +143,8 @@ impl State {
             bodies: Vec::new(),
             scratch: Vec::new(),
             has_news: false,
+            resolved: Vec::new(),
+            has_failed: false,
             dead: Dead::default(),
             gifts: owner::Gifts::default(),
             assigned: None,

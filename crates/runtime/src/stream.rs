@@ -191,7 +191,7 @@ impl Runtime {
         interrupts: &mut dyn Interrupts,
     ) -> Result<Demand, Error> {
         let what = || format!("whoever reads what it yields: {yielded} values so far");
-        let wait = Wait { deadline_ns: None, in_task: true, explain: Some(("generator", &what)) };
+        let wait = Wait { deadline_ns: None, in_task: true, explain: Some(("generator", &what)), ..Wait::default() };
         let waited = self.wait_until(&wait, interrupts, || self.demand(handle, yields, yielded) != Demand::Full)?;
         debug_assert_eq!(waited, Waited::Done, "it waits without a limit");
         Ok(self.demand(handle, yields, yielded))

@@ -1,16 +1,17 @@
 //! How a thread waits: it drains the rings itself, spins while that pays off, then sleeps on the process's doorbell.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use net::bell::{futex_wait, futex_wake};
 use net::clock::now_ns;
+use net::{News, Wants};
+use owner::Slot;
 use wire::control::ToNode;
 
 use crate::waits::NOTED_AFTER_MS;
 use crate::{Error, Runtime};
 
-/// Looked at while a thread waits, at least every tenth of a second.
+/// Looked at when a signal ends a thread's sleep, and at least every tenth of a second.
 pub trait Interrupts {
     /// Whether the wait must end now (Ctrl-C, a cancelled task).
     fn is_interrupted(&mut self) -> bool;
@@ -34,6 +35,42 @@ pub struct Wait<'a> {
     pub in_task: bool,
     /// Who waits, and what says on what: told to the node after a while. None: nobody's business.
     pub explain: Option<(&'static str, &'a (dyn Fn() -> String + Sync))>,
+    /// An object without which the wait goes on, unless something fails. None: any news may end it.
+    pub needs: Option<&'a (dyn Fn() -> Option<Slot> + Sync)>,
+}
+
+impl Wait<'_> {
+    fn wants(&self) -> Wants {
+        self.needs.and_then(|needs| needs()).map_or(Wants::Anything, Wants::Object)
+    }
+}
+
+/// Whether a driver's calls are so quick that a nap sees their end.
+#[derive(Default)]
+pub(crate) struct Naps {
+    /// How many waits in a row were quick.
+    quick: AtomicU32,
+}
+
+impl Naps {
+    fn are_worth_it(&self) -> bool {
+        self.quick.load(Ordering::Relaxed) >= NAP_AFTER
+    }
+
+    /// A thread has waited without the interpreter's lock: beside others, so that it is quick if it took no longer than some calls do.
+    fn waited(&self, ns: u64) {
+        self.learn(ns < QUICK_BESIDE_OTHERS_NS);
+    }
+
+    fn napped(&self, ns: u64) {
+        self.learn(ns < QUICK_NS);
+    }
+
+    /// One slow call ends naps: whoever naps keeps the interpreter from threads that might have calls to make meanwhile.
+    fn learn(&self, is_quick: bool) {
+        let quick = self.quick.load(Ordering::Relaxed);
+        self.quick.store(if is_quick { (quick + 1).min(NAP_AFTER) } else { 0 }, Ordering::Relaxed);
+    }
 }
 
 /// How a wait ended.
@@ -49,6 +86,16 @@ pub enum Waited {
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// As `LOOK_UP`, while calls wait for room in a ring.
 const LOOK_UP_STALLED: Duration = Duration::from_millis(2);
+/// How long a thread sleeps with the interpreter's lock held at most: as long as Python lets a thread compute before another one may. A
+/// shorter limit would have the kernel set its timer anew at each call, which costs as much as the call.
+const NAP: Duration = Duration::from_millis(5);
+/// Waits in a row that were quick before naps begin.
+const NAP_AFTER: u32 = 64;
+/// A quick call: some times what it takes to wake a worker and to be woken.
+const QUICK_NS: u64 = 100_000;
+const QUICK_BESIDE_OTHERS_NS: u64 = 500_000;
+/// Interrupts are looked at so often while news come in all the time.
+const INTERRUPTS_NS: u64 = 20_000_000;
 /// A worker with nothing to do has nothing to look up for: calls ring, and signals end its sleep.
 const LOOK_UP_IDLE: Duration = Duration::from_secs(2);
 /// A worker that waits longer than this lends its CPU out.
@@ -76,6 +123,34 @@ impl Runtime {
             self.enter();
             if is_done() {
                 return true;
+            }
+        }
+    }
+
+    /// Sleeps with the interpreter's lock held, if the last calls were quick and no core is idle. A driver's threads have one interpreter:
+    /// while each of them calls, waits and calls again, it is quickest to let one go on for its whole time slice. To hand the interpreter
+    /// over at every call wakes two threads, mostly on another core, which costs more than the call.
+    pub fn nap(&self, wait: &Wait<'_>, is_done: impl Fn() -> bool) -> bool {
+        if self.is_worker || !self.naps.are_worth_it() || !self.segment.spin().is_crowded() || self.is_closed() {
+            return false;
+        }
+        let start = now_ns();
+        let end = start + NAP.as_nanos() as u64;
+        if wait.deadline_ns.is_some_and(|deadline| deadline < end) {
+            return false;
+        }
+        self.choose_core(wait.in_task);
+        loop {
+            self.waiters.sleep(&self.bell, wait.wants(), NAP, &is_done);
+            self.enter();
+            let is_there = is_done();
+            let now = now_ns();
+            if is_there || now >= end {
+                self.naps.napped(now - start);
+                if is_there {
+                    self.waiters.pass_on();
+                }
+                return is_there;
             }
         }
     }
@@ -115,9 +190,10 @@ impl Runtime {
         interrupts: &mut dyn Interrupts,
         is_done: impl Fn() -> bool,
     ) -> Result<Waited, Error> {
-        let Wait { deadline_ns, in_task, explain } = *wait;
+        let Wait { deadline_ns, in_task, explain, .. } = *wait;
         let mut noted = None;
         let start = now_ns();
+        let mut looked_up = start;
         let mut stood_aside = false;
         let mut lent = false;
         let result = loop {
@@ -173,14 +249,23 @@ impl Runtime {
             } else if is_idle && let Ok(mut berth) = self.berth.try_lock() {
                 berth.leave();
             }
-            self.sleep(limit, &is_done);
+            let is_woken = self.waiters.sleep(&self.bell, wait.wants(), limit, &is_done);
             if is_crowded && let Ok(mut berth) = self.berth.try_lock() {
                 berth.wake();
             }
-            if interrupts.is_interrupted() {
-                break Err(Error::Interrupted);
+            let woke = now_ns();
+            // To look costs a turn with the interpreter's lock.
+            if !is_woken || woke - looked_up > INTERRUPTS_NS {
+                looked_up = woke;
+                if interrupts.is_interrupted() {
+                    break Err(Error::Interrupted);
+                }
             }
         };
+        self.waiters.pass_on();
+        if !self.is_worker {
+            self.naps.waited(now_ns() - start);
+        }
         if let Some(number) = noted {
             self.forget_wait(number);
         }
@@ -224,46 +309,37 @@ impl Runtime {
         }
     }
 
-    /// Sleeps until something may have changed (RUN-3).
-    fn sleep(&self, limit: Duration, is_done: &impl Fn() -> bool) {
-        if self.listening.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            let count = self.bell.count();
-            // As in `tell_followers`.
-            fence(Ordering::SeqCst);
-            if !is_done() {
-                self.bell.sleep(count, Some(limit));
-            }
-            self.listening.store(false, Ordering::SeqCst);
-            if self.followers.load(Ordering::SeqCst) > 0 {
-                self.wake_followers();
-            }
-        } else {
-            let seen = self.resolved.load(Ordering::SeqCst);
-            self.followers.fetch_add(1, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
-            if !is_done() && self.listening.load(Ordering::SeqCst) {
-                futex_wait(&self.resolved, seen, Some(limit));
-            }
-            self.followers.fetch_sub(1, Ordering::SeqCst);
+    /// Whoever waits must look, whatever it waits for.
+    pub(crate) fn tell_all(&self) {
+        self.waiters.tell(&self.bell, News { objects: &[], is_for_all: true });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NAP_AFTER, Naps, QUICK_BESIDE_OTHERS_NS, QUICK_NS};
+
+    #[test]
+    fn naps_begin_when_many_waits_in_a_row_were_quick() {
+        let naps = Naps::default();
+        for _ in 0..NAP_AFTER {
+            assert!(!naps.are_worth_it());
+            naps.waited(QUICK_BESIDE_OTHERS_NS - 1);
         }
+        assert!(naps.are_worth_it());
+        naps.napped(QUICK_NS - 1);
+        assert!(naps.are_worth_it());
     }
 
-    /// Something was resolved: whoever waits for it must look.
-    #[inline]
-    pub(crate) fn tell_followers(&self) {
-        // What was resolved is shown before this, and whoever waits says so before it looks: between two fences, one sees the other.
-        fence(Ordering::SeqCst);
-        if self.followers.load(Ordering::SeqCst) > 0 {
-            self.wake_followers();
+    /// A thread that naps keeps the interpreter from others: those that wait for slow calls would no longer do so side by side.
+    #[test]
+    fn one_slow_call_ends_naps_for_many_calls() {
+        for learn_of_a_slow_one in [Naps::waited, Naps::napped] {
+            let naps = Naps::default();
+            (0..2 * NAP_AFTER).for_each(|_| naps.waited(0));
+            learn_of_a_slow_one(&naps, QUICK_BESIDE_OTHERS_NS);
+            (1..NAP_AFTER).for_each(|_| naps.waited(0));
+            assert!(!naps.are_worth_it());
         }
-        if self.listening.load(Ordering::SeqCst) {
-            self.bell.wake();
-        }
-    }
-
-    #[cold]
-    fn wake_followers(&self) {
-        self.resolved.fetch_add(1, Ordering::SeqCst);
-        futex_wake(&self.resolved);
     }
 }

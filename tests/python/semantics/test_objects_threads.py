@@ -104,3 +104,56 @@ def test_O12a_a_threads_timeout_is_its_own(gate):
     assert slow.is_alive()
     gate.touch()
     slow.join()
+
+
+def test_O12a_a_thread_is_woken_by_its_own_result_whoever_takes_it_up():
+    """Many more threads than cores, each with one call under way at a time: a thread sleeps beside another that listens for both."""
+
+    def work(index):
+        return [ray.get(give.remote((index, turn)), timeout=30) for turn in range(100)]
+
+    assert in_threads(16, work) == [[(index, turn) for turn in range(100)] for index in range(16)]
+
+
+def test_O12a_the_thread_that_listens_may_leave_while_others_still_wait(gate, tmp_path):
+    second = tmp_path / "second"
+    refs = [held.remote(second, index) for index in range(8)]
+    began = threading.Barrier(9)
+
+    def wait_for(index):
+        began.wait(30)
+        return ray.get(refs[index] if index < 8 else held.remote(gate, index), timeout=30)
+
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(9) as pool:
+        waits = [pool.submit(wait_for, index) for index in (8, *range(8))]
+        try:
+            gate.touch()
+            assert waits[0].result(30) == 8
+        finally:
+            second.touch()
+        assert [wait.result(30) for wait in waits[1:]] == list(range(8))
+
+
+def test_O12a_a_failure_anywhere_in_a_list_ends_the_get_of_a_thread_beside_the_listener(gate):
+    @ray.remote(num_cpus=0, max_retries=0)
+    def fails(gate):
+        while not gate.exists():
+            time.sleep(0.01)
+        raise ValueError("this one")
+
+    never, release = gate.with_name("never"), gate
+    slow = held.remote(never)
+    failing = fails.remote(release)
+
+    def wait_for(index):
+        if index == 0:
+            return ray.get(slow, timeout=30)
+        with pytest.raises(ValueError, match="this one"):
+            ray.get([slow, failing, slow], timeout=30)
+        never.touch()
+        return None
+
+    release.touch()
+    assert in_threads(2, wait_for) == [None, None]
