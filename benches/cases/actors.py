@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from cases.catalog import BATCH, Ray, case
 from measure import Job
 
@@ -44,6 +46,48 @@ def threaded_actor_batch(ray: Ray) -> Job:
             return 1
 
     return _batched_calls(ray, ray.remote(max_concurrency=THREADS)(Counter).remote())
+
+
+@case("awaited actor call", goal=6_700)
+def awaited_actor_call(ray: Ray) -> Job:
+    """One call, awaited in an event loop of the driver, the next."""
+    actor = _plain_actor(ray)
+
+    def job(repeats: int) -> None:
+        async def call() -> None:
+            for _ in range(repeats):
+                await actor.one.remote()
+
+        asyncio.run(call())
+
+    return job
+
+
+@case("awaited actor calls, gather of 1,000", amount=BATCH)
+def gathered_actor_calls(ray: Ray) -> Job:
+    """A batch of calls, all awaited at once in an event loop of the driver."""
+    actor = _plain_actor(ray)
+
+    def job(repeats: int) -> None:
+        async def call() -> None:
+            for _ in range(repeats):
+                await asyncio.gather(*[actor.one.remote() for _ in range(BATCH)])
+
+        asyncio.run(call())
+
+    return job
+
+
+@case("actor call, result of its future", goal=6_700)
+def future_of_actor_call(ray: Ray) -> Job:
+    """One call, the result of its `concurrent.futures.Future`, the next."""
+    actor = _plain_actor(ray)
+
+    def job(repeats: int) -> None:
+        for _ in range(repeats):
+            actor.one.remote().future().result()
+
+    return job
 
 
 @case("n:n actor calls: 4 actors call 4 actors", amount=CALLERS * CALLEES * CALLS_PER_PAIR, goal_times_ray=50)
