@@ -50,7 +50,8 @@ class ActorMeta:
     )
 
     def __init__(self, packed: bytes) -> None:
-        facts = pickle.loads(packed)
+        # Handles that earlier versions pickled do not say how far ahead generators may be, nor how many values a yield gives.
+        facts = {"ahead_together": 0, "groups_of_values": {}, **pickle.loads(packed)}
         self.packed = packed
         self.class_id: bytes = facts["class_id"]
         self.class_name: str = facts["class_name"]
