@@ -13,7 +13,7 @@ from eagleray._worker import actor_end
 
 #: So many threads are started for as many calls, short or not: programs that keep something per thread expect several. More are started
 #: only when all are busy, since threads that wait cost time whenever a call comes.
-_FRESH_MAX = 8
+_FRESH_MAX = 5
 
 
 class _End:
