@@ -2,10 +2,12 @@
 
 import concurrent.futures
 import os
+import re
 import socket
 import struct
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -210,10 +212,18 @@ def text(value):
     return number(len(value.encode())) + value.encode()
 
 
-def hello(*, protocol=5, python="3.11", pid=None):
+def own_protocol():
+    wire = Path(__file__).parents[3] / "crates" / "wire" / "src" / "lib.rs"
+    return int(re.search(r"PROTOCOL: u32 = (\d+);", wire.read_text())[1])
+
+
+def hello(*, protocol=None, python="3.11", pid=None):
     """What a driver says first: variant 0 of the messages, then version, interpreter, pid and role."""
     pid = os.getpid() if pid is None else pid
-    role = number(0) + text("") + number(0) + b"\x01"
+    protocol = own_protocol() if protocol is None else protocol
+    # No folders, no working directory, no variables, no alias, no lasting actors.
+    surroundings = number(0) + text("") + number(0) + b"\x00\x00"
+    role = number(0) + text("") + surroundings + b"\x01"
     return framed(number(0) + number(protocol) + text(python) + number(pid << 1) + role)
 
 
@@ -244,7 +254,9 @@ def test_driver_of_another_python_version_is_refused_with_both_versions(node_pat
     assert f"Python {own}".encode() in said
     assert b"Python 3.7" in said
     # The same hello with the right version comes in.
-    assert b"mismatch" not in answer(node_path, hello(python=own))
+    said = answer(node_path, hello(python=own))
+    assert said
+    assert b"mismatch" not in said
 
 
 def test_driver_of_another_protocol_version_is_refused(node_path):
