@@ -189,7 +189,7 @@ impl Actors {
 
     fn worker_died(&mut self, actor: ActorId, worker: ProcId, exit: WorkerExit, out: &mut Vec<Effect>) {
         let Some(record) = self.records.get(&actor).filter(|record| record.worker() == Some(worker)) else { return };
-        if record.is_leaving || exit == WorkerExit::Code(0) {
+        if record.is_leaving {
             self.die(actor, ActorDeath::Exited, Parting::Gone, out);
         } else {
             self.restart_or_die(actor, ActorDeath::Crashed(exit), Parting::Gone, out);

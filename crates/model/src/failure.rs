@@ -16,7 +16,7 @@ pub enum WorkerExit {
     Signal(i32, Box<str>),
     /// Its node could not start it.
     NotStarted(Box<str>),
-    /// The node ended it on purpose.
+    /// It said that it would leave, or the node ended it on purpose.
     Intended(Box<str>),
     /// The node ended it because the machine ran low on memory.
     OutOfMemory {
@@ -34,7 +34,7 @@ pub enum WorkerExit {
 pub enum ActorDeath {
     /// `kill`.
     Killed,
-    /// `exit_actor`, `__ray_terminate__` or exit code 0.
+    /// `exit_actor`, `__ray_terminate__` or `sys.exit(0)`.
     Exited,
     /// Its process ended by itself and no restart was left.
     Crashed(WorkerExit),
@@ -110,14 +110,11 @@ pub enum Failure {
 }
 
 impl WorkerExit {
-    /// Whether the process left because its own program wanted to: a code of zero, or an end that users see as theirs.
+    /// Whether the process left because its own program wanted to, and said so. A code of zero alone says nothing: `os._exit(0)` is a
+    /// crash too.
     #[must_use]
     pub fn is_own_will(&self) -> bool {
-        match self {
-            Self::Code(code) => *code == 0,
-            Self::Intended(why) => why.contains("INTENDED_USER_EXIT"),
-            Self::Signal(..) | Self::NotStarted(_) | Self::OutOfMemory { .. } | Self::Unknown => false,
-        }
+        matches!(self, Self::Intended(why) if why.contains("INTENDED_USER_EXIT"))
     }
 }
 

@@ -150,7 +150,7 @@ impl Node {
         self.logs.resume();
         let Some(source) = self.source_of(id) else { return };
         let is_worker = self.procs.any(id).is_some_and(|proc| proc.kind == Kind::Worker);
-        let has_crashed = is_worker && !matches!(exit, WorkerExit::Intended(_) | WorkerExit::Code(0));
+        let has_crashed = is_worker && !matches!(exit, WorkerExit::Intended(_));
         let source = Source { id: None, ..source };
         for name in self.logs.writer_died(id, &source, has_crashed) {
             self.pass_on(&name, net::clock::now());

@@ -149,7 +149,7 @@ impl Process {
             return;
         }
         if worker.is_exiting {
-            return self.end(env, WorkerExit::Code(0));
+            return self.end(env, WorkerExit::Intended("it was told to end".into()));
         }
         // A real worker hears of its caller's ring only after it heard what to build.
         let is_early = |call: &Call| call.is_on_actor && worker.actor.is_none();

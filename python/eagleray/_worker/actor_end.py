@@ -30,9 +30,9 @@ def leave(worker: Any) -> NoReturn:
 
 
 def note_exit(worker: Any, error: SystemExit) -> None:
-    """Take over what an exit of the user's code means: code 0 in an actor is the wish to end, others are failures."""
+    """Take over what an exit of the user's code means: code 0 is the wish to end, others are failures."""
     code = exit_code(error)
-    if isinstance(error, ActorExit) or (worker.actor is not None and code == 0):
+    if isinstance(error, ActorExit) or code == 0:
         worker.is_leaving = True
     elif not worker.exit_code:
         worker.exit_code = code

@@ -251,3 +251,57 @@ def test_A8a_exit_code_zero_is_an_exit_by_will_and_others_are_crashes(ends):
     with pytest.raises(ActorDiedError, match="exited by itself"):
         ray.get(willing.pid.remote())
     assert ray.get(crashing.pid.options(max_task_retries=-1).remote()) not in pids
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "threaded"])
+def test_A8l_os_exit_with_code_zero_is_a_crash_that_is_restarted_and_retried(kind, signs):
+    # It was taken for an end by will: the actor was dead for good, whatever max_restarts said.
+    class Exits:
+        def pid(self):
+            return os.getpid()
+
+        def exit_once(self, signs):
+            if not signs.count("ran"):
+                signs.set("ran")
+                os._exit(0)
+            return os.getpid()
+
+    class ExitsAsync(Exits):
+        async def exit_once(self, signs):
+            return super().exit_once(signs)
+
+    options = {"max_concurrency": 3} if kind == "threaded" else {}
+    cls = ray.remote(num_cpus=0, max_restarts=1, max_task_retries=1, **options)(
+        ExitsAsync if kind == "async" else Exits
+    )
+    actor = cls.remote()
+    first = ray.get(actor.pid.remote())
+    second = ray.get(actor.exit_once.remote(signs))
+    assert second not in (first, None)
+    assert ray.get(actor.pid.remote()) == second
+
+
+def test_A8l_without_a_restart_left_it_is_dead_of_a_crash():
+    @ray.remote(num_cpus=0)
+    class Exits:
+        def exit(self):
+            os._exit(0)
+
+    with pytest.raises(ActorDiedError, match="worker process has died.*exit code 0") as raised:
+        ray.get(Exits.remote().exit.remote())
+    assert "INTENDED_USER_EXIT" not in str(raised.value)
+
+
+def test_A8l_os_exit_in_a_constructor_uses_up_restarts(signs):
+    @ray.remote(num_cpus=0, max_restarts=2)
+    class Exits:
+        def __init__(self, signs):
+            signs.set("built")
+            if signs.count("built") < 3:
+                os._exit(0)
+
+        def pid(self):
+            return os.getpid()
+
+    assert ray.get(Exits.remote(signs).pid.options(max_task_retries=-1).remote())
+    assert signs.count("built") == 3

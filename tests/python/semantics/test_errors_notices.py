@@ -1,6 +1,7 @@
 """Warnings that reach the driver without being asked for (E9)."""
 
 import os
+import sys
 import time
 
 import pytest
@@ -73,6 +74,17 @@ def test_E9a_also_of_an_actor_and_with_the_signal(notices, wait_until):
     assert "SIGKILL" in text
 
 
+def test_E9a_also_after_an_exit_code_of_zero_that_python_did_not_bring_about(notices, wait_until):
+    @ray.remote(max_retries=0)
+    def crash_quietly():
+        os._exit(0)
+
+    with pytest.raises(ray.exceptions.WorkerCrashedError, match="exit code 0"):
+        ray.get(crash_quietly.remote())
+    (text,) = wait_until(lambda: notices.texts("worker_died"))
+    assert "exit code 0" in text
+
+
 def test_E9b_not_after_an_intended_exit(notices, leaks, wait_until):
     @ray.remote(max_calls=1)
     def once():
@@ -82,7 +94,13 @@ def test_E9b_not_after_an_intended_exit(notices, leaks, wait_until):
     def endless():
         time.sleep(60)
 
+    @ray.remote(max_retries=0)
+    def exits():
+        sys.exit(0)
+
     pids = [ray.get(once.remote())]
+    with pytest.raises(ray.exceptions.WorkerCrashedError, match="INTENDED_USER_EXIT"):
+        ray.get(exits.remote())
     killed, left, dropped = Actor.remote(), Actor.remote(), Actor.remote()
     pids += ray.get([killed.pid.remote(), left.pid.remote(), dropped.pid.remote()])
     ray.kill(killed)
