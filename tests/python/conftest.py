@@ -183,6 +183,8 @@ class Driver:
         self.process = process
         self.pid = process.pid
         self._out, self._err = queue.SimpleQueue(), []
+        #: Lines that nobody waited for.
+        self.said = []
         # Threads, so that a full pipe never holds the program up.
         self._readers = [
             threading.Thread(target=self._read, args=(process.stdout, self._out.put), daemon=True),
@@ -199,13 +201,12 @@ class Driver:
 
     def hear_until(self, prefix):
         """The rest of the next line that begins so."""
-        seen = []
         while True:
             line = self._out.get(timeout=50)
             if line.startswith(prefix):
                 return line[len(prefix) :].strip()
-            seen.append(line)
-            assert line is not _END, f"ended before it said {prefix!r}; it said {seen} and {''.join(self._err)}"
+            self.said.append(line)
+            assert line is not _END, f"ended before it said {prefix!r}; it said {self.said} and {''.join(self._err)}"
 
     def say(self, line):
         """One line for its standard input."""

@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
+use rustix::fs::OFlags;
 use rustix::io::{Errno, Result};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use wire::CONTROL_BYTES_MAX;
 
@@ -21,6 +23,32 @@ const READ_BYTES: usize = 64 * 1024;
 /// If the system has no more descriptors.
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+}
+
+/// A socket's path as the system takes it.
+pub struct At {
+    /// To bind or connect to.
+    pub address: SocketAddrUnix,
+    /// Keeps the way to it open.
+    _folder: Option<OwnedFd>,
+}
+
+/// The system takes some hundred bytes. A longer path goes by way of its folder, which is opened for that.
+///
+/// # Errors
+/// If the path names no file, or there is no such folder.
+pub fn at(path: &Path) -> Result<At> {
+    match SocketAddrUnix::new(path) {
+        Ok(address) => Ok(At { address, _folder: None }),
+        Err(Errno::NAMETOOLONG) => {
+            let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
+            let folder =
+                rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+            let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+            Ok(At { address: SocketAddrUnix::new(&short)?, _folder: Some(folder) })
+        }
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Two connected sockets that keep packets whole.

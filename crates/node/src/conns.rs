@@ -6,7 +6,7 @@ use std::path::Path;
 use model::ProcId;
 use net::unix::{Arrived, Inbox, Outbox};
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use wire::control::{FromNode, ToNode};
 
 use crate::looped::{Node, token};
@@ -54,15 +54,15 @@ impl Conns {
 pub(crate) fn listen(path: &Path) -> std::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let address = SocketAddrUnix::new(path)?;
-    if rustix::net::bind(&socket, &address).is_err() {
+    let at = net::unix::at(path)?;
+    if rustix::net::bind(&socket, &at.address).is_err() {
         // A socket that nobody answers at is left over from a node that was killed.
         let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        if rustix::net::connect(&probe, &address).is_ok() {
+        if rustix::net::connect(&probe, &at.address).is_ok() {
             return Err(std::io::Error::new(std::io::ErrorKind::AddrInUse, "a node is running here already"));
         }
         std::fs::remove_file(path)?;
-        rustix::net::bind(&socket, &address)?;
+        rustix::net::bind(&socket, &at.address)?;
     }
     rustix::fs::chmod(path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
     rustix::net::listen(&socket, 128)?;

@@ -70,8 +70,10 @@ pub struct Options {
     pub zygote_env: Vec<(OsString, OsString)>,
     /// Its folder; made by the node.
     pub session_dir: PathBuf,
-    /// Where drivers of other processes knock; none for a node inside a driver.
+    /// Where drivers of other processes knock.
     pub listen: Option<PathBuf>,
+    /// Whether it is of no use if they cannot: a daemon. A program does without them.
+    pub must_listen: bool,
     /// Workers to start before anyone asks.
     pub prestart: u32,
     /// An idle worker beyond those is ended after this long.

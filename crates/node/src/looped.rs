@@ -87,7 +87,7 @@ const STARTS_PER_CORE: u32 = 2;
 const STARTS_MIN: u32 = 8;
 
 impl Node {
-    pub(crate) fn new(options: Options, wake: OwnedFd, commands: Arc<Mutex<VecDeque<Command>>>) -> Result<Self, Error> {
+    pub(crate) fn new(mut options: Options, wake: OwnedFd, commands: Arc<Mutex<VecDeque<Command>>>) -> Result<Self, Error> {
         let io = |what: &'static str| move |errno: rustix::io::Errno| Error::Io { what, cause: errno.into() };
         let logs_dir = options.session_dir.join("logs");
         std::fs::create_dir_all(&logs_dir).map_err(|cause| Error::Io { what: "making the session's folder", cause })?;
@@ -98,9 +98,14 @@ impl Node {
         let room = Room::new(store::Host::create(options.store_bytes, net::segment::PROCS_MAX)?);
         let journals = store::Journals::create(net::segment::PROCS_MAX)?;
         let logs = Logs::new(logs_dir).map_err(io("watching the log folder"))?;
-        let listener = match &options.listen {
+        let listener = match options.listen.as_deref().map(crate::conns::listen) {
             None => None,
-            Some(path) => Some(crate::conns::listen(path).map_err(|cause| Error::Io { what: "listening", cause })?),
+            Some(Ok(listener)) => Some(listener),
+            Some(Err(cause)) if options.must_listen => return Err(Error::Io { what: "listening", cause }),
+            Some(Err(_)) => {
+                options.listen = None;
+                None
+            }
         };
         let scheduler = scheduler::Scheduler::new(scheduler::Options {
             total: options.total.clone(),

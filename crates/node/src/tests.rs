@@ -46,6 +46,7 @@ impl Bench {
             zygote_env: Vec::new(),
             session_dir: dir.clone(),
             listen: None,
+            must_listen: false,
             prestart: 0,
             idle_ms_max: 1_000,
             rings_max: net::segment::RINGS_MAX,

@@ -228,8 +228,14 @@ fn what_next(runtime: &Runtime, slots: &[u32], timeout: Option<f64>) -> String {
     if timeout.is_none_or(|seconds| seconds <= 0.0) {
         return String::new();
     }
-    // A node inside a program has no door for the command.
-    let hint = if runtime.address.is_empty() { "" } else { " `eagleray status -v` shows what runs and what waits." };
+    // The command finds a daemon by itself; programs there may be many.
+    let hint = match &*runtime.address {
+        "" => String::new(),
+        address if address.starts_with(&*runtime.session_dir) => {
+            format!(" `eagleray status -v --address {address}` shows what runs and what waits.")
+        }
+        _ => " `eagleray status -v` shows what runs and what waits.".into(),
+    };
     format!(" It waited for {}.{hint}", runtime.explain(slots))
 }
 

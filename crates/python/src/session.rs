@@ -94,7 +94,7 @@ pub(crate) struct Node {
 impl Node {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
-    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, prestart, idle_ms_max, rings_max, link_idle_ms_max, grace_ms_max, lineage_bytes_max, memory, keep_session))]
+    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, must_listen, prestart, idle_ms_max, rings_max, link_idle_ms_max, grace_ms_max, lineage_bytes_max, memory, keep_session))]
     fn new(
         py: Python<'_>,
         resources: &Bound<'_, PyDict>,
@@ -107,6 +107,7 @@ impl Node {
         zygote_env: Vec<(OsString, OsString)>,
         session_dir: PathBuf,
         listen: Option<PathBuf>,
+        must_listen: bool,
         prestart: u32,
         idle_ms_max: u64,
         rings_max: u32,
@@ -131,6 +132,7 @@ impl Node {
             zygote_env,
             session_dir,
             listen,
+            must_listen,
             prestart,
             idle_ms_max,
             rings_max,
@@ -208,7 +210,8 @@ fn driver(namespace: &str, surroundings: &Bound<'_, Surroundings>, logs: bool) -
     Role::Driver { namespace: namespace.into(), surroundings: surroundings.get().inner.clone(), logs }
 }
 
-fn connect_to(path: &str) -> PyResult<OwnedFd> {
+/// `patience`: how long it may take until somebody takes the call, and for each answer.
+fn connect_to(path: &str, patience: Option<Duration>) -> PyResult<OwnedFd> {
     let failed = |errno: rustix::io::Errno| PyConnectionError::new_err(format!("no node answers at {path}: {errno}"));
     let socket = rustix::net::socket_with(
         rustix::net::AddressFamily::UNIX,
@@ -217,21 +220,24 @@ fn connect_to(path: &str) -> PyResult<OwnedFd> {
         None,
     )
     .map_err(failed)?;
-    let address = rustix::net::SocketAddrUnix::new(path).map_err(failed)?;
-    rustix::net::connect(&socket, &address).map_err(failed)?;
+    for which in [rustix::net::sockopt::Timeout::Send, rustix::net::sockopt::Timeout::Recv] {
+        rustix::net::sockopt::set_socket_timeout(&socket, which, patience).map_err(failed)?;
+    }
+    let at = net::unix::at(Path::new(path)).map_err(failed)?;
+    rustix::net::connect(&socket, &at.address).map_err(failed)?;
     Ok(socket)
 }
 
-/// Joins the daemon that listens at `path`.
+/// Joins the node that listens at `path`: a daemon, or part of another program.
 #[pyfunction]
-fn join_daemon(
+fn join_other(
     py: Python<'_>,
     path: &str,
     namespace: &str,
     surroundings: &Bound<'_, Surroundings>,
     logs: bool,
 ) -> PyResult<()> {
-    join(py, connect_to(path)?, driver(namespace, surroundings, logs))
+    join(py, connect_to(path, None)?, driver(namespace, surroundings, logs))
 }
 
 /// Joins as a worker, through the socket that came with the fork.
@@ -360,10 +366,10 @@ fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     }
 }
 
-/// Asks the daemon at `path`, as a visitor: `status`, `memory` or `stop`.
+/// Asks the node at `path`, as a visitor: `status`, `memory` or `stop`. Raises ConnectionError if it does not answer within `seconds`.
 #[pyfunction]
-fn ask_daemon<'py>(py: Python<'py>, path: &str, what: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let socket = connect_to(path)?;
+fn ask_node<'py>(py: Python<'py>, path: &str, what: &str, seconds: f64) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let socket = connect_to(path, Some(Duration::from_secs_f64(seconds.max(0.001))))?;
     let question = match what {
         "status" => Question::Status,
         "stop" => Question::Stop,
@@ -379,7 +385,11 @@ fn ask_daemon<'py>(py: Python<'py>, path: &str, what: &str) -> PyResult<Option<B
             _ => None,
         }))
     });
-    match answer.map_err(|errno| PyConnectionError::new_err(errno.to_string()))? {
+    let failed = |errno: rustix::io::Errno| match errno {
+        rustix::io::Errno::AGAIN => format!("no node answers at {path}: not within {seconds} s"),
+        _ => format!("no node answers at {path}: {errno}"),
+    };
+    match answer.map_err(|errno| PyConnectionError::new_err(failed(errno)))? {
         Some(Answer::Status(status)) => Ok(Some(status_dict(py, &status)?)),
         Some(Answer::Inventory(inventory)) => Ok(Some(inventory::to_dict(py, &inventory)?)),
         _ => Ok(None),
@@ -484,7 +494,7 @@ fn tally(py: Python<'_>) -> PyResult<(usize, usize)> {
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_object_store, module)?)?;
     module.add_function(wrap_pyfunction!(join_local, module)?)?;
-    module.add_function(wrap_pyfunction!(join_daemon, module)?)?;
+    module.add_function(wrap_pyfunction!(join_other, module)?)?;
     module.add_function(wrap_pyfunction!(join_worker, module)?)?;
     module.add_function(wrap_pyfunction!(leave, module)?)?;
     module.add_function(wrap_pyfunction!(is_joined, module)?)?;
@@ -496,7 +506,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(actor_names, module)?)?;
     module.add_function(wrap_pyfunction!(sync, module)?)?;
     module.add_function(wrap_pyfunction!(status, module)?)?;
-    module.add_function(wrap_pyfunction!(ask_daemon, module)?)?;
+    module.add_function(wrap_pyfunction!(ask_node, module)?)?;
     module.add_function(wrap_pyfunction!(export, module)?)?;
     module.add_function(wrap_pyfunction!(fetch, module)?)?;
     module.add_function(wrap_pyfunction!(next_log, module)?)?;

@@ -3,11 +3,17 @@
 //! The kernel shows the memory in which a program found its arguments. A title is written over them: a few bytes are compared at each
 //! call and copied where they differ. If the last byte of that memory is not zero, the kernel takes what stands there up to the first
 //! zero for a title, and shows nothing of the old arguments behind it.
+//!
+//! The kernel's short name of the process says the same, but begins otherwise: `ray stop` of a Ray on the same machine ends every process
+//! whose short name has `ray::` in it.
 
 use std::fs;
 use std::sync::{LazyLock, Mutex};
 
 const PREFIX: &[u8] = b"ray::";
+const SHORT_PREFIX: &[u8] = b"er::";
+/// The kernel keeps that many bytes of a short name.
+const SHORT_MAX: usize = 15;
 /// Of a worker that waits for calls and is no actor.
 const IDLE: &str = "IDLE";
 
@@ -51,7 +57,7 @@ impl Title {
         rest[..name.len()].copy_from_slice(name);
         rest[name.len()] = 0;
         rest[rest.len() - 1] = b'.';
-        let shown: Vec<u8> = PREFIX.iter().chain(name).copied().take(15).collect();
+        let shown: Vec<u8> = SHORT_PREFIX.iter().chain(name).copied().take(SHORT_MAX).collect();
         if let Ok(shown) = std::ffi::CString::new(shown) {
             let _ = rustix::thread::set_name(&shown);
         }

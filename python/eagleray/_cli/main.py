@@ -60,7 +60,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     stop.set_defaults(run=_stop)
 
-    status = commands.add_parser("status", help="show this user's daemon: resources, processes, actors")
+    status = commands.add_parser(
+        "status",
+        help="show a node: resources, processes, actors",
+        description="Show this user's daemon, or else the node that the newest program hosts: resources, processes, actors.",
+    )
     status.add_argument(
         "-v",
         "--verbose",
@@ -68,17 +72,19 @@ def _parser() -> argparse.ArgumentParser:
         help="also memory of each process's own, who waits for what, and since when",
     )
     status.add_argument("--json", action="store_true", help="as JSON")
+    _add_address(status)
     status.set_defaults(run=_status)
 
     memory = commands.add_parser(
         "memory",
         help="list live objects: size, place, owner, who holds them",
-        description="List the objects of this user's daemon, the largest first. Where refs were made is recorded by programs that run "
+        description="List the objects of this user's daemon, or else of the node that the newest program hosts, the largest first. Where refs were made is recorded by programs that run "
         "with EAGLERAY_record_ref_creation_sites=1.",
     )
     memory.add_argument("--audit", action="store_true", help="say what is still held; exit status 1 if anything is")
     memory.add_argument("--limit", type=int, default=100, help="objects to list (100)")
     memory.add_argument("--json", action="store_true", help="as JSON")
+    _add_address(memory)
     memory.set_defaults(run=_memory)
 
     run = commands.add_parser(
@@ -93,14 +99,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_address(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--address", help="another node of yours: what its program's init() returned")
+
+
 def _start(options: Any) -> int:
-    from eagleray import _native
-    from eagleray._node import hosting
+    from eagleray._node import finding, hosting
 
     if not options.head:
         raise ValueError("say --head: joining another machine's node is not available yet")
-    path = hosting.socket_path()
-    if path.exists() and hosting._answers(path):
+    if finding.daemon() is not None:
         raise ValueError("a node of yours is running already; see `eagleray status`, or end it with `eagleray stop`")
     wants = {
         "num_cpus": options.num_cpus,
@@ -127,38 +135,27 @@ def _start(options: Any) -> int:
             cwd="/",
         )
     deadline = time.monotonic() + 30
-    while not (path.exists() and hosting._answers(path)):
+    while (found := finding.daemon()) is None:
         if process.poll() is not None or time.monotonic() > deadline:
             sys.stderr.write(f"eagleray: the node did not start:\n{log.read_text()}")
             return 1
         time.sleep(0.02)
-    status = _native.ask_daemon(str(path), "status")
-    assert status is not None
-    print(f"Node started (pid {status['pid']}): {_resources(status['total'])}")
+    total = finding.ask(found.path, "status")["total"]
+    print(f"Node started (pid {found.pid}): {_resources(total)}")
     print("Programs on this machine join it with init(address='auto'); `eagleray stop` ends it.")
     return 0
 
 
-def _daemon_path() -> str:
-    from eagleray._node import hosting
-
-    path = hosting.socket_path()
-    if not path.exists() or not hosting._answers(path):
-        raise ConnectionError("no node of yours is running; start one with `eagleray start --head`")
-    return str(path)
-
-
 def _stop(_options: Any) -> int:
     from eagleray import _native
-    from eagleray._node import hosting, old_sessions
+    from eagleray._node import finding, hosting, old_sessions
 
-    path = hosting.socket_path()
-    if not path.exists() or not hosting._answers(path):
-        print("No node of yours is running.")
+    found = finding.daemon()
+    if found is None:
+        print("No daemon of yours is running.")
         return 0
-    status = _native.ask_daemon(str(path), "status")
-    _native.ask_daemon(str(path), "stop")
-    pid = status["pid"] if status else 0
+    _native.ask_node(found.path, "stop", finding.ANSWER_SECONDS)
+    pid = found.pid
     deadline = time.monotonic() + 15
     while old_sessions.is_alive(pid):
         if time.monotonic() > deadline:
@@ -181,17 +178,17 @@ def _resources(parts: dict[str, int]) -> str:
     return ", ".join(shown)
 
 
-def _ask_daemon(what: str) -> dict[str, Any]:
-    from eagleray import _native
+def _ask_node(options: Any, what: str) -> dict[str, Any]:
+    from eagleray._node import finding
 
-    answer = _native.ask_daemon(_daemon_path(), what)
-    if answer is None:
-        raise ConnectionError("the node did not answer")
-    return answer
+    found = finding.find_node(options.address) or finding.newest_program()
+    if found is None:
+        raise ConnectionError("no node of yours is running; start one with `eagleray start --head`")
+    return finding.ask(found.path, what)
 
 
 def _status(options: Any) -> int:
-    status = _ask_daemon("status")
+    status = _ask_node(options, "status")
     if options.json:
         print(json.dumps(status, indent=2))
         return 0
@@ -226,7 +223,7 @@ def _status(options: Any) -> int:
 def _memory(options: Any) -> int:
     from eagleray._cli import memory_report
 
-    inventory = _ask_daemon("memory")
+    inventory = _ask_node(options, "memory")
     if options.json:
         print(json.dumps(inventory, indent=2))
         return 0

@@ -48,6 +48,8 @@ class _Session:
         self.number = 0
         #: Where tasks and actors run if that is here: see `_driver.local_mode`.
         self.local: Any = None
+        #: The process of another program that hosts the session, if one does.
+        self.host: int | None = None
         #: What this driver's workers find.
         self.surroundings: _native.Surroundings | None = None
         #: The process that has run sessions; its forks cannot.
@@ -191,7 +193,7 @@ def init(
             )
         if SESSION.context is not None:
             shutdown()
-        from eagleray._node import hosting
+        from eagleray._node import finding, hosting
 
         name_space = hosting.checked_namespace(namespace, job_config)
         temp_dir = private.get("_temp_dir")
@@ -215,12 +217,13 @@ def init(
             from eagleray._calls import labels as node_labels
 
             labels = node_labels.checked(labels)
-        daemon = hosting.find_daemon(address)
+        other = finding.find_node(address)
         SESSION.pid = os.getpid()
         if logging_config is not None:
             runtime_env = _with_logging(logging_config, runtime_env)
         surroundings = SESSION.surroundings = hosting.job_surroundings(job_config, runtime_env)
-        if daemon is None:
+        SESSION.host = other.pid if other is not None and other.is_of_program else None
+        if other is None:
             SESSION.node = hosting.host_node(wants)
             try:
                 hosting.join(SESSION.node, name_space, surroundings, logs=bool(log_to_driver))
@@ -231,7 +234,7 @@ def init(
             hosting.refuse_resources(wants)
             if labels:
                 raise ValueError("labels are given to a node when it is started, not when it is joined")
-            _native.join_daemon(daemon, name_space, surroundings, bool(log_to_driver))
+            _native.join_other(other.path, name_space, surroundings, bool(log_to_driver))
         if labels:
             node_labels.write(labels)
         SESSION.number += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from eagleray import _native
 from eagleray import exceptions as exc
 
 
@@ -46,7 +47,7 @@ def _make(about: dict[str, Any], task_id: str | None, object_id: str | None) -> 
     if kind == "freed":
         return exc.ObjectFreedError(object_id, "", "")
     if kind == "node_died":
-        return exc.LocalRayletDiedError("The node died or was shut down before the task ended.")
+        return exc.LocalRayletDiedError(f"The node died or was shut down before the task ended{_host_ended()}.")
     if kind == "replay":
         produced, expected = about["produced"], about["expected"]
         return exc.StreamingGeneratorReplayInconsistentError(
@@ -60,10 +61,24 @@ def _make(about: dict[str, Any], task_id: str | None, object_id: str | None) -> 
     return exc.RaySystemError(f"unknown failure: {about}")
 
 
+def why_closed() -> str:
+    """Say why nothing can be asked of the node any more."""
+    if _native.is_driver() and not _native.is_joined():
+        return f"The node that this program had joined is gone{_host_ended()}. Call shutdown(), then init() joins or starts another."
+    return "Ray has not been started yet, or was shut down."
+
+
+def _host_ended() -> str:
+    """Name the program that has taken the session with it, if another one hosted it."""
+    from eagleray._driver.session import SESSION
+
+    if SESSION.host is None:
+        return ""
+    return f": the program that hosts this session (process {SESSION.host}) has ended it, or has ended"
+
+
 def _where_to_look(about: dict[str, Any]) -> str:
     """Name the files that the node keeps of crashed workers; see `crates/node/src/logs.rs`."""
-    from eagleray import _native
-
     if about.get("code") == 0 or not _native.is_joined():
         return ""
     folder = _native.identity()["session_dir"]
@@ -92,7 +107,6 @@ _DEATHS = {
     "owner_died": "The actor is dead because its owner has died.",
     "out_of_scope": "The actor is dead because all references to it were removed.",
     "never_existed": "The actor is unknown here. It might be dead or it's from a different cluster.",
-    "node_died": "The actor died because its node has died.",
     "group_removed": "The actor died because its placement group was removed.",
 }
 
@@ -110,4 +124,6 @@ def _actor_died(about: dict[str, Any]) -> BaseException:
     if death == "crashed":
         text = f"The actor is dead because its worker process has died. The actor died with {about['text']}"
         return exc.ActorDiedError(text, actor_id)
+    if death == "node_died":
+        return exc.ActorDiedError(f"The actor died because its node has died{_host_ended()}.", actor_id)
     return exc.ActorDiedError(_DEATHS[death], actor_id)

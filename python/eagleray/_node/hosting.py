@@ -1,4 +1,4 @@
-"""Finds out what this machine offers, hosts a node, finds a running one."""
+"""Finds out what this machine offers, and hosts a node."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from eagleray._node import spilling
 
 #: Each GPU of a node has a name of its own.
 _GPUS_MAX = 4096
+#: Where a node listens: a daemon in the folder of all sessions, one that a program hosts in its session's own.
+SOCKET_NAME = "node.sock"
 
 
 @dataclass
@@ -100,35 +102,7 @@ def base_dir() -> Path:
 
 def socket_path() -> Path:
     """Where this user's daemon listens."""
-    return base_dir() / "node.sock"
-
-
-def find_daemon(address: str | None) -> str | None:
-    """Decide which running node to join; None: host one here."""
-    address = address or from_env("ADDRESS")
-    path = socket_path()
-    if address == "local":
-        return None
-    if address is None:
-        return str(path) if path.exists() and _answers(path) else None
-    if address == "auto":
-        if path.exists() and _answers(path):
-            return str(path)
-        raise ConnectionError(
-            "Could not find any running Ray instance. Start one with `eagleray start --head`, or call init() without an address."
-        )
-    if os.path.isabs(address):
-        return address
-    raise ConnectionError(
-        f"Cannot connect to {address!r}: give 'auto' for the node on this machine, 'local' for one of your own, or a socket's path."
-    )
-
-
-def _answers(path: Path) -> bool:
-    try:
-        return _native.ask_daemon(str(path), "status") is not None
-    except ConnectionError:
-        return False
+    return base_dir() / SOCKET_NAME
 
 
 def refuse_resources(wants: Wants) -> None:
@@ -227,7 +201,7 @@ def _memory_watch(wants: Wants) -> tuple[float, int, int, str | None]:
 
 
 def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = False) -> Any:
-    """Start a node in this process."""
+    """Start a node in this process. `listen`: where other programs find it, if that is not in the session's folder."""
     if sys.platform != "linux":
         raise RuntimeError("eagleray runs on Linux only")
     amounts, gpu_names = node_resources(wants)
@@ -265,7 +239,8 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             ],
             zygote_env=[("EAGLERAY_ZYGOTE", "1")],
             session_dir=str(session_dir),
-            listen=listen,
+            listen=listen or str(session_dir / SOCKET_NAME),
+            must_listen=listen is not None,
             prestart=prestart,
             idle_ms_max=max(0, int(_setting(wants.system_config, "idle_worker_killing_time_threshold_ms", 60_000))),
             rings_max=int(from_env("RINGS_MAX") or 1024 * 1024),

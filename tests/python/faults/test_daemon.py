@@ -240,7 +240,7 @@ def test_start_without_head_and_with_bad_resources(daemon):
 
 def test_stop_and_status_with_nothing_running(daemon):
     stopped = daemon.stop()
-    assert (stopped.returncode, stopped.stdout) == (0, "No node of yours is running.\n")
+    assert (stopped.returncode, stopped.stdout) == (0, "No daemon of yours is running.\n")
     shown = daemon.status()
     assert shown.returncode == 1
     assert shown.stderr == "eagleray: no node of yours is running; start one with `eagleray start --head`\n"

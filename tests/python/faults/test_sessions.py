@@ -315,7 +315,7 @@ def test_driver_of_a_node_that_is_killed_gets_an_error_and_can_start_again(drive
     """
     driver = drivers.start(code)
     driver.hear_until("ready")
-    node = _native.ask_daemon(str(drivers.folder / "node.sock"), "status")["pid"]
+    node = _native.ask_node(str(drivers.folder / "node.sock"), "status", 10)["pid"]
     os.kill(node, 9)
     code, out, err = driver.end()
     assert code == 0, out + err
