@@ -87,9 +87,15 @@ fn ctl_7_a_place_that_nobody_asked_for_does_not_begin_a_postponed_life() {
 fn leaving_is_no_crash_and_an_exit_code_of_zero_without_a_word_is_one() {
     let mut table = Table::given([create(&restarting(1, -1)), placed(1, 0, 1)]);
     assert_eq!(table.when(Event::Leaving { worker: worker(1) }), [], "calls under way still finish");
-    assert_eq!(table.when(died(worker(1), WorkerExit::Code(3))), [dead(1, 0, ActorDeath::Exited)]);
+    assert_eq!(
+        table.when(died(worker(1), WorkerExit::Code(3, model::Remains::default()))),
+        [dead(1, 0, ActorDeath::Exited)]
+    );
     let mut table = Table::given([create(&restarting(1, -1)), placed(1, 0, 1)]);
-    assert_eq!(table.when(died(worker(1), WorkerExit::Code(0))), [restarts(1, 1), place(1, 1)]);
+    assert_eq!(
+        table.when(died(worker(1), WorkerExit::Code(0, model::Remains::default()))),
+        [restarts(1, 1), place(1, 1)]
+    );
 }
 
 #[test]

@@ -78,7 +78,10 @@ fn a_detached_actor_frees_its_name_when_it_dies() {
 #[test]
 fn an_actor_that_left_on_its_own_frees_its_name() {
     let mut table = Table::given([create(&named(1, "bob")), placed(1, 0, 1)]);
-    table.given_more([Event::Leaving { worker: worker(1) }, died(worker(1), WorkerExit::Code(0))]);
+    table.given_more([
+        Event::Leaving { worker: worker(1) },
+        died(worker(1), WorkerExit::Code(0, model::Remains::default())),
+    ]);
     assert_eq!(table.when(create(&named(2, "bob")))[0], answer(2, Registered::Created(id(2))));
 }
 

@@ -106,7 +106,7 @@ impl World {
             Move::Died { slot, code } => {
                 let process = self.process(slot);
                 self.epochs[usize::from(slot)] += 1;
-                Event::ProcessDied { process, exit: WorkerExit::Code(code) }
+                Event::ProcessDied { process, exit: WorkerExit::Code(code, model::Remains::default()) }
             }
             Move::Kill { number, no_restart } => Event::KillRequested { actor: id(number), no_restart },
             Move::OutOfScope { number } => Event::OutOfScope(id(number)),

@@ -7,13 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::ActorId;
 
+/// What is known of a process that ended by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remains {
+    /// Its pid; zero where nobody knows.
+    pub pid: i32,
+    /// What it printed is kept, in files that bear its pid.
+    pub has_output: bool,
+    /// Who has most likely ended it, if there is a guess.
+    pub guess: Box<str>,
+    /// The Python stack that faulthandler wrote, if it did.
+    pub stack: Box<str>,
+}
+
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkerExit {
     /// It called exit with this code.
-    Code(i32),
-    /// A signal ended it; the text is the Python stack that faulthandler left, if any.
-    Signal(i32, Box<str>),
+    Code(i32, Remains),
+    /// A signal ended it.
+    Signal(i32, Remains),
     /// Its node could not start it.
     NotStarted(Box<str>),
     /// It said that it would leave, or the node ended it on purpose.
@@ -116,14 +129,26 @@ impl WorkerExit {
     pub fn is_own_will(&self) -> bool {
         matches!(self, Self::Intended(why) if why.contains("INTENDED_USER_EXIT"))
     }
+
+    /// What is known of it, if it ended by itself.
+    #[must_use]
+    pub fn remains(&self) -> Option<&Remains> {
+        match self {
+            Self::Code(_, remains) | Self::Signal(_, remains) => Some(remains),
+            Self::NotStarted(_) | Self::Intended(_) | Self::OutOfMemory { .. } | Self::Unknown => None,
+        }
+    }
 }
 
+/// Without the stack, which has many lines: whoever wants it finds it in the remains.
 impl fmt::Display for WorkerExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Code(code) => write!(f, "exit code {code}"),
-            Self::Signal(signal, stack) if stack.is_empty() => write!(f, "signal {signal} ({})", signal_name(*signal)),
-            Self::Signal(signal, stack) => write!(f, "signal {signal} ({})\n{stack}", signal_name(*signal)),
+            Self::Code(code, _) => write!(f, "exit code {code}"),
+            Self::Signal(signal, remains) => {
+                write!(f, "signal {signal} ({})", signal_name(*signal))?;
+                if remains.guess.is_empty() { Ok(()) } else { write!(f, "\n{}", remains.guess) }
+            }
             Self::NotStarted(why) => write!(f, "it could not be started: {why}"),
             Self::Intended(why) => f.write_str(why),
             Self::OutOfMemory { report, .. } => f.write_str(report),

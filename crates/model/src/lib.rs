@@ -11,7 +11,7 @@ mod resources;
 mod task;
 mod time;
 
-pub use failure::{ActorDeath, Failure, WorkerExit};
+pub use failure::{ActorDeath, Failure, Remains, WorkerExit};
 pub use group::{GroupOptions, Seat, Strategy, Where};
 pub use id::{
     ActorId, FunctionId, GroupId, IdLength, JobId, LeaseId, NodeId, ObjectId, ProcId, TaskId, TaskKey, WorkerId,

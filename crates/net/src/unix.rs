@@ -42,8 +42,11 @@ pub fn at(path: &Path) -> Result<At> {
         Ok(address) => Ok(At { address, _folder: None }),
         Err(Errno::NAMETOOLONG) => {
             let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
-            let folder =
-                rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+            let folder = rustix::fs::open(
+                folder,
+                OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                rustix::fs::Mode::empty(),
+            )?;
             let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
             Ok(At { address: SocketAddrUnix::new(&short)?, _folder: Some(folder) })
         }
@@ -146,7 +149,7 @@ impl Inbox {
     /// Reads once. With `wait` it blocks until something comes.
     ///
     /// # Errors
-    /// As the system call; "would block" is no error.
+    /// As the system call. "Would block" is no error, except for who waits: then the socket has a time limit.
     pub fn fill(&mut self, socket: impl AsFd, wait: bool) -> Result<Arrived> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -160,7 +163,8 @@ impl Inbox {
         self.end += result.unwrap_or(0);
         match result {
             Ok(0) => Ok(Arrived::Closed),
-            Ok(_) | Err(Errno::AGAIN) => Ok(Arrived::Open),
+            Ok(_) => Ok(Arrived::Open),
+            Err(Errno::AGAIN) if !wait => Ok(Arrived::Open),
             Err(Errno::CONNRESET) => Ok(Arrived::Closed),
             Err(error) => Err(error),
         }

@@ -112,6 +112,9 @@ pub enum Error {
     Store(#[from] store::Error),
 }
 
+/// What is said where something needs a descriptor of the node.
+pub(crate) const NO_DESCRIPTORS: &str = "the node has no file descriptors left: raise its limit (`ulimit -n`)";
+
 /// What the handle asks the loop for.
 pub(crate) enum Command {
     Connect(OwnedFd),

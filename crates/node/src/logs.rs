@@ -50,7 +50,7 @@ pub(crate) struct Logs {
     /// Drivers that want all that was printed so far.
     pub(crate) awaited: Vec<Awaited>,
     /// Files of dead workers that are kept, the latest last.
-    kept: VecDeque<[Box<str>; 2]>,
+    kept: VecDeque<Vec<Box<str>>>,
 }
 
 /// A driver that wants all that was printed so far.
@@ -98,6 +98,11 @@ pub(crate) enum ReadTo {
 
 pub(crate) fn of_worker(id: ProcId, stream: &str) -> Box<str> {
     format!("worker-{}-{}.{stream}", id.slot, id.epoch).into()
+}
+
+/// Where a worker's faulthandler writes: beside its output, so that the stack is told once, in the error.
+fn of_fault(id: ProcId) -> Box<str> {
+    format!("fault-{}-{}", id.slot, id.epoch).into()
 }
 
 fn of_crashed(pid: i32, stream: &str) -> Box<str> {
@@ -313,8 +318,9 @@ impl Logs {
             note(&mut self.behind, &now);
             now
         });
-        if !is_silent {
-            self.keep(names.clone());
+        let stack = self.keep_stack(id, source.pid);
+        if !is_silent || stack.is_some() {
+            self.keep(names.iter().cloned().chain(stack).collect());
         }
         names
     }
@@ -325,18 +331,18 @@ impl Logs {
         if !follow.is_kept {
             let _ = std::fs::remove_file(self.dir.join(name));
         } else if !self.kept.iter().flatten().any(|known| **known == *name) {
-            self.keep([name.into(), "".into()]);
+            self.keep(vec![name.into()]);
         }
     }
 
-    fn keep(&mut self, names: [Box<str>; 2]) {
+    fn keep(&mut self, names: Vec<Box<str>>) {
         self.kept.retain(|known| *known != names);
         self.kept.push_back(names);
         if self.kept.len() > KEPT_MAX
             && let Some(at) = self.kept.iter().position(|names| !names.iter().any(|name| self.files.contains_key(name)))
             && let Some(oldest) = self.kept.remove(at)
         {
-            oldest.iter().filter(|name| !name.is_empty()).for_each(|name| {
+            oldest.iter().for_each(|name| {
                 let _ = std::fs::remove_file(self.dir.join(&**name));
             });
         }
@@ -386,8 +392,23 @@ impl Logs {
 
     /// The Python stack that faulthandler wrote when the worker crashed.
     pub(crate) fn crash_stack(&self, id: ProcId) -> String {
-        let text = self.tail(&of_worker(id, "err"));
-        text.find("Fatal Python error").map_or_else(String::new, |at| text[at..].to_string())
+        self.tail(&of_fault(id)).trim_end().to_string()
+    }
+
+    /// Whether there is anything to keep of what a worker has printed, or its faulthandler.
+    pub(crate) fn has_output(&self, id: ProcId) -> bool {
+        let mut names = STREAMS.map(|stream| of_worker(id, stream)).into_iter().chain([of_fault(id)]);
+        names.any(|name| std::fs::metadata(self.dir.join(&*name)).is_ok_and(|file| file.len() > 0))
+    }
+
+    /// A worker is dead: what its faulthandler has written is kept under its pid, if it has.
+    fn keep_stack(&self, id: ProcId, pid: i32) -> Option<Box<str>> {
+        let (path, kept) = (self.dir.join(&*of_fault(id)), of_crashed(pid, "stack"));
+        if std::fs::metadata(&path).is_ok_and(|file| file.len() > 0) {
+            return std::fs::rename(&path, self.dir.join(&*kept)).is_ok().then_some(kept);
+        }
+        let _ = std::fs::remove_file(path);
+        None
     }
 
     /// The end of a log file.

@@ -43,7 +43,7 @@ pub(crate) struct Node {
     pub(crate) epoll: OwnedFd,
     wake: OwnedFd,
     commands: Arc<Mutex<VecDeque<Command>>>,
-    listener: Option<OwnedFd>,
+    pub(crate) listener: Option<OwnedFd>,
     pub(crate) segment: Arc<Segment>,
     pub(crate) conns: Conns,
     pub(crate) procs: Procs,
@@ -87,7 +87,11 @@ const STARTS_PER_CORE: u32 = 2;
 const STARTS_MIN: u32 = 8;
 
 impl Node {
-    pub(crate) fn new(mut options: Options, wake: OwnedFd, commands: Arc<Mutex<VecDeque<Command>>>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        mut options: Options,
+        wake: OwnedFd,
+        commands: Arc<Mutex<VecDeque<Command>>>,
+    ) -> Result<Self, Error> {
         let io = |what: &'static str| move |errno: rustix::io::Errno| Error::Io { what, cause: errno.into() };
         let logs_dir = options.session_dir.join("logs");
         std::fs::create_dir_all(&logs_dir).map_err(|cause| Error::Io { what: "making the session's folder", cause })?;

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{ProcId, Tick, WorkerExit};
+use model::{ProcId, Remains, Tick, WorkerExit};
 use scheduler::{Busy, Look, Relief, Watch, Work};
 use wire::control::FromNode;
 
@@ -124,7 +124,7 @@ impl Node {
         self.memory.killed += 1;
         let report = self.memory_report(worker, pid, reading);
         if let Some(proc) = self.procs.get_mut(worker) {
-            proc.lacked_memory = Some((report.into(), is_alone));
+            proc.verdict = Some(WorkerExit::OutOfMemory { report: report.into(), is_alone });
         }
         self.zygote_kill(pid);
     }
@@ -165,10 +165,10 @@ impl Node {
 }
 
 fn by_kernel(exit: WorkerExit) -> WorkerExit {
-    let WorkerExit::Signal(signal, stack) = exit else { return exit };
-    let said = "The kernel's out-of-memory killer ended a process of this machine or container at that time: it was most likely this \
+    let WorkerExit::Signal(signal, remains) = exit else { return exit };
+    let guess = "The kernel's out-of-memory killer ended a process of this machine or container at that time: it was most likely this \
                 one.";
-    WorkerExit::Signal(signal, format!("{said}\n{stack}").trim_end().into())
+    WorkerExit::Signal(signal, Remains { guess: guess.into(), ..remains })
 }
 
 /// What is used of what there is: of the machine or of the container, whichever is nearer to its end.
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_kill_by_the_kernel_is_named_as_such() {
-        let text = by_kernel(WorkerExit::Signal(9, "".into())).to_string();
+        let text = by_kernel(WorkerExit::Signal(9, model::Remains::default())).to_string();
         assert!(text.starts_with("signal 9 (SIGKILL)\nThe kernel's out-of-memory killer"), "{text}");
     }
 

@@ -2,10 +2,11 @@
 
 use std::os::fd::OwnedFd;
 
-use model::{JobId, LeaseId, ProcId, TaskId, WorkerId};
+use model::{JobId, LeaseId, ProcId, TaskId, WorkerExit, WorkerId};
 use scheduler::LeaseKind;
 use wire::control::{Answer, FromNode, Hello, Question, Role, ToNode, Welcome};
 
+use crate::NO_DESCRIPTORS;
 use crate::looped::Node;
 use crate::procs::Kind;
 
@@ -111,7 +112,7 @@ impl Node {
             ToNode::Served { worker } => self.on_served(worker),
             ToNode::Bye => {
                 if self.procs.get(who).is_some_and(|proc| matches!(proc.kind, Kind::Driver { .. })) {
-                    self.process_died(who, model::WorkerExit::Intended("its driver left (INTENDED_USER_EXIT)".into()));
+                    self.process_died(who, WorkerExit::Intended("its driver left (INTENDED_USER_EXIT)".into()));
                 }
             }
         }
@@ -150,6 +151,9 @@ impl Node {
                 let Some(id) = known else { return };
                 let Some(memory) = self.memory() else {
                     // It is tried again later, as if it had never started.
+                    if let Some(proc) = self.procs.get_mut(id) {
+                        proc.verdict.get_or_insert_with(|| WorkerExit::NotStarted(NO_DESCRIPTORS.into()));
+                    }
                     return self.zygote_kill(hello.pid);
                 };
                 if let Some(proc) = self.procs.get_mut(id) {
@@ -164,8 +168,7 @@ impl Node {
             }
             Role::Driver { namespace, surroundings, logs } => {
                 let Some(memory) = self.memory() else {
-                    let why = "the node has no file descriptors left: raise its limit (`ulimit -n`)";
-                    return self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
+                    return self.tell_conn(conn, &FromNode::Refused(NO_DESCRIPTORS.into()), Vec::new());
                 };
                 let kind = Kind::Driver { namespace: namespace.clone(), surroundings, logs };
                 let Some(id) = self.add_proc(hello.pid, kind) else {

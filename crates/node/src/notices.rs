@@ -11,8 +11,10 @@ use crate::procs::Kind;
 const FAILED_STARTS_MAX: u32 = 3;
 /// And how long until it is told again.
 const FAILED_STARTS_TOLD_MS: u64 = 30_000;
-/// Workers per CPU from which on the user is told.
-const POOL_LARGE: u32 = 3;
+/// Workers in use from which on the user is told: so many for each CPU,
+const POOL_LARGE_PER_CPU: u32 = 4;
+/// and at least these: a few actors on a small machine are nothing out of the ordinary.
+const POOL_LARGE_MIN: u32 = 32;
 
 /// Texts that are remembered, so that they are not told twice.
 const SAID_MAX: usize = 1024;
@@ -20,7 +22,7 @@ const SAID_MAX: usize = 1024;
 /// What was told already.
 #[derive(Default)]
 pub(crate) struct Told {
-    /// Workers per CPU.
+    /// Workers in use; zero: nothing was told of them.
     pool: u32,
     /// Workers that ended before they had joined, since the last one that did join.
     failed_starts: u32,
@@ -47,6 +49,10 @@ impl Told {
     }
 }
 
+fn is_large_pool(workers: u32, cpus: u32, told: u32) -> bool {
+    workers >= POOL_LARGE_MIN.max(POOL_LARGE_PER_CPU * cpus) && workers >= 2 * told
+}
+
 impl Node {
     /// Something every driver should read.
     pub(crate) fn notice_all(&mut self, kind: &str, text: &str) {
@@ -64,6 +70,9 @@ impl Node {
 
     /// A worker ended before it had joined. One may have been killed; if it goes on the user must know why nothing runs.
     pub(crate) fn warn_of_failed_start(&mut self, id: ProcId, exit: &WorkerExit) {
+        if matches!(exit, WorkerExit::Intended(_)) {
+            return; // nobody needed it any more
+        }
         self.told.failed_starts += 1;
         let now = net::clock::now();
         if self.told.failed_starts < FAILED_STARTS_MAX || now < self.told.start_again_at {
@@ -79,18 +88,16 @@ impl Node {
         self.notice_all("worker_not_started", text.trim_end());
     }
 
-    /// One more worker is up: are very many of them in use? Told at three and four per CPU, then at each doubling.
+    /// One more worker is up: are very many of them in use? Told once, and again each time that they have doubled since.
     pub(crate) fn warn_of_large_pool(&mut self) {
         self.told.failed_starts = 0;
         let cpus = u32::try_from(self.options.total.cpu.0 / Quantity::PARTS).unwrap_or(1).max(1);
         let workers = self.procs.iter().filter(|proc| proc.kind == Kind::Worker).count();
         let workers = workers.saturating_sub(self.scheduler.idle_count());
-        let per_cpu = workers as u32 / cpus;
-        let is_step = per_cpu == POOL_LARGE || per_cpu.is_power_of_two();
-        if per_cpu < POOL_LARGE || per_cpu <= self.told.pool || !is_step {
+        if !is_large_pool(workers as u32, cpus, self.told.pool) {
             return;
         }
-        self.told.pool = per_cpu;
+        self.told.pool = workers as u32;
         let text = format!(
             "Warning: {workers} worker processes are in use on this node, which has {cpus} CPUs. Each takes memory. Many actors make \
              that many, and so do many tasks that wait for other tasks."
@@ -131,5 +138,23 @@ impl Node {
             self.scheduler.total()
         );
         self.notice_job(job, "infeasible", &text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_large_pool;
+
+    /// On two CPUs it was told at six workers, and again at 8, 16 and 32.
+    #[test]
+    fn a_large_pool_is_told_when_it_is_far_larger_than_the_machine_and_at_each_doubling() {
+        let mut told = vec![0];
+        for workers in 1..=300 {
+            if is_large_pool(workers, 2, *told.last().unwrap()) {
+                told.push(workers);
+            }
+        }
+        assert_eq!(told, [0, 32, 64, 128, 256]);
+        assert!(!is_large_pool(255, 64, 0) && is_large_pool(256, 64, 0));
     }
 }

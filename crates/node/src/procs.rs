@@ -47,8 +47,8 @@ pub(crate) struct Proc {
     pub(crate) is_dead: bool,
     /// Why it is being ended, if it is.
     pub(crate) ending: Option<Box<str>>,
-    /// Of one that is killed for want of memory: who used how much, and whether it ran alone.
-    pub(crate) lacked_memory: Option<(Box<str>, bool)>,
+    /// How its end is to be told, where that is known better than by how the process ends: it is killed for want of memory, say.
+    pub(crate) verdict: Option<WorkerExit>,
     /// When it was last given to somebody.
     pub(crate) assigned_at: Tick,
     /// It has served all it may and lives on for the values that it owns.
@@ -120,7 +120,7 @@ impl Node {
             env: model::EnvVars::new(),
             is_dead: false,
             ending: None,
-            lacked_memory: None,
+            verdict: None,
             assigned_at: Tick::default(),
             is_retiring: false,
             waits: Vec::new(),
@@ -173,11 +173,8 @@ impl Node {
     /// A process is dead (NODE-2). Everyone who may care is told; its slot and rings are kept until they have read what it left.
     pub(crate) fn process_died(&mut self, id: ProcId, exit: WorkerExit) {
         let Some(proc) = self.procs.get_mut(id) else { return };
-        let exit = match (proc.lacked_memory.take(), proc.ending.take()) {
-            (Some((report, is_alone)), _) => WorkerExit::OutOfMemory { report, is_alone },
-            (None, Some(why)) => WorkerExit::Intended(why),
-            (None, None) => exit,
-        };
+        let intended = proc.ending.take().map(WorkerExit::Intended);
+        let exit = proc.verdict.take().or(intended).unwrap_or(exit);
         proc.is_dead = true;
         let (conn, job, kind) = (proc.conn.take(), proc.job, proc.kind.clone());
         let undelivered = std::mem::take(&mut proc.undelivered);

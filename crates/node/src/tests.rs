@@ -192,7 +192,7 @@ fn nothing_is_kept_of_a_lease_whose_worker_died() {
     let need = Need::same(Resources::cpus(1));
     bench.says(&owner, ToNode::RequestLease { number: 1, job: owner.job, need, name: "f".into() });
     assert_eq!(bench.node.lease_of.len(), 1, "it is granted");
-    bench.node.process_died(worker, WorkerExit::Signal(9, "".into()));
+    bench.node.process_died(worker, WorkerExit::Signal(9, model::Remains::default()));
     assert_eq!((bench.node.lease_needs.len(), bench.node.lease_names.len()), (0, 0));
     assert_eq!(bench.node.procs.get(owner.id).unwrap().job, owner.job);
 }

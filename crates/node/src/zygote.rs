@@ -4,11 +4,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use model::{ProcId, Tick, WorkerExit};
+use model::{ProcId, Remains, Tick, WorkerExit};
 use net::unix;
 use rustix::net::{RecvFlags, SendFlags};
 use wire::zygote::{DIED, FORK, FORK_FAILED, FORKED, KILL, PACKET_BYTES, Packet, UP};
 
+use crate::NO_DESCRIPTORS;
 use crate::looped::{Node, token};
 use crate::procs::Kind;
 
@@ -77,15 +78,17 @@ impl Node {
         let Some(id) = self.add_proc(0, Kind::Starting) else {
             return self.schedule(scheduler::Event::WorkerNotStarted);
         };
-        let forked = unix::pair().ok().and_then(|(ours, theirs)| {
-            let at = self.add_conn_at(ours, Some(id))?;
+        let Ok((ours, theirs)) = unix::pair() else {
+            return self.process_died(id, WorkerExit::NotStarted(NO_DESCRIPTORS.into()));
+        };
+        let forked = self.add_conn_at(ours, Some(id)).and_then(|at| {
             self.procs.get_mut(id)?.conn = Some(at);
             let packet = Packet { kind: FORK, slot: id.slot, pid: 0, status: id.epoch as i32 };
             let socket = self.zygote.socket.as_ref()?;
             unix::send_some(socket, &packet.to_bytes(), &[theirs.as_fd()], SendFlags::DONTWAIT).ok()
         });
         if forked.is_none() {
-            self.process_died(id, WorkerExit::NotStarted("the node is out of descriptors or has no launcher".into()));
+            self.process_died(id, WorkerExit::NotStarted("the node's launcher of workers is gone or busy".into()));
         }
     }
 
@@ -140,7 +143,7 @@ impl Node {
             DIED => {
                 if let Some(id) = self.procs.by_pid(packet.pid) {
                     self.hear(id);
-                    let exit = self.exit_of(id, packet.status);
+                    let exit = self.exit_of(id, packet.pid, packet.status);
                     let exit = self.name_kernel_kill(exit);
                     self.process_died(id, exit);
                 }
@@ -150,12 +153,14 @@ impl Node {
     }
 
     /// What a wait status says; for a fatal signal, with the Python stack that faulthandler wrote.
-    fn exit_of(&self, id: ProcId, status: i32) -> WorkerExit {
+    fn exit_of(&self, id: ProcId, pid: i32, status: i32) -> WorkerExit {
+        let mut remains = Remains { pid, has_output: self.logs.has_output(id), ..Remains::default() };
         let signal = status & 0x7f;
         if signal == 0 {
-            return WorkerExit::Code((status >> 8) & 0xff);
+            return WorkerExit::Code((status >> 8) & 0xff, remains);
         }
-        WorkerExit::Signal(signal, self.logs.crash_stack(id).into())
+        remains.stack = self.logs.crash_stack(id).into();
+        WorkerExit::Signal(signal, remains)
     }
 
     /// The zygote is dead, and every worker with it (they are killed with their parent).
@@ -175,12 +180,19 @@ impl Node {
             .collect();
         self.zygote_failed(&format!("the worker launcher ended ({how})"));
         for id in workers {
-            self.process_died(id, WorkerExit::Signal(9, "".into()));
+            let pid = self.procs.get(id).map_or(0, |proc| proc.pid);
+            let remains = Remains { pid, has_output: self.logs.has_output(id), ..Remains::default() };
+            self.process_died(id, WorkerExit::Signal(9, remains));
         }
     }
 
     /// NODE-3: ends everything this node started.
     pub(crate) fn end_all(mut self) {
+        // Nobody comes in any more, and who has just knocked is told so.
+        self.listener = None;
+        if let Some(path) = &self.options.listen {
+            let _ = std::fs::remove_file(path);
+        }
         // Drivers of other processes see the end of their streams.
         self.zygote.socket = None;
         if let Some(mut child) = self.zygote.child.take() {
@@ -197,9 +209,6 @@ impl Node {
                 }
                 std::thread::sleep(Duration::from_millis(2));
             }
-        }
-        if let Some(path) = &self.options.listen {
-            let _ = std::fs::remove_file(path);
         }
         self.flush_logs();
         crate::folders::remove(&self.options.session_dir, self.options.keep_session, &self.options.folders);

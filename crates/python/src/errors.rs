@@ -38,11 +38,12 @@ pub(crate) fn from_runtime(error: &runtime::Error) -> PyErr {
                  existing actor using ray.get_actor('{name}', namespace='{namespace}')"
             ),
         ),
-        runtime::Error::TooManyPending { pending, limit } => named(
+        runtime::Error::TooManyPending { actor, call, pending, limit } => named(
             py,
             "PendingCallsLimitExceeded",
             format!(
-                "The actor has {pending} pending calls; max_pending_calls is {limit}. Wait for some of them first."
+                "{call} was not called: the actor {actor} has {pending} pending calls of this process, and its option \
+                 max_pending_calls={limit} allows no more. Wait for some of them first, or raise the option."
             ),
         ),
         runtime::Error::Os { .. } => PyRuntimeError::new_err(error.to_string()),
@@ -50,7 +51,8 @@ pub(crate) fn from_runtime(error: &runtime::Error) -> PyErr {
 }
 
 fn why_closed(py: Python<'_>) -> String {
-    let said = py.import("eagleray._errors.failures").and_then(|module| module.getattr("why_closed")?.call0()?.extract());
+    let said =
+        py.import("eagleray._errors.failures").and_then(|module| module.getattr("why_closed")?.call0()?.extract());
     said.unwrap_or_else(|_| "Ray has not been started yet, or was shut down.".into())
 }
 
@@ -96,6 +98,15 @@ pub(crate) fn undecodable(py: Python<'_>, error: PyErr) -> PyErr {
     made.map_or_else(|failed| failed, PyErr::from_value)
 }
 
+/// How a process ended, what is left of it and its Python stack, for `eagleray._errors.failures`.
+fn describe_exit(dict: &Bound<'_, PyDict>, exit: &model::WorkerExit) -> PyResult<()> {
+    dict.set_item("text", exit.to_string())?;
+    let Some(remains) = exit.remains() else { return Ok(()) };
+    dict.set_item("pid", remains.pid)?;
+    dict.set_item("has_output", remains.has_output)?;
+    dict.set_item("stack", &*remains.stack)
+}
+
 /// A failure as a dict: `kind` and what belongs to it.
 fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'py, PyDict>> {
     use model::{ActorDeath, Failure, WorkerExit};
@@ -117,10 +128,7 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
         }
         Failure::WorkerDied(exit) => {
             dict.set_item("kind", "worker_died")?;
-            dict.set_item("text", exit.to_string())?;
-            if let WorkerExit::Code(code) = exit {
-                dict.set_item("code", code)?;
-            }
+            describe_exit(&dict, exit)?;
         }
         Failure::Cancelled => dict.set_item("kind", "cancelled")?,
         Failure::ActorDied(actor, death) => {
@@ -135,7 +143,7 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
                 }
                 ActorDeath::Crashed(exit) => {
                     dict.set_item("death", "crashed")?;
-                    dict.set_item("text", exit.to_string())?;
+                    describe_exit(&dict, exit)?;
                 }
                 ActorDeath::InitFailed(error) => {
                     dict.set_item("death", "init_failed")?;

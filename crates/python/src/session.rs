@@ -225,6 +225,11 @@ fn connect_to(path: &str, patience: Option<Duration>) -> PyResult<OwnedFd> {
     }
     let at = net::unix::at(Path::new(path)).map_err(failed)?;
     rustix::net::connect(&socket, &at.address).map_err(failed)?;
+    // Both sides unpickle what the other sends.
+    let host = rustix::net::sockopt::socket_peercred(&socket).map_err(failed)?;
+    if host.uid != rustix::process::geteuid() {
+        return Err(PyConnectionError::new_err(format!("the node at {path} belongs to another user")));
+    }
     Ok(socket)
 }
 

@@ -30,8 +30,12 @@ pub enum Error {
         namespace: Box<str>,
     },
     /// The actor has as many calls outstanding as it may.
-    #[error("{pending} calls are outstanding, at most {limit} may be")]
+    #[error("{call}: {pending} calls are outstanding, at most {limit} may be")]
     TooManyPending {
+        /// Which actor.
+        actor: model::ActorId,
+        /// What was to be called.
+        call: Box<str>,
         /// How many there are.
         pending: usize,
         /// How many there may be.

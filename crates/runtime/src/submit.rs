@@ -67,7 +67,8 @@ impl Runtime {
             self.drain(&mut state);
             let pending = state.owner.callee(&actor).map_or(0, owner::Callee::calls_pending);
             if pending >= call.pending_max {
-                return Err(Error::TooManyPending { pending, limit: call.pending_max });
+                let (call, limit) = (call.template.name.clone(), call.pending_max);
+                return Err(Error::TooManyPending { actor, call, pending, limit });
             }
         }
         let spec = Spec {

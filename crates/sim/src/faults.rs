@@ -92,7 +92,7 @@ impl World {
         };
         let drivers = of_role(|role| matches!(role, Role::Driver(_)));
         let workers = of_role(|role| matches!(role, Role::Worker(_)));
-        let killed = WorkerExit::Signal(9, "".into());
+        let killed = WorkerExit::Signal(9, model::Remains::default());
         let counts = &mut self.env.counts;
         match fault {
             Fault::KillWorker => {

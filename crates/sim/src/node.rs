@@ -307,7 +307,7 @@ impl Node {
         let process: Pid = (self.index, worker);
         // Whoever called it may hear that it is dead, and let go, before it is.
         env.oracle.died(process);
-        let exit = WorkerExit::Signal(9, "".into());
+        let exit = WorkerExit::Signal(9, model::Remains::default());
         if gracefully {
             self.tell(env, worker, FromNode::Exit);
             env.later(GRACE_MS * 1_000, Item::Kill { process, exit });

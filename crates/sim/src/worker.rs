@@ -300,7 +300,7 @@ impl Process {
             }
             Duty::Builds(actor) => match env.rng.below(100) {
                 0..3 if env.has_faults() => env.tell_node(pid, ToNode::BuildFailed(actor)),
-                3..6 if env.has_faults() => self.end(env, WorkerExit::Code(1)),
+                3..6 if env.has_faults() => self.end(env, WorkerExit::Code(1, model::Remains::default())),
                 _ => {
                     env.tell_node(pid, ToNode::Built(actor));
                     self.start_next(env);
@@ -365,7 +365,7 @@ impl Process {
     /// The process ends in the middle of the call.
     fn crash(&mut self, env: &mut Env, run: Run) {
         self.worker().expect("only workers run").duty = Duty::Computes(run);
-        self.end(env, WorkerExit::Code(1));
+        self.end(env, WorkerExit::Code(1, model::Remains::default()));
     }
 
     /// As the real body: shares for what the value names, then what is kept, then the reply.

@@ -78,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     memory = commands.add_parser(
         "memory",
         help="list live objects: size, place, owner, who holds them",
-        description="List the objects of this user's daemon, or else of the node that the newest program hosts, the largest first. Where refs were made is recorded by programs that run "
+        description="List the objects of this user's daemon, or else of the node that the newest program hosts, the largest first. "
+        "Where refs were made is recorded by programs that run "
         "with EAGLERAY_record_ref_creation_sites=1.",
     )
     memory.add_argument("--audit", action="store_true", help="say what is still held; exit status 1 if anything is")

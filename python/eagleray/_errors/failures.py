@@ -25,9 +25,7 @@ def _make(about: dict[str, Any], task_id: str | None, object_id: str | None) -> 
         cause = _make(about["cause"], None, None)
         return exc.RayTaskError.from_dependency(cause, about["task"], 0, "127.0.0.1")
     if kind == "worker_died":
-        return exc.WorkerCrashedError(
-            f"The worker died unexpectedly while executing this task. {_where_to_look(about)}It ended with {about['text']}"
-        )
+        return exc.WorkerCrashedError(f"The worker died unexpectedly while executing this task. {_how_it_ended(about)}")
     if kind == "out_of_memory":
         return exc.OutOfMemoryError(f"Task was killed due to the node running low on memory.\n{about['text']}")
     if kind == "cancelled":
@@ -77,12 +75,16 @@ def _host_ended() -> str:
     return f": the program that hosts this session (process {SESSION.host}) has ended it, or has ended"
 
 
-def _where_to_look(about: dict[str, Any]) -> str:
-    """Name the files that the node keeps of crashed workers; see `crates/node/src/logs.rs`."""
-    if about.get("code") == 0 or not _native.is_joined():
-        return ""
-    folder = _native.identity()["session_dir"]
-    return f"What it printed is kept in {folder}/logs/crashed-<pid>.out and .err while the session lasts. "
+def _how_it_ended(about: dict[str, Any]) -> str:
+    """Tell how a process ended, and where to read what it printed; see `crates/node/src/logs.rs` for the files."""
+    pid = about.get("pid")
+    if not pid:
+        return f"How its process ended: {about['text']}."
+    parts = [f"Its process, {pid}, ended with {about['text']}."]
+    if about["has_output"] and _native.is_joined():
+        folder = _native.identity()["session_dir"]
+        parts.append(f"What it printed is kept in {folder}/logs/crashed-{pid}.* while the session lasts.")
+    return " ".join(parts) + (about["stack"] and f"\n{about['stack']}")
 
 
 def undecodable(error: Exception) -> Exception:
@@ -122,7 +124,7 @@ def _actor_died(about: dict[str, Any]) -> BaseException:
     if death == "group_removed_early":
         return exc.ActorUnschedulableError("it still waited for a place when its placement group was removed.")
     if death == "crashed":
-        text = f"The actor is dead because its worker process has died. The actor died with {about['text']}"
+        text = f"The actor is dead because its worker process has died. {_how_it_ended(about)}"
         return exc.ActorDiedError(text, actor_id)
     if death == "node_died":
         return exc.ActorDiedError(f"The actor died because its node has died{_host_ended()}.", actor_id)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eagleray import _native
 from eagleray._calls.retries import RetryFilters
 from eagleray._common.settings import from_env
-from eagleray._worker import actor_end, async_context, streams
+from eagleray._worker import actor_end, async_context, faults, streams
 from eagleray._worker.surroundings import Followed
 
 if TYPE_CHECKING:
@@ -298,10 +298,9 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
     global _PID
     _PID = os.getpid()
     streams.redirect(os.path.join(session_dir, "logs"), f"worker-{slot}-{epoch}")
-    import faulthandler
     import signal
 
-    faulthandler.enable(file=sys.stderr)
+    faults.write_to(os.path.join(session_dir, "logs", f"fault-{slot}-{epoch}"))
     signal.signal(signal.SIGINT, _on_sigint)
     signal.signal(signal.SIGTERM, _on_sigterm)
     from eagleray._common import forks

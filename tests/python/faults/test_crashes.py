@@ -94,6 +94,64 @@ def test_segfault_in_a_constructor_fails_the_actors_calls():
         ray.get(Born.remote().works.remote())
 
 
+@pytest.mark.parametrize("where", ["task", "actor"])
+@pytest.mark.parametrize("log_to_driver", [True, False], ids=["printed", "not printed"])
+def test_the_stack_of_a_crash_is_shown_once(drivers, where, log_to_driver):
+    # It came as the worker's output, in the driver's warning and in the error.
+    code = """
+    import ctypes
+    ray.init(num_cpus=1, log_to_driver=sys.argv[2] == "True")
+
+    @ray.remote(max_retries=0)
+    def falls():
+        ctypes.string_at(0)
+
+    @ray.remote
+    class Falls:
+        def falls(self):
+            ctypes.string_at(0)
+
+    ray.get(falls.remote() if sys.argv[1] == "task" else Falls.remote().falls.remote())
+    """
+    out, err = drivers.run(code, where, log_to_driver, code_wanted=1)
+    assert (out + err).count("Fatal Python error: Segmentation fault") == 1, out + err
+    assert re.search(r"Its process, \d+, ended with signal 11 \(SIGSEGV\)\.", err), err
+
+
+def test_the_stack_of_a_crash_is_kept_beside_what_the_worker_printed(wait_until):
+    def crash():
+        print("last words", file=sys.stderr, flush=True)
+        segfault()
+
+    with pytest.raises(WorkerCrashedError, match="SIGSEGV") as info:
+        ray.get(once(crash))
+    (name,) = re.findall(r"(\S+/logs/crashed-\d+)\.\*", str(info.value))
+    printed, stack = Path(f"{name}.err"), Path(f"{name}.stack")
+    # The error may come a moment before the files have their names.
+    wait_until(lambda: printed.exists() and stack.exists())
+    assert "last words\n" in printed.read_text()
+    assert stack.read_text().startswith("Fatal Python error: Segmentation fault")
+
+
+def test_the_stack_of_a_child_that_a_task_forked_is_its_output(drivers):
+    code = """
+    import ctypes, multiprocessing
+    ray.init(num_cpus=1)
+
+    @ray.remote
+    def forks():
+        child = multiprocessing.get_context("fork").Process(target=ctypes.string_at, args=(0,))
+        child.start()
+        child.join()
+        return child.exitcode
+
+    print("code", ray.get(forks.remote()))
+    """
+    out, err = drivers.run(code)
+    assert "code -11" in out
+    assert (out + err).count("Fatal Python error: Segmentation fault") == 1, err
+
+
 @pytest.mark.parametrize("number", [6, 9, 15])
 def test_signal_that_ends_a_task_is_named(number):
     def end():
@@ -306,8 +364,9 @@ def test_what_a_crashed_worker_printed_is_kept_where_the_error_says(wait_until):
 
     with pytest.raises(WorkerCrashedError, match="died unexpectedly while executing this task") as info:
         ray.get(once(crash, "last words"))
-    (pattern,) = re.findall(r"\S+/logs/crashed-<pid>\.out", str(info.value))
-    folder = Path(pattern).parent
+    ((name, pid),) = re.findall(r"(\S+/logs/crashed-(\d+))\.\*", str(info.value))
+    folder = Path(name).parent
+    assert f"Its process, {pid}, ended with exit code 3." in str(info.value)
 
     def read(path):
         # The oldest go while we look.
@@ -320,6 +379,7 @@ def test_what_a_crashed_worker_printed_is_kept_where_the_error_says(wait_until):
 
     (out,) = wait_until(lambda: kept("out", "last words"))
     assert [out.with_suffix(".err")] == kept("err", "last words!")
+    assert out == Path(f"{name}.out"), "the error names the files"
     # Only the latest are kept, however many there are.
     for number in range(12):
         with pytest.raises(WorkerCrashedError, match="exit code 3"):
@@ -332,4 +392,4 @@ def test_what_a_crashed_worker_printed_is_kept_where_the_error_says(wait_until):
     assert not kept("out", "crash 1.")
     with pytest.raises(WorkerCrashedError, match="exit code 0") as info:
         ray.get(once(os._exit, 0))
-    assert "crashed-" not in str(info.value), "whoever says that all went well leaves nothing"
+    assert "crashed-" not in str(info.value), "who prints nothing leaves nothing"

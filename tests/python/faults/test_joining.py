@@ -174,6 +174,28 @@ print("heard", knocking.recv(100))
     assert done.stdout.strip() == "heard b''", done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_L8d_nobody_joins_somebody_else(drivers):
+    drivers.folder.chmod(0o777)
+    path = drivers.folder / "foreign.sock"
+    code = """
+import os, socket, sys
+os.setgid(65534), os.setuid(65534)
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+listening.listen()
+print("listens", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as stranger:
+        assert stranger.stdout.readline() == "listens\n"
+        _, err = drivers.run("ray.init(address=sys.argv[1])", path, code_wanted=1)
+        assert f"ConnectionError: the node at {path} belongs to another user" in err
+        stranger.stdin.close()
+
+
 def test_L8d_a_folder_with_a_long_name_can_be_joined_too(drivers):
     folder = drivers.folder / ("long" * 50)
     folder.mkdir()
@@ -294,7 +316,7 @@ print("again", ray.get(ray.remote(lambda: 7).remote()), flush=True)
         host.driver.process.stdin.close()
     told = [guest.hear_until("told") for _ in range(3)]
     assert [line.split()[0] for line in told] == ["task", "call", "later"]
-    assert [line.split()[1] for line in told] == ["LocalRayletDiedError", "ActorDiedError", "RaySystemError"]
+    assert [line.split()[1] for line in told] == ["LocalRayletDiedError", "LocalRayletDiedError", "RaySystemError"]
     for line in told:
         assert f"the program that hosts this session (process {host.pid}) has ended it, or has ended" in line
     assert guest.hear_until("is_initialized") == "False"
@@ -341,7 +363,9 @@ def test_L8k_a_value_that_the_host_gives_away_is_read_in_place_by_the_guest(host
     pytest.importorskip("numpy")
     code = "__import__('numpy').arange(1_000_000)"
     assert host.eval(f"globals().update(kept=ray.put({code}))") == "None"
-    assert host.eval("ray.get(counter.__ray_call__.remote(lambda self, box: setattr(self, 'box', box), [kept]))") == "None"
+    assert (
+        host.eval("ray.get(counter.__ray_call__.remote(lambda self, box: setattr(self, 'box', box), [kept]))") == "None"
+    )
     out, err = drivers.run(
         """
         ray.init(address="auto", namespace="shared")

@@ -89,6 +89,35 @@ print("pids", len(set(ray.get(refs, timeout=30))))
     assert "pids 3" in out, err
 
 
+@pytest.mark.parametrize("left", [0, 2])
+def test_full_descriptor_table_is_named_as_the_reason_why_workers_do_not_start(drivers, left):
+    # "The last one ended with signal 9" was all that was said where there was room for a worker's socket and not for what it is handed.
+    code = f"""{WORKS}
+from eagleray._driver import notices
+told = []
+notices.subscribe(lambda kind, text: told.append((kind, text)))
+ray.init(num_cpus=1)
+assert ray.get(works.remote(1)) == 1
+files = []
+try:
+    while True:
+        files.append(open("/dev/null"))
+except OSError:
+    del files[len(files) - int(sys.argv[1]):]
+actors = [Actor.remote() for _ in range(3)]
+refs = [actor.pid.remote() for actor in actors]
+while not told:
+    ray.wait(refs, num_returns=3, timeout=0.1)
+files.clear()
+print("pids", len(set(ray.get(refs, timeout=30))))
+print("told", *told[0])
+"""
+    out, err = drivers.run(code, left, preexec=limit(resource.RLIMIT_NOFILE, 128))
+    assert "pids 3" in out, err
+    assert "told worker_not_started Workers could not be started: the node has no file descriptors left" in out
+    assert "signal 9" not in out + err
+
+
 def test_full_descriptor_table_in_a_task_is_that_tasks_error(drivers):
     code = f"""{WORKS}
 ray.init(num_cpus=1)

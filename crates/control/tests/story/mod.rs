@@ -7,7 +7,7 @@ use model::{ActorDeath, ActorId, ActorOptions, JobId, Lifetime, Need, ProcId, Ti
 
 pub(crate) const DRIVER: ProcId = ProcId { slot: 9_999, epoch: 0 };
 pub(crate) const JOB: JobId = JobId([7, 0, 0, 0]);
-pub(crate) const CRASH: WorkerExit = WorkerExit::Code(1);
+pub(crate) const CRASH: WorkerExit = WorkerExit::Unknown;
 
 pub(crate) fn id(number: u8) -> ActorId {
     ActorId([number; 16])

@@ -342,7 +342,7 @@ pub(crate) fn argument(cause: Failure) -> Value {
 }
 
 pub(crate) fn exit() -> WorkerExit {
-    WorkerExit::Signal(9, "".into())
+    WorkerExit::Signal(9, model::Remains::default())
 }
 
 pub(crate) fn crashed() -> ActorNews {

@@ -212,7 +212,7 @@ impl World {
         let started: BTreeSet<u64> = ring.iter().filter(|sent| sent.has_started).map(|sent| sent.ticket).collect();
         self.leases.retain(|_, leased| *leased != worker);
         self.dead.push(worker);
-        let exit = WorkerExit::Signal(9, "".into());
+        let exit = WorkerExit::Signal(9, model::Remains::default());
         self.step(|owner, _, out| owner.on_worker_died(worker, &exit, |ticket| started.contains(&ticket), out));
         self.process_gone(worker);
     }

@@ -298,7 +298,7 @@ impl World {
         }
         let tickets = self.tickets.clone();
         self.when(|owner, _, out| {
-            let exit = WorkerExit::Signal(9, "".into());
+            let exit = WorkerExit::Signal(9, model::Remains::default());
             owner.on_worker_died(worker, &exit, |ticket| tickets.get(&ticket).copied() == started, out);
             owner.on_process_gone(worker, out);
         });
