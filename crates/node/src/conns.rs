@@ -7,7 +7,7 @@ use model::ProcId;
 use net::unix::{Arrived, Inbox, Outbox};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use wire::control::{FromNode, ToNode};
+use wire::control::{FromNode, Hello, ToNode};
 
 use crate::looped::{Node, token};
 use crate::procs::Kind;
@@ -113,7 +113,12 @@ impl Node {
             match conn.inbox.next_message() {
                 Ok(Some(bytes)) => match wire::decode::<ToNode>(&bytes) {
                     Ok(message) => self.on_message(at, message),
-                    Err(_) => return Arrived::Closed,
+                    Err(_) => {
+                        if let Some(theirs) = Hello::protocol_of(&bytes).filter(|theirs| *theirs != wire::PROTOCOL) {
+                            self.refuse_protocol(at, theirs);
+                        }
+                        return Arrived::Closed;
+                    }
                 },
                 Ok(None) => return arrived,
                 Err(_) => return Arrived::Closed,

@@ -127,14 +127,17 @@ impl Node {
         }
     }
 
+    pub(crate) fn refuse_protocol(&mut self, conn: usize, theirs: u32) {
+        let why = format!(
+            "this process speaks protocol {theirs}, the node {}; install the same version of eagleray for both",
+            wire::PROTOCOL
+        );
+        self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
+    }
+
     fn on_hello(&mut self, conn: usize, hello: Hello) {
         if hello.protocol != wire::PROTOCOL {
-            let why = format!(
-                "this process speaks protocol {}, the node {}; install the same version of eagleray for both",
-                hello.protocol,
-                wire::PROTOCOL
-            );
-            return self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
+            return self.refuse_protocol(conn, hello.protocol);
         }
         if hello.role != Role::Visitor && hello.python != self.options.python {
             let why = format!(

@@ -27,6 +27,17 @@ pub struct Hello {
     pub role: Role,
 }
 
+impl Hello {
+    /// The protocol that these bytes speak if they are a hello, of whatever version: what stands behind it may have changed its form.
+    #[must_use]
+    pub fn protocol_of(bytes: &[u8]) -> Option<u32> {
+        const HELLO: u32 = 0;
+        let (kind, rest) = postcard::take_from_bytes::<u32>(bytes).ok()?;
+        let (protocol, _) = postcard::take_from_bytes::<u32>(rest).ok()?;
+        (kind == HELLO).then_some(protocol)
+    }
+}
+
 /// What a process is to its node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {

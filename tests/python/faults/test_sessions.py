@@ -263,6 +263,9 @@ def test_driver_of_another_protocol_version_is_refused(node_path):
     said = answer(node_path, hello(protocol=99))
     assert b"protocol 99" in said
     assert b"same version of eagleray" in said
+    # Also where another version says more behind that than this one understands.
+    older = framed(number(0) + number(3) + b"\xff" * 3)
+    assert b"protocol 3" in answer(node_path, older)
 
 
 @pytest.mark.parametrize(
