@@ -201,8 +201,8 @@ impl Logs {
 
     /// Files that end in a line which has waited for its end long enough.
     pub(crate) fn take_overdue(&mut self, now: Tick) -> Vec<Box<str>> {
-        let is_due = |name: &Box<str>| self.files.get(name).and_then(Follow::piece_at).is_none_or(|at| at <= now);
-        let (due, open) = std::mem::take(&mut self.open).into_iter().partition(is_due);
+        let is_due = |name: &str| self.files.get(name).and_then(Follow::piece_at).is_none_or(|at| at <= now);
+        let (due, open) = std::mem::take(&mut self.open).into_iter().partition(|name| is_due(name));
         self.open = open;
         due
     }

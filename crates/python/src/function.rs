@@ -247,7 +247,6 @@ pub(crate) struct Function {
 #[pymethods]
 impl Function {
     /// It and the Python function around it hold each other: without this no remote function would ever go.
-    #[expect(clippy::needless_pass_by_value, reason = "pyo3 asks for it")]
     fn __traverse__(&self, visit: pyo3::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
         visit.call(&self.prepare)?;
         visit.call(&self.arity.check)
