@@ -181,7 +181,6 @@ def test_X1c_what_cannot_be_done_says_what_to_do_instead(call, instead):
     "part",
     [
         "serve",
-        "data",
         "dag",
         "workflow",
         "job_submission",
