@@ -93,7 +93,7 @@ build: $(NATIVE) ## .venv with the tools, the extension optimised and the packag
 
 # Python files are used in place; only Rust and packaging need a build.
 $(NATIVE): $(TOOLS) $(RUST_SOURCES) pyproject.toml Cargo.toml $(wildcard Cargo.lock)
-	@echo "Compiling the Rust core, optimised. The first time this takes three to six minutes on two cores; later only what changed."
+	@echo "Compiling the Rust core, optimised. The first time this takes two to six minutes on two cores; later only what changed."
 	@began=$$SECONDS; VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release $(LOCKED); \
 		echo "The core was compiled and installed in $$((SECONDS - began)) s."
 	@mkdir -p $(@D) && touch $@
