@@ -12,6 +12,7 @@ from eagleray.tune._session import (
     get_trial_id,
     get_trial_name,
     get_trial_resources,
+    is_session_enabled,
     report,
 )
 from eagleray.tune.analysis import Analysis, ExperimentAnalysis
@@ -89,6 +90,7 @@ __all__ = [
     "get_trial_name",
     "get_trial_resources",
     "grid_search",
+    "is_session_enabled",
     "lograndint",
     "loguniform",
     "qlograndint",

@@ -150,6 +150,11 @@ def _session(what: str) -> Session:
     return _current
 
 
+def is_session_enabled() -> bool:
+    """Tell whether a trial's function runs in this process, as libraries ask before they report."""
+    return _current is not None
+
+
 def report(
     metrics: dict[str, Any] | float | None = None, *, checkpoint: Checkpoint | None = None, **kwargs: Any
 ) -> None:

@@ -102,6 +102,11 @@ def test_xgboost_reports_every_round_and_the_trained_model(integration, reported
     reported.clear()
     module.TuneReportCallback().after_iteration(Model(), 0, log)
     assert reported == [({"eval-logloss": 1 / 3, "eval-error": 0.5}, None)]
+    reported.clear()
+    # It trains in an actor of a library's, which passes the rounds on to the trial.
+    elsewhere = module.TuneReportCheckpointCallback()
+    assert elsewhere.after_training(model) is model
+    assert reported == []
     with pytest.raises(KeyError, match="'eval-auc' is none of the metrics that there are"):
         module.TuneReportCallback("eval-auc").after_iteration(Model(), 0, log)
 
@@ -163,6 +168,21 @@ def test_lightning_reports_its_metrics_and_not_those_of_the_first_check(integrat
         module.TuneReportCallback(on="validation")
 
 
+def test_what_xgboost_ray_and_lightgbm_ray_import_is_there(integration):
+    # Without any one of these names they take it that there is no Tune, and report nothing.
+    callback = SimpleNamespace(TrainingCallback=type("TrainingCallback", (), {}))
+    loaded = [
+        integration("xgboost", xgboost={"callback": callback, "Booster": Booster}),
+        integration("lightgbm", lightgbm={"Booster": Booster}),
+    ]
+    for module in loaded:
+        assert issubclass(module.TuneReportCallback, module.TuneReportCheckpointCallback)
+        assert issubclass(module._TuneCheckpointCallback, module.TuneReportCheckpointCallback)
+        made = module.TuneReportCheckpointCallback(metrics="met", filename="file", frequency=7)
+        assert (made._metrics, made._filename, made._frequency) == ("met", "file", 7)
+    assert tune.is_session_enabled() is False
+
+
 def test_a_callback_within_a_trial_reports_to_its_experiment(shared_ray, tmp_path):
     def train(config):
         import sys
@@ -171,6 +191,7 @@ def test_a_callback_within_a_trial_reports_to_its_experiment(shared_ray, tmp_pat
         sys.modules["lightgbm"] = ModuleType("lightgbm")
         from eagleray.tune.integration.lightgbm import TuneReportCheckpointCallback
 
+        assert tune.is_session_enabled()
         callback = TuneReportCheckpointCallback(frequency=1)
         for number in range(2):
             seen = [("eval", "l2", config["x"] / (number + 1), False)]

@@ -192,3 +192,19 @@ def test_bayesopt_searches_logarithmic_numbers_by_their_logarithm_and_refuses_ot
 def test_bayesopt_takes_bounds_of_its_own(bayes_opt):
     searcher = BayesOptSearch({"a/x": (0, 100)}, "score", "max")
     assert searcher.suggest("1") == {"a": {"x": 1.0}}
+
+
+def test_a_package_that_knows_parameters_by_name_is_given_every_one():
+    space = {**SPACE, "count": tune.randint(2, 5), "free": tune.randn(0, 1)}
+    searcher = ListedSearch(space, "score", "max", seed=3)
+    names = [param.name for param in searcher._converted.params]
+    point = dict.fromkeys(names, 0) | {"x": 0.5, "kind": 0, "count": 3, "free": -7.0}
+    depth = next(name for name in names if name.endswith("depth"))
+    point[depth] = None
+    told = searcher._named(list(point.values()))
+    # Its condition is not met, but the package wants a number. Choices are texts, so that they have no order.
+    assert told == {"x": 0.5, "kind": "0", depth: 0.0, "count": 3, "free": -7.0}
+    asked = {"x": 1.2, "kind": "1", depth: -0.1, "count": 5.4, "free": 9.0}
+    found = dict(zip(names, searcher._unnamed(asked), strict=True))
+    # What packages round beyond the ends of a range is brought back into it.
+    assert found == {"x": 1.0, "kind": 1, depth: 0.0, "count": 4, "free": 9.0}

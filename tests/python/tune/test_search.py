@@ -116,6 +116,41 @@ def test_a_saved_searcher_goes_on_where_it_was(kind, tmp_path):
     assert drive(copy, 5, start=25) == rest
 
 
+class Own(Searcher):
+    """A user's own, which counts."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.count = 0
+
+    def suggest(self, trial_id):
+        self.count += 1
+        return {"x": self.count}
+
+    def on_trial_complete(self, trial_id, result=None, error=False):
+        pass
+
+
+class OwnWithState(Own):
+    def get_state(self):
+        return {"count": self.count}
+
+    def set_state(self, state):
+        self.count = state["count"]
+
+
+def test_a_searcher_of_ones_own_is_saved_if_it_says_what_its_state_is(tmp_path):
+    first, second = OwnWithState(), OwnWithState()
+    first.suggest("1")
+    first.save_to_dir(str(tmp_path), "one")
+    second.restore_from_dir(str(tmp_path))
+    assert second.suggest("2") == {"x": 2}
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
+    Own().save_to_dir(str(nothing), "one")
+    assert list(nothing.iterdir()) == []
+
+
 MAKERS = {
     **{kind.__name__: lambda kind=kind: kind(SPACE, metric="loss", mode="min", seed=5) for kind in KINDS},
     "univariate": lambda: TPESearch(SPACE, metric="loss", mode="min", seed=5, multivariate=False),

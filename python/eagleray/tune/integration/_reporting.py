@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray import tune
@@ -47,30 +48,44 @@ def report_with(metrics: dict[str, Any], write: Callable[[str], None]) -> None:
 
 
 class BoosterReporter:
-    """When a model of trees is reported, and when with a checkpoint.
+    """When a model of trees is reported, and when with a checkpoint. It comes before the library's own base class, which takes no arguments.
 
     Args:
-        metrics: which numbers; all by default.
+        metrics: which numbers, all by default; a dict names them anew: `{"loss": "eval-logloss"}`.
         filename: what a model's file is called within a checkpoint.
         frequency: a checkpoint after so many rounds; 0 for none on the way.
-        checkpoint_at_end: whether the last round has one.
+        checkpoint_at_end: whether the trained model is one.
         results_postprocessing_fn: makes of all numbers those that are chosen from, such as means over folds.
     """
+
+    CHECKPOINT_NAME: str
 
     def __init__(
         self,
         metrics: Metrics = None,
-        filename: str = "model",
+        filename: str | None = None,
         frequency: int = 0,
         checkpoint_at_end: bool = True,  # noqa: FBT001, FBT002
         results_postprocessing_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> None:
+        super().__init__()
         self._metrics = metrics
-        self._filename = filename
+        self._filename = filename or self.CHECKPOINT_NAME
         self._frequency = frequency
         self._at_end = checkpoint_at_end
         self._process = results_postprocessing_fn
         self._is_saved = False
+
+    @classmethod
+    def get_model(cls, checkpoint: Any, filename: str | None = None) -> Any:
+        """The booster that a checkpoint has."""
+        with checkpoint.as_directory() as folder:
+            return cls.read(str(Path(folder) / (filename or cls.CHECKPOINT_NAME)))
+
+    @classmethod
+    def read(cls, path: str) -> Any:
+        """Reads a booster from a file."""
+        raise NotImplementedError
 
     def told(self, found: dict[str, Any]) -> dict[str, Any]:
         """What is reported of the library's numbers."""
@@ -91,3 +106,14 @@ class BoosterReporter:
     def write(self, model: Any, path: str) -> None:
         """Writes a model into a file."""
         model.save_model(path)
+
+
+class MetricsAlone(BoosterReporter):
+    """Reports the numbers of every round, and no model."""
+
+    def __init__(
+        self,
+        metrics: Metrics = None,
+        results_postprocessing_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(metrics, checkpoint_at_end=False, results_postprocessing_fn=results_postprocessing_fn)

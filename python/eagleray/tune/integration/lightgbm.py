@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from eagleray.tune.integration._reporting import BoosterReporter, Metrics, library
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from eagleray.tune.integration._reporting import BoosterReporter, MetricsAlone, library
 
 _lightgbm = library("tune.integration.lightgbm", "lightgbm", install="lightgbm")
 
@@ -16,33 +12,17 @@ _lightgbm = library("tune.integration.lightgbm", "lightgbm", install="lightgbm")
 class TuneReportCheckpointCallback(BoosterReporter):
     """Reports the metrics of every round, as `"<data>-<metric>"`, of `cv` with `-mean` and `-stdv`, and the model as a checkpoint.
 
-    Args:
-        metrics: which of them; a dict names them anew: `{"loss": "eval-binary_logloss"}`.
-        filename: of the model within a checkpoint.
-        frequency: a checkpoint after so many rounds; 0 for none on the way.
-        checkpoint_at_end: whether the trained model is one.
-        results_postprocessing_fn: makes of all metrics those that are chosen from.
+    What it is given, see `BoosterReporter`.
     """
 
     CHECKPOINT_NAME = "model.txt"
     #: Where it stands among the callbacks of a round.
     order = 20
 
-    def __init__(
-        self,
-        metrics: Metrics = None,
-        filename: str = CHECKPOINT_NAME,
-        frequency: int = 0,
-        checkpoint_at_end: bool = True,  # noqa: FBT001, FBT002
-        results_postprocessing_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
-    ) -> None:
-        super().__init__(metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn)
-
     @classmethod
-    def get_model(cls, checkpoint: Any, filename: str = CHECKPOINT_NAME) -> Any:
-        """The booster that a checkpoint has."""
-        with checkpoint.as_directory() as folder:
-            return _lightgbm.Booster(model_file=str(Path(folder) / filename))
+    def read(cls, path: str) -> Any:
+        """Reads a booster from a file."""
+        return _lightgbm.Booster(model_file=path)
 
     def __call__(self, env: Any) -> None:
         """LightGBM has grown its trees of one round."""
@@ -57,15 +37,11 @@ class TuneReportCheckpointCallback(BoosterReporter):
         self.report(self.told(found), env.model, saves=saves)
 
 
-class TuneReportCallback(TuneReportCheckpointCallback):
+class TuneReportCallback(MetricsAlone, TuneReportCheckpointCallback):
     """Reports metrics alone."""
 
-    def __init__(
-        self,
-        metrics: Metrics = None,
-        results_postprocessing_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
-    ) -> None:
-        super().__init__(metrics, checkpoint_at_end=False, results_postprocessing_fn=results_postprocessing_fn)
 
+#: What libraries import beside the others, to make callbacks of their own.
+_TuneCheckpointCallback = TuneReportCheckpointCallback
 
 __all__ = ["TuneReportCallback", "TuneReportCheckpointCallback"]

@@ -9,14 +9,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
-import pickle
-from pathlib import Path
 from typing import Any, ClassVar
 
 from eagleray.tune.search._draw import fresh_seed
 from eagleray.tune.search._space import ConvertedSpace, native_kind
-from eagleray.tune.search._texts import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE
 from eagleray.tune.search.native import metric_of
+from eagleray.tune.search.sample import Categorical
 from eagleray.tune.search.searcher import Searcher
 from eagleray.tune.search.variant_generator import preset_variants
 
@@ -90,10 +88,7 @@ class PackageSearcher(Searcher):
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
         """Hears of the experiment. False if it has a space already."""
-        if metric:
-            self._metric = metric
-        if mode:
-            self._mode = mode
+        self._hear(metric, mode)
         if self._space is not None:
             return False
         self._set_space(config)
@@ -171,16 +166,6 @@ class PackageSearcher(Searcher):
     __getstate__ = get_state
     __setstate__ = set_state
 
-    def save(self, checkpoint_path: str) -> None:
-        """Writes its state into a file."""
-        import cloudpickle
-
-        Path(checkpoint_path).write_bytes(cloudpickle.dumps(self.get_state()))
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Takes its state up from a file."""
-        self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))
-
     # Within.
 
     @classmethod
@@ -206,11 +191,7 @@ class PackageSearcher(Searcher):
         return ConvertedSpace(space, who=cls.__name__)
 
     def _begin(self) -> None:
-        if self._space is None:
-            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=type(self).__name__, space="space"))
-        if not self._metric or not self._mode:
-            text = UNDEFINED_METRIC_MODE.format(cls=type(self).__name__, metric=self._metric, mode=self._mode)
-            raise RuntimeError(text)
+        self._refuse_without(space=self._space is not None, metric=bool(self._metric and self._mode))
         if self._optimizer is None:
             self._optimizer = self._make()
 
@@ -223,6 +204,28 @@ class PackageSearcher(Searcher):
 
             return unflatten_dict(point)
         return self._converted.build(self._active(point))
+
+    def _whole(self, point: list[Any]) -> list[Any]:
+        """The values of a point, for a package that wants one for each parameter: where a condition is not met, the least or the first choice."""
+        assert self._converted is not None
+        known = zip(self._converted.params, point, strict=True)
+        return [_least(param) if value is None else value for param, value in known]
+
+    def _named(self, point: Any) -> dict[str, Any]:
+        """A point for a package that knows parameters by name. Choices are texts: of numbers packages believe that they have an order."""
+        if self._converted is None:
+            return dict(point)
+        known = zip(self._converted.params, self._whole(point), strict=True)
+        return {param.name: str(value) if isinstance(param.domain, Categorical) else value for param, value in known}
+
+    def _unnamed(self, found: dict[str, Any]) -> Any:
+        """The point that such a package means."""
+        if self._converted is None:
+            return dict(found)
+        return [
+            int(found[param.name]) if isinstance(param.domain, Categorical) else clipped(param, found[param.name])
+            for param in self._converted.params
+        ]
 
     def _active(self, values: list[Any]) -> list[Any]:
         """The values whose conditions are met; None for the others."""
@@ -253,6 +256,22 @@ def numbers_of(param: Any) -> tuple[str, float, float, float]:
     """A parameter's kind (`int`, `log_int`, `float`, `log_float`, `normal`), its bounds (of `normal` mean and deviation), its step or 0."""
     kind, (low, high, step) = native_kind(param)
     return kind, low, high, step
+
+
+def plain(value: Any) -> Any:
+    """A package's number as Python's."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _least(param: Any) -> Any:
+    return 0 if isinstance(param.domain, Categorical) else numbers_of(param)[1]
+
+
+def clipped(param: Any, value: float) -> Any:
+    """A number as the parameter has it: packages round steps beyond its ends."""
+    kind, low, high, _ = numbers_of(param)
+    value = value if kind == "normal" else min(max(value, low), high)
+    return round(value) if kind.endswith("int") else value
 
 
 def refuse(who: str, param: Any, why: str) -> None:

@@ -7,15 +7,12 @@ again to take it up. What they once suggested is told as well, so that they need
 from __future__ import annotations
 
 import math
-import pickle
-from pathlib import Path
 from typing import Any
 
 from eagleray.tune.metrics import look_up
 from eagleray.tune.search._draw import fresh_seed
 from eagleray.tune.search._native import Search
 from eagleray.tune.search._space import ConvertedSpace
-from eagleray.tune.search._texts import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE
 from eagleray.tune.search.searcher import Searcher
 from eagleray.tune.search.variant_generator import generate_variants, preset_variants
 
@@ -57,10 +54,7 @@ class NativeSearcher(Searcher):
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
         """Hears of the experiment. False if it has a space already."""
-        if metric:
-            self._metric = metric
-        if mode:
-            self._mode = mode
+        self._hear(metric, mode)
         if self._space is not None:
             return False
         self._set_space(config)
@@ -83,11 +77,8 @@ class NativeSearcher(Searcher):
         return False
 
     def _suggest_and_note(self, trial_id: str, trace: Any) -> dict[str, Any] | None:
-        if self._space is None or self._converted is None:
-            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=type(self).__name__, space="space"))
-        if self._needs_metric and (not self._metric or not self._mode):
-            text = UNDEFINED_METRIC_MODE.format(cls=type(self).__name__, metric=self._metric, mode=self._mode)
-            raise RuntimeError(text)
+        is_told = bool(self._metric and self._mode)
+        self._refuse_without(space=self._converted is not None, metric=is_told or not self._needs_metric)
         config = self._suggest(trial_id, trace)
         self._events.append(("suggest", trial_id, self._trace))
         return config
@@ -116,8 +107,7 @@ class NativeSearcher(Searcher):
         intermediate_values: list[float] | None = None,
     ) -> None:
         """Learns from a configuration that was tried elsewhere, if it lies in the space."""
-        if self._converted is None:
-            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=type(self).__name__, space="space"))
+        self._refuse_without(space=self._converted is not None)
         self._note("add", parameters, None if error else self._signed(value), intermediate_values if pruned else None)
 
     def get_state(self) -> dict[str, Any]:
@@ -137,16 +127,6 @@ class NativeSearcher(Searcher):
 
     __getstate__ = get_state
     __setstate__ = set_state
-
-    def save(self, checkpoint_path: str) -> None:
-        """Writes all that it was told."""
-        import cloudpickle
-
-        Path(checkpoint_path).write_bytes(cloudpickle.dumps(self.get_state()))
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Is told what a file says."""
-        self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))
 
     def _begin(self) -> None:
         self._converted: ConvertedSpace | None = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import uuid
 import warnings
 from pathlib import Path
 from typing import Any
 
 from eagleray.tune.metrics import look_up
+from eagleray.tune.search._texts import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE
 
 
 class Searcher:
@@ -127,11 +129,13 @@ class Searcher:
 
     def save(self, checkpoint_path: str) -> None:
         """Writes its state into a file."""
-        raise NotImplementedError
+        import cloudpickle
+
+        Path(checkpoint_path).write_bytes(cloudpickle.dumps(self.get_state()))
 
     def restore(self, checkpoint_path: str) -> None:
         """Takes its state up from a file."""
-        raise NotImplementedError
+        self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Writes its state into a folder, whole or not at all. One that cannot be saved is passed over."""
@@ -152,6 +156,21 @@ class Searcher:
         if not files:
             raise RuntimeError(f"Unable to find checkpoint in {checkpoint_dir}.")
         self.restore(str(files[-1]))
+
+    def _hear(self, metric: Any, mode: Any) -> None:
+        """Optimises what the experiment says, as far as it says it."""
+        if metric:
+            self._metric = metric
+        if mode:
+            self._mode = mode
+
+    def _refuse_without(self, *, space: bool = True, metric: bool = True) -> None:
+        """Raises what it cannot suggest anything without: each says whether it is there."""
+        name = type(self).__name__
+        if not space:
+            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=name, space="space"))
+        if not metric:
+            raise RuntimeError(UNDEFINED_METRIC_MODE.format(cls=name, metric=self._metric, mode=self._mode))
 
     def on_pause(self, trial_id: str) -> None:
         """Hears that a trial is paused."""

@@ -91,23 +91,10 @@ class AxSearch(PackageSearcher):
             return None
         except ends:
             return Searcher.FINISHED
-        return number, self._point_of(found)
-
-    def _point_of(self, found: dict[str, Any]) -> Any:
-        if self._converted is None:
-            return dict(found)
-        return [
-            int(found[param.name]) if isinstance(param.domain, Categorical) else found[param.name]
-            for param in self._converted.params
-        ]
+        return number, self._unnamed(found)
 
     def _give(self, point: Any) -> Any:
-        known = dict(point) if self._converted is None else {}
-        if self._converted is not None:
-            for param, value in zip(self._converted.params, point, strict=True):
-                value = _least(param) if value is None else value
-                known[param.name] = str(value) if isinstance(param.domain, Categorical) else value
-        _, number = self._optimizer.attach_trial(known)
+        _, number = self._optimizer.attach_trial(self._named(point))
         return number
 
     def _drop(self, asked: Any) -> None:
@@ -120,10 +107,6 @@ class AxSearch(PackageSearcher):
             self._optimizer.log_trial_failure(asked)
         else:
             self._optimizer.complete_trial(asked, raw_data={name: (float(each), None) for name, each in values.items()})
-
-
-def _least(param: Any) -> Any:
-    return 0 if isinstance(param.domain, Categorical) else numbers_of(param)[1]
 
 
 def _parameters(params: list[Any]) -> list[dict[str, Any]]:

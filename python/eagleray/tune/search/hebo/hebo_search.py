@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from eagleray.tune.search._package import PackageSearcher, numbers_of, refuse
+from eagleray.tune.search._package import PackageSearcher, numbers_of, plain, refuse
 from eagleray.tune.search.sample import Categorical
 
 
@@ -82,37 +82,14 @@ class HEBOSearch(PackageSearcher):
             rows = self._optimizer.suggest(n_suggestions=self._batch)
             self._left = [rows.iloc[[at]] for at in range(len(rows))]
         asked = self._left.pop(0)
-        found = {name: _plain(asked[name].iloc[0]) for name in asked.columns}
-        if self._converted is None:
-            return asked, found
-        return asked, [
-            int(found[param.name]) if isinstance(param.domain, Categorical) else _clipped(param, found[param.name])
-            for param in self._converted.params
-        ]
+        return asked, self._unnamed({name: plain(asked[name].iloc[0]) for name in asked.columns})
 
     def _give(self, point: Any) -> Any:
-        known = dict(point) if self._converted is None else {}
-        if self._converted is not None:
-            for param, value in zip(self._converted.params, point, strict=True):
-                if isinstance(param.domain, Categorical):
-                    known[param.name] = str(value or 0)
-                else:
-                    known[param.name] = numbers_of(param)[1] if value is None else value
-        return importlib.import_module("pandas").DataFrame([known])
+        return importlib.import_module("pandas").DataFrame([self._named(point)])
 
     def _learn(self, asked: Any, loss: float | None, result: dict[str, Any]) -> None:
         if loss is not None:
             self._optimizer.observe(asked, importlib.import_module("numpy").array([[loss]]))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
-
-
-def _clipped(param: Any, value: float) -> Any:
-    kind, low, high, _ = numbers_of(param)
-    value = min(max(value, low), high)
-    return round(value) if kind.endswith("int") else value
 
 
 def _design(params: list[Any]) -> Any:

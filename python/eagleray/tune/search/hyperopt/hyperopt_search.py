@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from eagleray.tune.search._package import PackageSearcher, numbers_of
+from eagleray.tune.search._package import PackageSearcher, clipped, numbers_of, plain
 from eagleray.tune.search.sample import Categorical
 
 
@@ -110,15 +110,12 @@ class HyperOptSearch(PackageSearcher):
 
     def _found(self, labels: dict[str, Any]) -> Any:
         if self._converted is None:
-            return {name: _plain(value) for name, value in labels.items()}
+            return {name: plain(value) for name, value in labels.items()}
         found = []
         for param in self._converted.params:
-            value = _plain(labels.get(param.name))
+            value = plain(labels.get(param.name))
             if value is not None and not isinstance(param.domain, Categorical):
-                kind, low, high, _ = numbers_of(param)
-                # Steps are rounded beyond the ends.
-                value = value if kind == "normal" else min(max(value, low), high)
-                value = round(value) if kind.endswith("int") else value
+                value = clipped(param, value)
             found.append(value)
         return found
 
@@ -131,10 +128,6 @@ class HyperOptSearch(PackageSearcher):
 
 def _unused(_config: Any) -> float:
     return 0.0
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def _tree(hp: Any, params: list[Any], prefix: str = "") -> dict[str, Any]:

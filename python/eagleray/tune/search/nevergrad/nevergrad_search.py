@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagleray.tune.search._package import PackageSearcher, numbers_of
+from eagleray.tune.search._package import PackageSearcher, numbers_of, plain
 from eagleray.tune.search.sample import Categorical
 
 
@@ -73,10 +73,10 @@ class NevergradSearch(PackageSearcher):
     def _next(self) -> Any:
         asked = self._optimizer.ask()
         if self._converted is not None:
-            return asked, [_plain(asked.value[param.name]) for param in self._converted.params]
+            return asked, [plain(asked.value[param.name]) for param in self._converted.params]
         if self._names is not None:
             flat = asked.args[0] if isinstance(asked.value, tuple) else asked.value
-            return asked, {name: _plain(value) for name, value in zip(self._names, flat, strict=True)}
+            return asked, {name: plain(value) for name, value in zip(self._names, flat, strict=True)}
         return asked, dict(asked.value)
 
     def _give(self, point: Any) -> Any:
@@ -103,10 +103,6 @@ class NevergradSearch(PackageSearcher):
 
 def _is_instance(optimizer: Any) -> bool:
     return optimizer is not None and not isinstance(optimizer, type) and hasattr(optimizer, "ask")
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def _parametrization(library: Any, params: list[Any]) -> Any:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
-from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from eagleray.tune.search._draw import fresh_seed
 from eagleray.tune.search._space import ConvertedSpace, Param
-from eagleray.tune.search._texts import UNDEFINED_METRIC_MODE, UNDEFINED_SEARCH_SPACE
 from eagleray.tune.search.native import metric_of
 from eagleray.tune.search.sample import Categorical, Normal, Quantized
 from eagleray.tune.search.searcher import Searcher
@@ -84,10 +81,7 @@ class OptunaSearch(Searcher):
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
         """Hears of the experiment. False if it has a space already."""
-        if metric:
-            self._metric = metric
-        if mode:
-            self._mode = mode
+        self._hear(metric, mode)
         is_new = self._space is None
         if is_new:
             self._space = config
@@ -97,11 +91,8 @@ class OptunaSearch(Searcher):
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
         """What the sampler suggests."""
-        if self._space is None:
-            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=type(self).__name__, space="space"))
-        if not self._metric or not self._mode or self._study is None:
-            text = UNDEFINED_METRIC_MODE.format(cls=type(self).__name__, metric=self._metric, mode=self._mode)
-            raise RuntimeError(text)
+        is_told = bool(self._metric and self._mode and self._study is not None)
+        self._refuse_without(space=self._space is not None, metric=is_told)
         if trial_id not in self._trials:
             self._trials[trial_id] = self._study.ask()
         trial = self._trials[trial_id]
@@ -151,8 +142,8 @@ class OptunaSearch(Searcher):
         intermediate_values: list[float] | None = None,
     ) -> None:
         """Adds a finished trial to the study."""
-        if self._converted is None or self._study is None:
-            raise RuntimeError(UNDEFINED_SEARCH_SPACE.format(cls=type(self).__name__, space="space"))
+        self._refuse_without(space=self._converted is not None and self._study is not None)
+        assert self._converted is not None
         values = self._converted.parse(parameters)
         if values is None:
             raise ValueError(f"{parameters} does not lie in the search space")
@@ -179,16 +170,6 @@ class OptunaSearch(Searcher):
 
     __getstate__ = get_state
     __setstate__ = set_state
-
-    def save(self, checkpoint_path: str) -> None:
-        """Writes its state into a file."""
-        import cloudpickle
-
-        Path(checkpoint_path).write_bytes(cloudpickle.dumps(self.get_state()))
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Takes its state up from a file."""
-        self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))
 
     def _start(self) -> None:
         modes = self._mode if isinstance(self._mode, list) else [self._mode]

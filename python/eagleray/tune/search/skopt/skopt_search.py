@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagleray.tune.search._package import PackageSearcher, numbers_of, refuse
+from eagleray.tune.search._package import PackageSearcher, numbers_of, plain, refuse
 from eagleray.tune.search.sample import Categorical
 
 
@@ -84,7 +84,7 @@ class SkOptSearch(PackageSearcher):
         return made
 
     def _next(self) -> Any:
-        asked = [_plain(value) for value in self._optimizer.ask()]
+        asked = [plain(value) for value in self._optimizer.ask()]
         if self._converted is None:
             return asked, dict(zip(self._names, asked, strict=True))
         return asked, list(asked)
@@ -92,22 +92,12 @@ class SkOptSearch(PackageSearcher):
     def _give(self, point: Any) -> Any:
         if self._converted is None:
             return [point[name] for name in self._names]
-        return [_told(param, value) for param, value in zip(self._converted.params, point, strict=True)]
+        return self._whole(point)
 
     def _learn(self, asked: Any, loss: float | None, result: dict[str, Any]) -> None:
         # It has no word for a failure: what is not told is as if it had not been asked for.
         if loss is not None:
             self._optimizer.tell(asked, loss)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
-
-
-def _told(param: Any, value: Any) -> Any:
-    if value is not None:
-        return value
-    return 0 if isinstance(param.domain, Categorical) else numbers_of(param)[1]
 
 
 def _dimensions(space: Any, params: list[Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import importlib
 import math
 from typing import Any
 
-from eagleray.tune.search._package import PackageSearcher, numbers_of, refuse
+from eagleray.tune.search._package import PackageSearcher, numbers_of, plain, refuse
 from eagleray.tune.search.sample import Categorical
 from eagleray.tune.search.searcher import Searcher
 
@@ -83,7 +83,7 @@ class ZOOptSearch(PackageSearcher):
             return None
         if isinstance(asked, str):
             return Searcher.FINISHED
-        found = [_plain(value) for value in asked.get_x()]
+        found = [plain(value) for value in asked.get_x()]
         if self._converted is None:
             return asked, dict(zip(self._names, found, strict=True))
         return asked, [_taken(param, value) for param, value in zip(self._converted.params, found, strict=True)]
@@ -109,10 +109,6 @@ class ZOOptSearch(PackageSearcher):
     def _learn(self, asked: Any, loss: float | None, result: dict[str, Any]) -> None:
         # It waits for all of its first trials, also for those that failed.
         self._optimizer.complete(asked, math.inf if loss is None else loss)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def _taken(param: Any, value: Any) -> Any:
