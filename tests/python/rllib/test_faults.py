@@ -499,3 +499,23 @@ def test_a_package_that_is_missing_is_named(env, missing, text):
     ran = subprocess.run([sys.executable, "-c", BLOCKED, env, missing], capture_output=True, text=True, timeout=50)
     assert (ran.returncode != 0) == bool(text), ran.stderr
     assert text in ran.stderr
+
+
+SILENT = """
+import gc, time
+from eagleray.rllib.algorithms.ppo import PPOConfig
+for config in (PPOConfig(), PPOConfig().environment("Nowhere-v1")):
+    try:
+        config.env_runners(num_env_runners=2).build_algo()
+    except Exception as error:
+        print(type(error).__name__)
+    gc.collect()
+    time.sleep(0.5)
+"""
+
+
+def test_what_one_runner_has_said_is_not_told_again_for_the_others():
+    """The others' errors were printed as unhandled, some twenty lines each, after the short one."""
+    done = subprocess.run([sys.executable, "-c", SILENT], capture_output=True, text=True, timeout=60, check=False)
+    assert len(done.stdout.split()) == 2, done
+    assert "Unhandled" not in done.stderr, done.stderr

@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +13,7 @@ import eagleray as ray
 from eagleray.exceptions import ActorDiedError
 from eagleray.rllib._engine import ENGINE_VARIABLE
 from eagleray.rllib.algorithms import A2CConfig, ESConfig, IMPALAConfig, PPOConfig
+from eagleray.rllib.env import _starting, env_runner_group
 from eagleray.rllib.utils.error import EnvError
 from eagleray.tune.registry import register_env
 
@@ -35,6 +37,12 @@ class Faulty(gym.Env):
 
     def __init__(self, config):
         self.config, self.steps = config, 0
+        if config.worker_index == 1 and config.get("how") == "hang at once":
+            mark = f"{config['folder']}/hung"
+            with open(mark, "a") as file:
+                file.write("x")
+            if os.path.getsize(mark) <= config["times"]:
+                time.sleep(1000)
 
     def reset(self, *, seed=None, options=None):
         self.at = 0
@@ -54,6 +62,11 @@ class Faulty(gym.Env):
                     time.sleep(1000)
                 raise RuntimeError("the environment broke")
         return np.zeros(1, np.float32), 1.0, self.at >= 10, False, {}
+
+
+class Holder:
+    def ready(self):
+        return True
 
 
 def config(**env_config):
@@ -157,6 +170,54 @@ def test_an_environment_that_always_hangs_is_an_error_after_three_runners(built,
         for _ in range(9):
             algorithm.train()
     assert algorithm.env_runner_group.num_restarts == 2
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Runners are hung that are not made in two seconds."""
+    monkeypatch.setattr(env_runner_group, "_START_S", 1.0)
+    monkeypatch.setattr(env_runner_group, "_SOON_S", 0.0)
+
+
+# proves: Y4f
+@pytest.mark.parametrize("is_awaited", [True, False], ids=["awaited", "not awaited"])
+def test_an_environment_that_hangs_in_its_constructor_is_an_error_after_three_runners(soon, tmp_path, is_awaited):
+    # There was a word about it after ten seconds, and then nothing for ever.
+    made = config(how="hang at once", folder=str(tmp_path), times=100)
+    made.env_runners(num_env_runners=1, sample_timeout_s=0.5, validate_env_runners_after_construction=is_awaited)
+    said = "runner 1 gave no sample of the environment Faulty in 2 s, and nor did those in its place: 3 in a row"
+    with pytest.raises(EnvError, match=said):
+        made.build_algo()
+    assert (tmp_path / "hung").read_text().startswith("x")
+
+
+# proves: Y4b
+def test_a_runner_that_hangs_once_in_its_constructor_is_replaced(soon, built, tmp_path):
+    made = config(how="hang at once", folder=str(tmp_path), times=1)
+    algorithm = built(made.env_runners(sample_timeout_s=2.0))
+    assert algorithm.env_runner_group.num_restarts == 1
+    assert algorithm.env_runner_group.num_healthy_remote_workers() == 2
+
+
+def test_runners_that_wait_for_cores_do_not_hang(soon, built, monkeypatch, wait_until):
+    # Whoever holds the cores may do so for longer than an environment may take.
+    looked = []
+
+    def has_process(actor):
+        looked.append(actor)
+        return _starting.has_process(actor)
+
+    monkeypatch.setattr(env_runner_group, "has_process", has_process)
+    holder = ray.remote(Holder).options(num_cpus=2).remote()
+    ray.get(holder.ready.remote())
+    with ThreadPoolExecutor() as pool:
+        made = pool.submit(built, config().env_runners(num_env_runners=1, sample_timeout_s=2.0))
+        try:
+            wait_until(lambda: len(looked) >= 3)
+            assert not made.done()
+        finally:
+            ray.kill(holder)
+        assert made.result(timeout=30).env_runner_group.num_restarts == 0
 
 
 # proves: Y4e

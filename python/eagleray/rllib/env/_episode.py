@@ -120,6 +120,14 @@ class Episode:
         return EpisodeRecord(self.total_reward, self.length, self.get_duration_s(), agents, policies, custom, hist)
 
 
+class AlsoSeen(type):
+    """Of a kind of episode that programs make: what callbacks are given counts as one too, although it keeps less."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        """Tell whether it is one."""
+        return super().__instancecheck__(instance) or isinstance(instance, Episode)
+
+
 def _at(values: list[Any], indices: Any) -> Any:
     if indices is None:
         return list(values)

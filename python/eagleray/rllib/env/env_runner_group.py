@@ -5,6 +5,7 @@ What happens then is configured: a runner that fails is replaced (and given the 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import eagleray
 from eagleray import cloudpickle
 from eagleray.exceptions import RayError, RayTaskError
+from eagleray.rllib.env._starting import RunnerActor, has_process
 from eagleray.rllib.env._worker import LocalWorker
 from eagleray.rllib.env.env_runner import EnvRunner, Weights
 from eagleray.rllib.utils.error import EnvError
@@ -32,7 +34,7 @@ _PATIENCE = 2
 #: Runners of which none has ever given a sample, and that raise or end so often in a row, will not give one: their code is wrong. So is that of
 #: runners that hang so often in a row, whatever others do: each costs minutes.
 _FIRST_TRIES = 3
-#: Runners that are not there by then are waited for, with a word about it.
+#: Runners that are not there by then are waited for, with a word about it. One that takes no longer to make its environments never hangs.
 _START_S = 10.0
 #: Those that are not there by then may wait for cores that only garbage holds.
 _SOON_S = 1.0
@@ -40,6 +42,10 @@ _SOON_S = 1.0
 
 class _NoAnswerError(TimeoutError):
     """A runner was silent for too long. An environment that raises a TimeoutError of its own has answered."""
+
+    def __init__(self, index: int, seconds: float) -> None:
+        super().__init__(f"runner {index} gave no answer in {seconds:g} s")
+        self.seconds = seconds
 
 
 class _Remote:
@@ -78,7 +84,7 @@ class EnvRunnerGroup:
         from eagleray.rllib.utils.resources import runner_cpus
 
         self._config_ref = eagleray.put((config, self._known))
-        self._class = eagleray.remote(_RunnerActor).options(
+        self._class = eagleray.remote(RunnerActor).options(
             num_cpus=runner_cpus(config),
             num_gpus=config.num_gpus_per_env_runner,
             resources=dict(config.custom_resources_per_env_runner),
@@ -107,8 +113,32 @@ class EnvRunnerGroup:
                 _START_S,
                 eagleray.available_resources(),
             )
-        for answer in answers:
-            _get_own(answer)
+        try:
+            for remote, answer in zip(list(self._remotes), answers, strict=True):
+                self._first_answer(remote, answer, lambda actor: actor.ping.remote())
+        except BaseException:
+            # The others mostly say the same: once is enough.
+            _read(answers)
+            raise
+
+    def _first_answer(self, remote: _Remote, ref: Any, ask: Callable[[Any], Any]) -> Any:
+        """What a runner answers that may still be at its environments' constructors, or the one in its place if it hangs there.
+
+        None: it is left out.
+        """
+        limit = self.config.sample_timeout_s
+        timeout = None if limit is None else max(limit, _START_S)
+        while not eagleray.wait([ref], timeout=timeout, fetch_local=False)[0]:
+            if not has_process(remote.actor):
+                continue
+            asked = remote.actor
+            self._on_silence(remote, timeout)
+            if remote not in self._remotes:
+                return None
+            if remote.actor is not asked:
+                ref = ask(remote.actor)
+        remote.waited = 0
+        return _get_own(ref)
 
     def _make(self, index: int, *, recreated: bool = False) -> Any:
         is_asked = self.config.validate_env_runners_after_construction and not recreated
@@ -159,7 +189,7 @@ class EnvRunnerGroup:
                 except Exception as error:
                     self._on_failure(remote, error)
             elif not at_least_one or not ready:
-                self._on_silence(remote)
+                self._on_silence(remote, timeout)
         return found
 
     def sample_async(self, **how: Any) -> list[tuple[Sample, RunnerMetrics]]:
@@ -191,16 +221,16 @@ class EnvRunnerGroup:
 
     # Faults.
 
-    def _on_silence(self, remote: _Remote) -> None:
+    def _on_silence(self, remote: _Remote, seconds: float | None) -> None:
+        assert seconds is not None, "who waits without a limit is not silent"
         remote.waited += 1
         _logger.warning(
             "runner %d gave no answer in %s s; it is left to go on. Raise `sample_timeout_s` if its environments take that long.",
             remote.index,
-            self.config.sample_timeout_s,
+            seconds,
         )
         if remote.waited >= _PATIENCE:
-            seconds = self.config.sample_timeout_s * remote.waited
-            self._on_failure(remote, _NoAnswerError(f"runner {remote.index} gave no answer in {seconds:g} s"))
+            self._on_failure(remote, _NoAnswerError(remote.index, seconds * remote.waited))
 
     def _on_failure(self, remote: _Remote, error: Exception) -> None:
         config = self.config
@@ -223,11 +253,10 @@ class EnvRunnerGroup:
         tolerance = config.num_consecutive_env_runner_failures_tolerance
         if remote.failures_in_a_row > (min(tolerance, _FIRST_TRIES - 1) if never_worked or is_hung else tolerance):
             times = f"{remote.failures_in_a_row} times in a row"
-            if is_hung:
-                seconds = (config.sample_timeout_s or 0.0) * _PATIENCE
+            if isinstance(error, _NoAnswerError):
                 raise EnvError(
-                    f"runner {remote.index} gave no sample of {_env_name(config.env)} in {seconds:g} s, and nor did those in its place: "
-                    f"{remote.failures_in_a_row} in a row. Does the environment hang in `reset` or `step`? Raise `sample_timeout_s` if it only "
+                    f"runner {remote.index} gave no sample of {_env_name(config.env)} in {error.seconds:g} s, and nor did those in its place: "
+                    f"{remote.failures_in_a_row} in a row. Does it hang in `__init__`, `reset` or `step`? Raise `sample_timeout_s` if it only "
                     "takes long; with num_env_runners=0 Ctrl-C shows where it is."
                 ) from error
             if never_worked and not isinstance(error, RayTaskError):
@@ -257,12 +286,19 @@ class EnvRunnerGroup:
         """What each policy sees and does, or would with the policies of another configuration."""
         if self._local is not None:
             return self._local.get_spaces(config)
-        if config is not None:
-            found: dict[str, PolicySpaces] = _get_own(self._remotes[0].actor.get_spaces.remote(config))
-            return found
-        if not self._spaces:
-            self._spaces = _get_own(self._remotes[0].actor.get_spaces.remote(None))
-        return self._spaces
+        if config is None and self._spaces:
+            return self._spaces
+
+        def ask(actor: Any) -> Any:
+            return actor.get_spaces.remote(config)
+
+        found: dict[str, PolicySpaces] | None = None
+        while found is None:
+            first = self._remotes[0]
+            found = self._first_answer(first, ask(first.actor), ask)
+        if config is None:
+            self._spaces = found
+        return found
 
     def change_policies(self, config: AlgorithmConfig) -> None:
         """Lets all runners go on with the policies of this configuration. One that fails is replaced by one that has them."""
@@ -506,33 +542,6 @@ class EnvRunnerGroup:
         self._remotes = []
 
 
-class _RunnerActor(EnvRunner):
-    """A runner in a process of its own. Configuration and known environments come as one stored object."""
-
-    def __init__(
-        self,
-        given: tuple[AlgorithmConfig, dict[str, Any]],
-        index: int,
-        recreated: bool,  # noqa: FBT001
-        is_asked: bool,  # noqa: FBT001 - whether a ping comes before anything else
-    ) -> None:
-        config, known = given
-        self._failure: Exception | None = None
-        try:
-            super().__init__(config, index, known, recreated=recreated)
-        except Exception as error:
-            # Raised here it would arrive as text: the death of an actor. The answer to the ping is the error itself.
-            if not is_asked:
-                raise
-            self._failure = error
-
-    def ping(self) -> str:
-        """Answer, or raise what kept it from being made."""
-        if self._failure is not None:
-            raise self._failure
-        return super().ping()
-
-
 def _one_each(given: Any, count: int, what: str) -> list[Any]:
     """One for each worker: those that are listed, or the same for all."""
     if not isinstance(given, list):
@@ -569,6 +578,14 @@ def _get_own(ref: Any) -> Any:
         if isinstance(error.cause, Exception):
             raise error.cause from error
         raise
+
+
+def _read(refs: list[Any]) -> None:
+    """Reads what is there of these, whatever it is: nobody is to be told of it any more."""
+    ready, _ = eagleray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
+    for ref in ready:
+        with contextlib.suppress(Exception):
+            eagleray.get(ref)
 
 
 def _end(actor: Any) -> None:

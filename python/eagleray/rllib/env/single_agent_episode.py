@@ -6,19 +6,12 @@ import time
 import uuid
 from typing import Any
 
-from eagleray.rllib.env._episode import Episode
+from eagleray.rllib.env._episode import AlsoSeen
 from eagleray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from eagleray.rllib.policy.sample_batch import SampleBatch
 
 
-class _AlsoSeen(type):
-    """What callbacks are given counts as an episode of one agent too, although it keeps less."""
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return super().__instancecheck__(instance) or isinstance(instance, Episode)
-
-
-class SingleAgentEpisode(metaclass=_AlsoSeen):
+class SingleAgentEpisode(metaclass=AlsoSeen):
     """An episode, or a part of one: observations, infos, actions, rewards and what the model gave beside its actions.
 
     There is one observation more than there are actions. What is given at birth may be looked back at and does not count, unless
