@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument("--num-cpus", type=float, help="cores to offer; counted if not given")
     start.add_argument("--num-gpus", type=float, help="GPUs to offer; counted if not given")
     start.add_argument("--resources", type=json.loads, default={}, help="more resources as JSON: '{\"licence\": 2}'")
+    start.add_argument("--labels", default="", help="labels of the node: zone=north,gpu=none")
     start.add_argument("--object-store-memory", type=int, help="bytes of the object store")
     start.add_argument("--block", action="store_true", help="stay in the foreground")
     start.set_defaults(run=_start)
@@ -89,8 +90,13 @@ def _parser() -> argparse.ArgumentParser:
     memory.set_defaults(run=_memory)
 
     run = commands.add_parser(
-        "run", help="run a script written for Ray", description="Run a script whose `import ray` means eagleray."
+        "run",
+        help="run a script written for Ray",
+        description="Run a script whose `import ray` means eagleray, as python itself would: a file, a folder with a __main__.py, or -.",
     )
+    kind = run.add_mutually_exclusive_group()
+    kind.add_argument("-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module or package")
+    kind.add_argument("-c", dest="is_command", action="store_true", help="SCRIPT is the program itself")
     run.add_argument("script")
     run.add_argument("arguments", nargs=argparse.REMAINDER)
     run.set_defaults(run=_run)
@@ -105,6 +111,7 @@ def _add_address(parser: argparse.ArgumentParser) -> None:
 
 
 def _start(options: Any) -> int:
+    from eagleray._calls import labels
     from eagleray._node import finding, hosting
 
     if not options.head:
@@ -116,6 +123,7 @@ def _start(options: Any) -> int:
         "num_gpus": options.num_gpus,
         "resources": options.resources,
         "object_store_memory": options.object_store_memory,
+        "labels": labels.read(options.labels),
     }
     hosting.node_resources(hosting.Wants(**wants))
     if options.block:
@@ -239,7 +247,8 @@ def _memory(options: Any) -> int:
 
 
 def _run(options: Any) -> int:
-    from eagleray._alias.install import run_script
+    from eagleray._alias import install
 
-    run_script(options.script, options.arguments)
+    run = install.run_module if options.is_module else install.run_command if options.is_command else install.run_script
+    run(options.script, options.arguments)
     return 0

@@ -20,10 +20,24 @@ def cluster_resources() -> dict[str, float]:
 
 
 def available_resources() -> dict[str, float]:
-    """Say what of it is free; what is used up is left out."""
+    """Say what of it is free; what is used up is left out.
+
+    Tasks that waited and run on may hold more than there is for a moment: then nothing is free, and not less.
+    """
     _native.ensure_started()
     status = _native.status()
-    return {**_amounts(status["free"]), "object_store_memory": float(status["store_capacity"] - status["store_used"])}
+    free = {name: max(0, parts) for name, parts in status["free"].items()}
+    return {**_amounts(free), "object_store_memory": float(status["store_capacity"] - status["store_used"])}
+
+
+def actors(actor_id: str | None = None) -> dict[str, Any]:
+    """Tell of all actors by their ids, or of one; of one that nobody knows, nothing."""
+    _native.ensure_started()
+    found = {
+        known: {"ActorID": known, "ActorClassName": class_name, "Name": name, "State": state, "Pid": pid}
+        for known, class_name, name, state, pid in _native.status()["actors"]
+    }
+    return found if actor_id is None else found.get(actor_id, {})
 
 
 def nodes() -> list[dict[str, Any]]:

@@ -134,7 +134,12 @@ class Printer:
 
     def _write_text(self, stream: Any, text: str) -> None:
         try:
-            stream.write(text)
+            try:
+                stream.write(text)
+            except UnicodeEncodeError:
+                # A terminal that cannot show all of it shows what it can, and the rest by number.
+                encoding = getattr(stream, "encoding", None) or "ascii"
+                stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
             stream.flush()
         except (OSError, ValueError, AttributeError):
             # A closed terminal must not end the program.

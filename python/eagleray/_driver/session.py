@@ -199,6 +199,10 @@ def init(
         temp_dir = private.get("_temp_dir")
         if temp_dir is not None and not os.path.isabs(temp_dir):
             raise ValueError("temp_dir must be an absolute path")
+        if labels is not None:
+            from eagleray._calls import labels as node_labels
+
+            labels = node_labels.checked(labels)
         wants = hosting.Wants(
             num_cpus=num_cpus,
             num_gpus=num_gpus,
@@ -210,13 +214,10 @@ def init(
             object_spilling_directory=object_spilling_directory,
             system_config=private.get("_system_config") or {},
             meminfo=private.get("_meminfo"),
+            labels=labels or {},
         )
         if log_to_driver is None:
             log_to_driver = is_on("LOG_TO_DRIVER", default=True)
-        if labels is not None:
-            from eagleray._calls import labels as node_labels
-
-            labels = node_labels.checked(labels)
         other = finding.find_node(address)
         SESSION.pid = os.getpid()
         if logging_config is not None:
@@ -232,11 +233,7 @@ def init(
                 raise
         else:
             hosting.refuse_resources(wants)
-            if labels:
-                raise ValueError("labels are given to a node when it is started, not when it is joined")
             _native.join_other(other.path, name_space, surroundings, bool(log_to_driver))
-        if labels:
-            node_labels.write(labels)
         SESSION.number += 1
         if local_mode:
             from eagleray._driver.local_mode import LocalActors

@@ -62,6 +62,10 @@ class Followed:
                 from eagleray._alias.install import install_as_ray
 
                 install_as_ray()
+            else:
+                from eagleray._alias import late
+
+                late.listen()
             self._follow_env([*job.env_vars.items(), *own.items()])
             self._follow_folders(job.folders)
             self._follow_cwd(job.cwd)

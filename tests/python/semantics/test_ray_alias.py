@@ -150,6 +150,43 @@ def test_install_as_ray_in_a_program_holds_for_its_workers(run, tmp_path):
     assert "all same" in done.stdout
 
 
+def test_install_as_ray_after_init_holds_for_workers_that_run_already(run, tmp_path):
+    # A job's surroundings are told when its driver joins: `ray` was unknown to its workers if the driver took the name later.
+    (tmp_path / "helper.py").write_text(HELPER)
+    program = tmp_path / "program.py"
+    head = """
+    import eagleray
+    import importlib.util
+
+    @eagleray.remote
+    class Early:
+        def knows_ray(self):
+            return "eagleray" in (getattr(importlib.util.find_spec("ray"), "origin", None) or "")
+
+        def check(self):
+            import ray
+            import ray.util
+
+            return ray is eagleray and ray.util is eagleray.util
+
+    if __name__ == "__main__":
+        eagleray.init(num_cpus=2)
+        early = Early.remote()
+        assert not eagleray.get(early.knows_ray.remote(), timeout=30)
+        eagleray.install_as_ray()
+        import ray
+    """
+    tail = """
+    if __name__ == "__main__":
+        assert ray.get(early.check.remote(), timeout=30)
+        print("all", check_all())
+    """
+    program.write_text(textwrap.dedent(head) + textwrap.dedent(CHECKS) + textwrap.dedent(tail))
+    done = run(sys.executable, program)
+    assert done.returncode == 0, done.stderr
+    assert "all same" in done.stdout
+
+
 def test_without_it_ray_is_not_eagleray(run, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
@@ -159,7 +196,10 @@ def test_without_it_ray_is_not_eagleray(run, tmp_path):
 
         @eagleray.remote
         def names():
-            return "ray" in sys.modules
+            import importlib.util
+
+            found = importlib.util.find_spec("ray")
+            return "ray" in sys.modules or (found is not None and "eagleray" in (found.origin or ""))
 
         if __name__ == "__main__":
             eagleray.init(num_cpus=1)

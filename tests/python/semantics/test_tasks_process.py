@@ -79,6 +79,30 @@ def test_T12c_a_program_that_does_not_wait_ends_the_same_way(drivers, leaks):
     leaks.check(left)
 
 
+def test_T12d_a_sigterm_ends_a_worker_that_has_nothing_to_do(drivers, tmp_path):
+    # It waited in native code, where what the handler raised was lost: the signal had no effect at all.
+    drivers.run(
+        """
+        import atexit, select, signal
+        ray.init(num_cpus=1)
+        mark = sys.argv[1]
+
+        @ray.remote
+        def register(path):
+            atexit.register(lambda: open(path, "w").close())
+            return os.getpid()
+
+        pid = ray.get(register.remote(mark))
+        worker = os.pidfd_open(pid)
+        os.kill(pid, signal.SIGTERM)
+        assert select.select([worker], [], [], 30)[0], "it did not end"
+        assert os.path.exists(mark)
+        assert ray.get(register.remote(mark)) != pid
+        """,
+        tmp_path / "mark",
+    )
+
+
 def test_a_programs_own_sigterm_handler_comes_back_after_shutdown():
     out = run(
         """

@@ -210,7 +210,7 @@ def test_run_script_without_such_a_file(run, tmp_path):
     for path in (tmp_path / "nothing.py", tmp_path):
         done = run(f"run_script({str(path)!r})")
         assert done.returncode == 2
-        assert done.stderr.startswith(f"eagleray run: can't open file '{path}'")
+        assert done.stderr.startswith(f"eagleray run: can't open file '{path}")
 
 
 def test_run_script_with_a_syntax_error(run, tmp_path):
