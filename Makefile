@@ -80,6 +80,10 @@ sim: ## replay one simulated cluster: make sim SEED=7
 storm: build ## ten minutes of kills while values go round: make storm ARGS='--seconds 60 --seed 3'
 	.venv/bin/python tests/python/faults/storm.py $(ARGS)
 
+.PHONY: soak
+soak: build ## three minutes of a little of everything, and how much the driver grew: make soak ARGS='--seconds 600 --only actors'
+	.venv/bin/python tests/python/faults/soak.py $(ARGS)
+
 .PHONY: semantics
 semantics: ## which promise is proven by which test
 	@$(PYTHON) scripts/semantics.py $(ARGS)

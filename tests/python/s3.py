@@ -36,6 +36,8 @@ class S3:
         self.held: list[str] = []
         self.goes_on = threading.Event()
         self.goes_on.set()
+        # If set: after so many reads it is not set any more.
+        self.reads_left: int | None = None
         self.is_denied = False
         self.lock = threading.Lock()
         self.server = Server(self)
@@ -132,6 +134,11 @@ class Handler(BaseHTTPRequestHandler):
             # Whoever sent this died meanwhile, as some tests want it: no request at all.
             self.close_connection = True
             return None
+        if self.command == "GET" and s3.reads_left is not None:
+            s3.reads_left -= 1
+            if s3.reads_left < 0:
+                s3.goes_on.clear()
+                s3.reads_left = None
         if not s3.goes_on.is_set():
             s3.held.append(self.command)
             s3.goes_on.wait()

@@ -10,7 +10,8 @@ use crate::memory::{Answers, Gone};
 use crate::names::Names;
 use crate::{ActorState, Creation, Effect, Event, Record, Registered};
 
-const DEAD_MAX: usize = 10_000;
+/// Each takes half a kilobyte. Who holds a handle knows by itself; this is for handles that come late, and for weak ones.
+const DEAD_MAX: usize = 2_000;
 
 /// The actors of a cluster (today: of one node).
 pub struct Actors {
@@ -39,7 +40,7 @@ impl Default for Actors {
 }
 
 impl Actors {
-    /// No actors yet; the last 10,000 dead ones will be remembered.
+    /// No actors yet; the last 2,000 dead ones will be remembered.
     #[must_use]
     pub fn new() -> Self {
         Self::with_dead_max(DEAD_MAX)

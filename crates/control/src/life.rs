@@ -1,6 +1,6 @@
 //! The changes of state that several events share.
 
-use model::{ActorDeath, ActorId, JobId, ProcId};
+use model::{ActorDeath, ActorId, JobId, Need, ProcId};
 
 use crate::{ActorState, Actors, Effect, Record};
 
@@ -76,7 +76,9 @@ impl Actors {
         // Who made it may want to see what became of it, and that it needs to be made anew.
         let keeps_name = record.holds_name && record.is_owned() && matches!(cause, ActorDeath::Crashed(_));
         record.state = ActorState::Dead(cause);
+        // Nobody builds or places it again.
         record.creation.spec = Box::default();
+        record.creation.options.need = Need::default();
         self.publish(actor, out);
         if !keeps_name {
             self.disown(actor);

@@ -7,7 +7,7 @@ use crate::{ActorState, Creation};
 /// What is known of an actor.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// As it was asked for. The spec is dropped when the actor dies.
+    /// As it was asked for. The spec and the need are dropped when the actor dies.
     pub creation: Creation,
     /// Where it is in its life.
     pub state: ActorState,

@@ -3,14 +3,21 @@
 //!
 //! - **BELL-1** a frame published before or while the receiver falls asleep wakes it: the receiver says that it sleeps, then looks once
 //!   more; the sender sets the bit, then looks whether the receiver sleeps.
+//!
+//! A sender that is about to copy a large argument announces its frame: a receiver that sleeps wakes up meanwhile, and one that spins goes on
+//! for a moment. An announcement is a hint that ends by itself: who misses one is woken by the frame, and what dies after one owes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clock::now_ns;
 use crate::segment::{ProcEntry, RINGS_PER_PROC, Segment};
 #[cfg(not(loom))]
 use crate::sync::AtomicU32;
 use crate::sync::{Ordering, fence, fence_for_loom};
+
+/// How long an announcement holds: some times what the last part of a large argument takes to copy.
+const ANNOUNCED_US: u32 = 200;
 
 /// One process's doorbell, in its own hands or in a peer's.
 #[derive(Clone)]
@@ -41,6 +48,17 @@ impl Bell {
     #[cold]
     pub fn wake(&self) {
         self.entry().wake();
+    }
+
+    /// Sender: a frame will come in a moment. Worth it only while the receiver may spin.
+    pub fn announce(&self) {
+        self.entry().announce(now_us());
+    }
+
+    /// Receiver: whether a frame is announced that may still come in time.
+    #[must_use]
+    pub fn is_announced(&self) -> bool {
+        self.entry().is_announced(now_us())
     }
 
     /// Receiver: whether any ring has a frame.
@@ -89,6 +107,18 @@ impl ProcEntry {
         }
     }
 
+    pub(crate) fn announce(&self, now_us: u32) {
+        self.announced.store(now_us.wrapping_add(ANNOUNCED_US), Ordering::Relaxed);
+        if self.asleep.load(Ordering::Relaxed) != 0 {
+            self.wake();
+        }
+    }
+
+    pub(crate) fn is_announced(&self, now_us: u32) -> bool {
+        // What is long over looks like the far future, which nobody announces.
+        (1..=ANNOUNCED_US).contains(&self.announced.load(Ordering::Relaxed).wrapping_sub(now_us))
+    }
+
     #[cold]
     pub(crate) fn wake(&self) {
         // Whoever reads the new count sees what was done before; whoever read the old one does not fall asleep.
@@ -130,6 +160,11 @@ impl ProcEntry {
     }
 }
 
+/// The low bits: they go round in an hour.
+fn now_us() -> u32 {
+    (now_ns() / 1_000) as u32
+}
+
 /// Sleeps while `word` is `value`, at most `limit`. Returns false if the time was up or a signal came.
 #[cfg(not(loom))]
 pub fn futex_wait(word: &AtomicU32, value: u32, limit: Option<Duration>) -> bool {
@@ -148,3 +183,52 @@ pub fn futex_wake(word: &AtomicU32) -> usize {
 
 #[cfg(loom)]
 pub use crate::loom_futex::{futex_wait, futex_wake};
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn entry_of(segment: &Segment) -> &ProcEntry {
+        segment.reset_proc(3);
+        segment.proc(3)
+    }
+
+    #[test]
+    fn an_announcement_ends_by_itself() {
+        let segment = Segment::create().unwrap();
+        let entry = entry_of(&segment);
+        for now in [1_000, 70_000, u32::MAX - ANNOUNCED_US / 2] {
+            assert!(!entry.is_announced(now), "nobody has announced anything");
+            entry.announce(now);
+            assert!(entry.is_announced(now));
+            assert!(entry.is_announced(now.wrapping_add(ANNOUNCED_US - 1)));
+            assert!(!entry.is_announced(now.wrapping_add(ANNOUNCED_US)));
+            assert!(!entry.is_announced(now.wrapping_add(u32::MAX / 2)), "nor does it come again");
+        }
+    }
+
+    #[test]
+    fn who_takes_over_a_slot_has_nothing_announced() {
+        let segment = Segment::create().unwrap();
+        entry_of(&segment).announce(1_000);
+        assert!(!entry_of(&segment).is_announced(1_000));
+    }
+
+    /// The sleeper has a minute; only the announcement can end its sleep as a ring would.
+    #[test]
+    fn an_announcement_wakes_who_sleeps_without_a_frame() {
+        let segment = Arc::new(Segment::create().unwrap());
+        segment.reset_proc(3);
+        let bell = Bell::new(segment.clone(), 3);
+        let sleeper = std::thread::spawn({
+            let bell = bell.clone();
+            move || bell.sleep(bell.count(), Some(Duration::from_secs(60)))
+        });
+        while segment.proc(3).asleep.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        bell.announce();
+        assert!(sleeper.join().unwrap(), "it slept until its time was up");
+        assert!(!bell.is_ready());
+    }
+}

@@ -253,6 +253,8 @@ fn loom_bell_1_a_wake_without_a_frame_is_not_lost_either() {
     });
 }
 
+const NO_NEWS: News<'static> = News { objects: &[], calls: &[], has_failed: false, is_for_all: false };
+
 /// A process of several threads: each waits for one object, and whoever is awake takes replies up for all.
 struct Process {
     entry: ProcEntry,
@@ -270,7 +272,7 @@ impl Process {
             .take_ready(|_| objects.extend(std::iter::from_fn(|| pop(&mut reader)).map(|request| request as u32)));
         objects.iter().for_each(|object| self.ready[*object as usize].store(1, Ordering::Release));
         if !objects.is_empty() {
-            self.waiters.tell_at(&self.entry, News { objects: &objects, is_for_all: false });
+            self.waiters.tell_at(&self.entry, News { objects: &objects, ..NO_NEWS });
         }
     }
 
@@ -325,4 +327,73 @@ fn loom_seat_1_who_waits_beside_the_listener_is_woken_by_its_reply() {
 #[test]
 fn loom_seat_2_a_listener_that_leaves_leaves_another_one() {
     two_wait(2, 1_000, &[&[0], &[1]]);
+}
+
+/// Threads of an actor: each takes one call, and is busy for good then. Whoever is awake takes calls up for all.
+struct Servers {
+    entry: ProcEntry,
+    waiters: Waiters,
+    lane: loom::sync::Mutex<(RingReader, u32)>,
+}
+
+impl Servers {
+    fn take(&self) -> bool {
+        let mut lane = self.lane.lock().expect("never poisoned");
+        let mut calls = Vec::new();
+        self.entry.take_ready(|_| calls.extend(std::iter::from_fn(|| pop(&mut lane.0)).map(|_| 0)));
+        lane.1 += calls.len() as u32;
+        if !calls.is_empty() {
+            self.waiters.tell_at(&self.entry, News { calls: &calls, ..NO_NEWS });
+        }
+        let has_one = lane.1 > 0;
+        lane.1 -= u32::from(has_one);
+        has_one
+    }
+
+    fn serve_one(&self) {
+        while !self.take() {
+            let has_call = || self.lane.lock().expect("never poisoned").1 > 0;
+            self.waiters.sleep_at(&self.entry, Wants::Call(0), None, has_call);
+        }
+        self.waiters.pass_on();
+    }
+}
+
+/// Each of two calls is taken by one of two threads: no call finds only a thread that was woken for another one.
+fn two_serve(preemptions_max: usize, orders_min: usize, calls: &'static [&'static [u64]]) {
+    explore(orders_min, Some(preemptions_max), move || {
+        let ring = Ring::new();
+        let mut writer = ring.writer();
+        let servers = Arc::new(Servers {
+            entry: ProcEntry::new(),
+            waiters: Waiters::default(),
+            lane: loom::sync::Mutex::new((ring.reader(), 0)),
+        });
+        let other = thread::spawn({
+            let servers = servers.clone();
+            move || servers.serve_one()
+        });
+        let caller = thread::spawn({
+            let (servers, _ring) = (servers.clone(), ring.clone());
+            move || {
+                for together in calls {
+                    assert!(together.iter().all(|request| push(&mut writer, *request)));
+                    servers.entry.ring(0);
+                }
+            }
+        });
+        servers.serve_one();
+        other.join().expect("it does not panic");
+        caller.join().expect("it does not panic");
+    });
+}
+
+#[test]
+fn loom_seat_1_two_calls_that_come_together_are_taken_by_two_threads() {
+    two_serve(2, 1_000, &[&[0, 1]]);
+}
+
+#[test]
+fn loom_seat_2_who_takes_a_call_leaves_another_one_that_listens() {
+    two_serve(2, 1_000, &[&[0], &[1]]);
 }

@@ -57,7 +57,9 @@ pub struct ProcEntry {
     /// What a worker does, see `Duty`; written by the process.
     duty: AtomicU32,
     /// Non-zero: others would lose something with the process; written by the process when it has run a task.
-    is_needed: AtomicU64,
+    is_needed: AtomicU32,
+    /// Until when a call is announced, in the low bits of microseconds; written by callers. See `bell`.
+    pub(crate) announced: AtomicU32,
     /// What the process runs, for people; written by the process.
     label: [AtomicU64; LABEL_WORDS],
 }
@@ -88,7 +90,8 @@ impl ProcEntry {
             assignments: AtomicU64::new(0),
             waits_on: AtomicU32::new(0),
             duty: AtomicU32::new(0),
-            is_needed: AtomicU64::new(0),
+            is_needed: AtomicU32::new(0),
+            announced: AtomicU32::new(0),
             label: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -115,7 +118,7 @@ impl ProcEntry {
     /// Says whether others would lose something with this process. Only the process itself may.
     #[inline]
     pub fn set_needed(&self, is_needed: bool) {
-        self.is_needed.store(u64::from(is_needed), Ordering::Relaxed);
+        self.is_needed.store(u32::from(is_needed), Ordering::Relaxed);
     }
 
     /// What the process last said about that.
@@ -308,6 +311,7 @@ impl Segment {
         entry.assignments.store(0, Ordering::Relaxed);
         entry.waits_on.store(0, Ordering::Relaxed);
         entry.set_needed(false);
+        entry.announced.store(0, Ordering::Relaxed);
         entry.set_label("");
         entry.duty.store(0, Ordering::Relaxed);
         entry.state.store(1, Ordering::Release);

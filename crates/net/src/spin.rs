@@ -8,7 +8,8 @@
 //! The system counts the threads of the whole machine that want to run, also for processes that affinity or a container limits to a
 //! few of its cores. So they are held against all cores that are online: that says whether the machine has room, and no more can be
 //! known of a few of its cores. As many waiters spin as there are tokens, one per core that the node may use; one that is often put
-//! off its core spins less.
+//! off its core spins less. Who is told that a call is on its way (`bell`) spins until it is there, whatever paid off lately: that says nothing
+//! about spinning for calls of which nobody tells.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,6 +25,8 @@ const TOKENS_MAX: usize = 64;
 const SAMPLE_NS: u64 = 500_000;
 /// Longest spin for one wait.
 const SPIN_NS_MAX: u64 = 100_000;
+/// The same where a call is announced, however often.
+const SPIN_ANNOUNCED_NS_MAX: u64 = 300_000;
 /// Shortest, once spinning has not paid off: enough to notice when it would again.
 const SPIN_NS_MIN: u64 = 3_000;
 
@@ -47,6 +50,12 @@ impl SpinPage {
         is_crowd(self.runnable_x16.load(Ordering::Relaxed), self.cores.load(Ordering::Relaxed), cores_online())
     }
 
+    /// Whether a waiter whom somebody wakes ahead of time has a core to spin on.
+    #[must_use]
+    pub fn has_room_to_spin(&self) -> bool {
+        self.cores.load(Ordering::Relaxed) > 1 && !self.is_crowded()
+    }
+
     /// Frees the tokens of a dead process.
     pub fn clear(&self, slot: u16) {
         for token in &self.tokens {
@@ -58,6 +67,11 @@ impl SpinPage {
 /// Whether so many sixteenths of threads are too many for a machine with this many cores, of which the node may use some.
 fn is_crowd(runnable_x16: u32, usable: u32, online: u32) -> bool {
     runnable_x16 > usable.max(online) * 16 + 6
+}
+
+/// Whether a waiter spins on after so long, with so much that it may and a limit set by its caller.
+fn goes_on(spun_ns: u64, budget_ns: u64, limit_ns: u64, is_announced: impl Fn() -> bool) -> bool {
+    spun_ns <= budget_ns.min(limit_ns) || (spun_ns <= SPIN_ANNOUNCED_NS_MAX.min(limit_ns) && is_announced())
 }
 
 /// The machine's cores, whatever this process is limited to.
@@ -107,8 +121,15 @@ impl Spinner {
         Self { loadavg, slot, budget_ns: SPIN_NS_MAX / 2, involuntary: 0, cores, policy: Policy::from_env() }
     }
 
-    /// Spins until `done` says so, `limit_ns` is over or spinning is no longer worth it. Returns whether it is done.
-    pub fn spin(&mut self, page: &SpinPage, limit_ns: u64, mut done: impl FnMut() -> bool) -> bool {
+    /// Spins until `done` says so, `limit_ns` is over or spinning is no longer worth it, which it is as long as what is waited for
+    /// `is_announced`. Returns whether it is done.
+    pub fn spin(
+        &mut self,
+        page: &SpinPage,
+        limit_ns: u64,
+        is_announced: impl Fn() -> bool,
+        mut done: impl FnMut() -> bool,
+    ) -> bool {
         if done() {
             return true;
         }
@@ -127,7 +148,7 @@ impl Spinner {
         }
         let Some(token) = self.take_token(page) else { return false };
         let start = now_ns();
-        let mut won = false;
+        let (mut won, mut was_announced) = (false, false);
         'spinning: loop {
             for _ in 0..32 {
                 if done() {
@@ -136,13 +157,15 @@ impl Spinner {
                 }
                 std::hint::spin_loop();
             }
-            if now_ns() - start > self.budget_ns.min(limit_ns) {
+            let spun_ns = now_ns() - start;
+            if !goes_on(spun_ns, self.budget_ns, limit_ns, &is_announced) {
                 break;
             }
+            was_announced = spun_ns > self.budget_ns;
         }
         token.store(0, Ordering::Release);
         // A spin cut short by its caller says nothing about spinning.
-        if won || self.budget_ns <= limit_ns {
+        if !was_announced && (won || self.budget_ns <= limit_ns) {
             self.learn(won);
         }
         won
@@ -206,7 +229,7 @@ fn involuntary_switches() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{cores_online, is_crowd};
+    use super::{SPIN_ANNOUNCED_NS_MAX, cores_online, goes_on, is_crowd};
 
     #[test]
     fn as_many_threads_as_cores_are_no_crowd() {
@@ -219,6 +242,21 @@ mod tests {
     fn what_runs_on_the_machines_other_cores_is_no_crowd() {
         assert!(!is_crowd(30 * 16, 4, 64));
         assert!(is_crowd(65 * 16, 4, 64));
+    }
+
+    /// A worker used to fall asleep while its caller copied a megabyte: spinning had not paid off, for it had been too short each time.
+    #[test]
+    fn who_is_told_of_a_call_spins_beyond_its_budget() {
+        let (budget, none) = (3_000, u64::MAX);
+        assert!(goes_on(budget, budget, none, || false));
+        assert!(!goes_on(budget + 1, budget, none, || false));
+        assert!(goes_on(budget + 1, budget, none, || true));
+    }
+
+    #[test]
+    fn announcements_neither_lift_the_callers_limit_nor_last_for_ever() {
+        assert!(!goes_on(20_001, 3_000, 20_000, || true), "the interpreter's lock is held");
+        assert!(!goes_on(SPIN_ANNOUNCED_NS_MAX + 1, 3_000, u64::MAX, || true), "each new one would prolong it");
     }
 
     #[test]

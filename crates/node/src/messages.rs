@@ -49,6 +49,7 @@ impl Node {
             }
             ToNode::WatchActor { actor } => self.watch_actor(actor, who),
             ToNode::WatchGroup { group } => self.watch_group(group, who),
+            ToNode::RemoveGroup(group) => self.remove_group(Some(who), group),
             ToNode::KillActor { actor, no_restart } => self.act(control::Event::KillRequested { actor, no_restart }),
             ToNode::ActorOutOfScope { actor } => self.act(control::Event::OutOfScope(actor)),
             ToNode::ActorBuilt { actor, shown_as } => {

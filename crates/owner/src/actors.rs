@@ -1,6 +1,7 @@
 //! Calls on actors: in order where the actor is ordered, kept while it is on its way, tried again by the rules when it restarts.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
 use model::{ActorDeath, ActorId, Failure, ProcId, TaskKey};
 use smallvec::{SmallVec, smallvec};
@@ -98,10 +99,21 @@ impl Lane {
 }
 
 impl Callee {
+    fn new(is_ordered: bool) -> Self {
+        Self { state: CalleeState::Awaited, heard: (0, false), life: None, lanes: smallvec![Lane::new(is_ordered)] }
+    }
+
     /// Calls that have not ended.
     #[must_use]
     pub fn calls_pending(&self) -> usize {
         self.lanes.iter().map(|lane| lane.queue.len() - lane.ended + lane.under.len()).sum()
+    }
+
+    fn lane_to_enter(&mut self, group: usize) -> &mut Lane {
+        while self.lanes.len() <= group {
+            self.lanes.push(Lane::new(true));
+        }
+        &mut self.lanes[group]
     }
 
     /// Whether calls on this group must be sent in the order of submission.
@@ -114,12 +126,7 @@ impl Callee {
 impl Owner {
     /// We hold a handle.
     pub fn on_handle_made(&mut self, actor: ActorId, is_ordered: bool) {
-        self.callees.entry(actor).or_insert_with(|| Callee {
-            state: CalleeState::Awaited,
-            heard: (0, false),
-            life: None,
-            lanes: smallvec![Lane::new(is_ordered)],
-        });
+        self.callees.entry(actor).or_insert_with(|| Callee::new(is_ordered));
     }
 
     /// A handle came to be that keeps the actor alive by this object: calls through any other handle of this process do so too.
@@ -158,20 +165,24 @@ impl Owner {
 
     /// The actor has groups of methods beside the default one; in the order of their numbers, from one on.
     pub fn on_groups_known(&mut self, actor: ActorId, groups: &[GroupFacts]) {
+        let Some(callee) = self.callees.get_mut(&actor) else { return };
         for (at, facts) in groups.iter().enumerate() {
-            let lane = self.lane_to_enter(actor, at + 1);
+            let lane = callee.lane_to_enter(at + 1);
             lane.is_ordered = facts.is_ordered;
             lane.under_max = facts.concurrency.saturating_add(CALLS_AHEAD_MAX);
         }
     }
 
-    fn lane_to_enter(&mut self, actor: ActorId, group: usize) -> &mut Lane {
-        self.on_handle_made(actor, true);
-        let lanes = &mut self.callees.get_mut(&actor).expect("made above").lanes;
-        while lanes.len() <= group {
-            lanes.push(Lane::new(true));
-        }
-        &mut lanes[group]
+    /// Of an actor that is forgotten, or was never heard of, the node is asked.
+    fn lane_to_enter(&mut self, actor: ActorId, group: usize, out: &mut Vec<Effect>) -> &mut Lane {
+        let callee = match self.callees.entry(actor) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                out.push(Effect::AskActor(actor));
+                unknown.insert(Callee::new(true))
+            }
+        };
+        callee.lane_to_enter(group)
     }
 
     /// Which lane of its actor a call is in.
@@ -216,7 +227,7 @@ impl Owner {
 
     pub(crate) fn enter_actor(&mut self, actor: ActorId, key: TaskKey, is_ready: bool, out: &mut Vec<Effect>) {
         let group = self.group_of(key);
-        let lane = self.lane_to_enter(actor, group);
+        let lane = self.lane_to_enter(actor, group, out);
         if is_ready || lane.is_ordered {
             lane.queue.push_back(key);
         }
@@ -229,7 +240,7 @@ impl Owner {
     /// As `enter_actor`, for a call that has ended before: it goes before all that were submitted later, which may wait for what it makes.
     pub(crate) fn enter_actor_again(&mut self, actor: ActorId, key: TaskKey, is_ready: bool, out: &mut Vec<Effect>) {
         let group = self.group_of(key);
-        let is_ordered = self.lane_to_enter(actor, group).is_ordered;
+        let is_ordered = self.lane_to_enter(actor, group, out).is_ordered;
         if is_ready || is_ordered {
             self.insert_by_number(actor, key);
         }
@@ -305,7 +316,7 @@ impl Owner {
             }
             match self.task(key).map(|task| task.stage) {
                 Some(Stage::Queued) => {}
-                Some(Stage::Waiting(_)) => return,
+                Some(Stage::Waiting(_) | Stage::Looking) => return,
                 // Ended meanwhile (cancelled): only its key is left.
                 _ => {
                     let lane = &mut self.callees.get_mut(&actor).expect("seen above").lanes[group];
@@ -339,7 +350,7 @@ impl Owner {
             return self.end_for_dead_actor(actor, key, &death, out);
         }
         let group = self.group_of(key);
-        self.lane_to_enter(actor, group).under.push_back(key);
+        self.lane_to_enter(actor, group, out).under.push_back(key);
         self.actor_of_worker.insert(worker, actor);
     }
 
@@ -347,6 +358,23 @@ impl Owner {
     pub(crate) fn actor_forgets(&mut self, actor: ActorId, key: TaskKey) {
         if let Some(lane) = self.lane_of(actor, key) {
             lane.under.retain(|under| *under != key);
+        }
+    }
+
+    /// The call did not run, and it is being looked for what it lacked. It keeps its place before all that were submitted later (OWN-5).
+    pub(crate) fn actor_call_looks(&mut self, actor: ActorId, key: TaskKey) {
+        if let Some(lane) = self.lane_of(actor, key) {
+            lane.under.retain(|under| *under != key);
+            if lane.is_ordered {
+                self.insert_by_number(actor, key);
+            }
+        }
+    }
+
+    /// That is known: it leaves its place, and enters again or ends.
+    pub(crate) fn actor_call_looked(&mut self, actor: ActorId, key: TaskKey) {
+        if let Some(lane) = self.lane_of(actor, key).filter(|lane| lane.is_ordered) {
+            lane.queue.retain(|queued| *queued != key);
         }
     }
 
@@ -431,6 +459,9 @@ impl Owner {
 
     /// The node says where an actor is.
     pub fn on_actor_news(&mut self, actor: ActorId, incarnation: u32, news: ActorNews, out: &mut Vec<Effect>) {
+        if matches!(news, ActorNews::Dead(_)) && !self.callees.contains_key(&actor) {
+            return; // it is forgotten, and nobody has called it since
+        }
         self.on_handle_made(actor, true);
         let callee = self.callees.get_mut(&actor).expect("made above");
         let is_there = matches!(news, ActorNews::Alive(_));
@@ -457,12 +488,14 @@ impl Owner {
                 callee.state = CalleeState::Dead(death.clone());
                 let mut calls = Vec::new();
                 for lane in &mut callee.lanes {
-                    calls.extend(lane.under.drain(..).chain(lane.queue.drain(..)));
+                    // Taken, not drained: what the longest queue took goes too.
+                    calls.extend(std::mem::take(&mut lane.under).into_iter().chain(std::mem::take(&mut lane.queue)));
                     lane.ended = 0;
                 }
                 for key in calls {
                     self.end_for_dead_actor(actor, key, &death, out);
                 }
+                self.callee_died(actor);
             }
         }
     }

@@ -22,7 +22,7 @@ impl Owner {
         self.mute_stream(key, out);
         self.forget_generator(key, out);
         match stage {
-            Stage::Waiting(_) | Stage::Queued => {
+            Stage::Waiting(_) | Stage::Queued | Stage::Looking => {
                 let template = self.task(key).expect("seen above").spec.template.clone();
                 if let Target::Actor(actor) = target
                     && (is_ready || self.callee(&actor).is_some_and(|callee| callee.is_ordered(template.group)))
@@ -78,6 +78,7 @@ impl Owner {
         self.leases.clear();
         self.lease_of_worker.clear();
         self.callees.clear();
+        self.past.clear();
         self.actor_of_worker.clear();
     }
 

@@ -161,12 +161,22 @@ pub enum Effect {
         /// Where they lie.
         filed: Filed,
     },
+    /// Look at the large arguments of a task whose worker says that one is not there. Say `on_lost` and `on_stale` of those that are not, and
+    /// then `on_arguments_looked`.
+    LookForArguments {
+        /// The task.
+        task: TaskKey,
+        /// What the worker said.
+        why: Box<str>,
+    },
     /// Write this into the journal, in place of what stood there before of it.
     Record(Recorded),
     /// This record is not needed any more.
     Erase(u32),
-    /// A recorded task waits for a worker again.
+    /// A recorded task is with no worker any more.
     Note(TaskKey),
+    /// Ask the node where this actor is: a call on it was made, and nothing is known of it here.
+    AskActor(ActorId),
     /// The last handle of an actor that we made is gone, and its calls are done.
     ActorUnreachable(ActorId),
 }

@@ -50,8 +50,8 @@ impl Owner {
             let missing = task.spec.deps.iter().filter(|dep| lacks(dep)).count();
             match task.stage {
                 Stage::Waiting(count) => assert_eq!(count as usize, missing, "OWN-1: waits for the wrong number"),
-                // What is on its way was sent when all was there.
-                Stage::Under { .. } | Stage::Limbo { .. } | Stage::Orphan | Stage::Reading => {}
+                // What is on its way was sent when all was there; what reads or is looked for sees then what it lacks.
+                Stage::Under { .. } | Stage::Limbo { .. } | Stage::Orphan | Stage::Reading | Stage::Looking => {}
                 Stage::Queued => assert_eq!(missing, 0, "OWN-1: {:?} does not wait for its argument", task.spec.id),
             }
             assert!(!matches!(task.stage, Stage::Waiting(0)), "OWN-1: {:?} waits for nothing", task.spec.id);
@@ -130,7 +130,8 @@ impl Owner {
         for lane in self.callees.values().flat_map(|callee| &callee.lanes) {
             for key in lane.queue.iter().filter(|key| self.task(**key).is_some()) {
                 let stage = self.task(*key).map(|task| task.stage);
-                assert!(matches!(stage, Some(Stage::Queued | Stage::Waiting(_))), "OWN-3: waits and runs");
+                let waits = matches!(stage, Some(Stage::Queued | Stage::Waiting(_) | Stage::Looking));
+                assert!(waits, "OWN-3: waits and runs");
                 *places.entry(*key).or_default() += 1;
             }
             for key in &lane.under {
@@ -151,7 +152,7 @@ impl Owner {
                     self.callee(&actor).is_some_and(|callee| callee.is_ordered(task.spec.template.group))
                 }
             };
-            let needs_place = is_ordered || !matches!(task.stage, Stage::Waiting(_));
+            let needs_place = is_ordered || !matches!(task.stage, Stage::Waiting(_) | Stage::Looking);
             let count = places.remove(&key).unwrap_or(0);
             assert_eq!(count, u32::from(needs_place), "OWN-3: {:?} is in {count} places", task.spec.id);
         }

@@ -11,6 +11,7 @@
 //! - **KEEP-1..3** see `keeping.rs`.
 //! - **LIN-1..4** see `lineage.rs` and `shelf.rs`.
 //! - **OWN-5** calls of one caller on an ordered group of an actor's methods are pushed in the order of submission.
+//! - **OWN-6** see `past.rs`.
 //! - **GIFT-1** see `gifts.rs`.
 //! - **STREAM-1** the reader of a stream gets each value of its generator once and in order, over all runs of the generator.
 //! - **STREAM-2** behind the values comes at most one failure, then the end, and nothing after that.
@@ -29,6 +30,7 @@ mod lineage;
 mod moving;
 mod objects;
 mod packed;
+mod past;
 mod pool;
 mod promises;
 mod records;
@@ -41,7 +43,7 @@ mod will;
 
 use std::collections::VecDeque;
 
-use model::{ActorId, ObjectId, ProcId, TaskKey};
+use model::{ActorId, ObjectId, ProcId, TaskId, TaskKey};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use actors::{ActorNews, Callee, CalleeState, GroupFacts, Hold};
@@ -62,6 +64,7 @@ pub use tasks::{Spec, Stage, Submitted, Target, Task};
 pub use will::{Bequest, Estate, Left, Ref, Will};
 
 use crate::lineage::Made;
+use crate::past::Past;
 use crate::pool::Pool;
 use crate::shelf::Shelf;
 use crate::stream::Stream;
@@ -90,9 +93,12 @@ pub struct Owner {
     pub(crate) lease_next: u64,
     pub(crate) callees: FxHashMap<ActorId, Callee>,
     pub(crate) actor_of_worker: FxHashMap<ProcId, ActorId>,
+    pub(crate) past: Past,
     /// Objects that get their value from the node.
     pub(crate) promised: FxHashSet<Slot>,
     pub(crate) freeing: Vec<Slot>,
+    /// Tasks of whose failure the user was told, while others of their values have it.
+    pub(crate) told_of: FxHashSet<TaskId>,
     /// Tasks that an argument of theirs has come for, to be told one after the other.
     pub(crate) readied: VecDeque<TaskKey>,
     pub(crate) is_telling: bool,

@@ -259,26 +259,61 @@ impl Owner {
         }
     }
 
-    /// A worker could not have an argument that its call named, and did not run it: it waits until that is there again.
+    /// A worker could not have an argument that its call named, and did not run it. The body looks which one is lost, since that may take
+    /// long; the worker has others to serve meanwhile.
     pub fn on_argument_lost(&mut self, now: Tick, key: TaskKey, from: ProcId, why: &str, out: &mut Vec<Effect>) {
         let is_under = |task: &Task| matches!(task.stage, Stage::Under { worker, .. } if worker == from);
         let Some(task) = self.task_mut(key).filter(|task| is_under(task)) else { return };
         let (target, is_cancelled) = (task.spec.target, task.cancelled);
-        let is_there = |object: &Object| matches!(object.value, Some(Value::Inline(_) | Value::Bulk(_)));
-        let lacks = |slot: &Slot| self.objects.get(*slot).is_some_and(|object| !is_there(object));
-        let is_lost = self.task(key).is_some_and(|task| task.is_outdated || task.spec.deps.iter().any(lacks));
+        let is_over = match target {
+            _ if is_cancelled => Some(Failure::Cancelled),
+            // Seen now: those that were sent behind it may have run by the time that all is known.
+            Target::Actor(actor) if !self.has_its_turn(actor, key) => Some(Failure::Lost(why.into())),
+            Target::Pool | Target::Actor(_) => None,
+        };
         match target {
             // Before any other call is sent: it goes first.
-            Target::Actor(actor) if is_lost && !is_cancelled && self.has_its_turn(actor, key) => {
-                self.actor_forgets(actor, key);
-                return self.enter_again(key, out);
-            }
+            Target::Actor(actor) if is_over.is_none() => self.actor_call_looks(actor, key),
             Target::Actor(_) | Target::Pool => self.left_worker(now, key, from, target, out),
         }
-        match target {
-            _ if is_cancelled => self.finish_failed(key, Failure::Cancelled, out),
-            Target::Pool if is_lost => self.enter_again(key, out),
-            Target::Pool | Target::Actor(_) => self.finish_failed(key, Failure::Lost(why.into()), out),
+        if let Some(failure) = is_over {
+            return self.finish_failed(key, failure, out);
+        }
+        self.task_mut(key).expect("seen above").stage = Stage::Looking;
+        // Its heir must not take it for one that may have run.
+        self.note(key, out);
+        if self.arguments_to_look_at(key).is_empty() {
+            self.on_arguments_looked(key, false, why, out);
+        } else {
+            out.push(Effect::LookForArguments { task: key, why: why.into() });
+        }
+    }
+
+    /// Where the large arguments of a task lie whose worker says that one does not; none if it does not wait for a look any more.
+    #[must_use]
+    pub fn arguments_to_look_at(&self, key: TaskKey) -> Vec<(Slot, Bulk)> {
+        let Some(task) = self.task(key).filter(|task| task.stage == Stage::Looking) else { return Vec::new() };
+        let place = |slot: &Slot| Some((*slot, self.objects.get(*slot)?.value.as_ref()?.as_bulk()?));
+        task.spec.deps.iter().filter_map(place).collect()
+    }
+
+    /// The arguments of a task were looked at, and all that are lost were named. `has_changed`: one is not there, and lies elsewhere by now.
+    /// If there was nothing to be found, the worker's word counts.
+    pub fn on_arguments_looked(&mut self, key: TaskKey, has_changed: bool, why: &str, out: &mut Vec<Effect>) {
+        let Some(task) = self.task_mut(key).filter(|task| task.stage == Stage::Looking) else { return };
+        task.is_outdated |= has_changed;
+        let target = task.spec.target;
+        if let Target::Actor(actor) = target {
+            self.actor_call_looked(actor, key);
+        }
+        let is_there = |object: &Object| matches!(object.value, Some(Value::Inline(_) | Value::Bulk(_)));
+        let lacks = |slot: &Slot| self.objects.get(*slot).is_some_and(|object| !is_there(object));
+        if self.task(key).is_some_and(|task| task.is_outdated || task.spec.deps.iter().any(lacks)) {
+            return self.enter_again(key, out);
+        }
+        self.finish_failed(key, Failure::Lost(why.into()), out);
+        if let Target::Actor(actor) = target {
+            self.send_calls(actor, out);
         }
     }
 
@@ -307,7 +342,7 @@ impl Owner {
                 Stage::Queued => (true, 0),
                 // It looks for itself when it has its own arguments.
                 Stage::Reading => continue,
-                Stage::Under { .. } | Stage::Limbo { .. } | Stage::Orphan => {
+                Stage::Under { .. } | Stage::Limbo { .. } | Stage::Orphan | Stage::Looking => {
                     task.is_outdated = true;
                     continue;
                 }

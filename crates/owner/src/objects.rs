@@ -1,13 +1,16 @@
 //! How long each object is kept, and who is told when it has a value.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use model::{ActorId, Failure, ObjectId, ProcId, TaskKey};
 use smallvec::SmallVec;
 
 use crate::records::erase;
 use crate::{Effect, Owner, Slot, Value};
+
+/// Tasks of whose failure it is noted that the user was told; beyond that one may be told of again.
+const TOLD_OF_MAX: usize = 1_024;
 
 /// One object, ours or borrowed. Programs hold millions of small ones, of which nothing but these fields is ever needed.
 #[derive(Debug)]
@@ -132,7 +135,7 @@ impl Object {
     }
 
     /// The error that goes unread if the object goes now: one of a task's own, not of its actor's or node's end.
-    fn unread(&self) -> Option<&std::sync::Arc<Failure>> {
+    fn unread(&self) -> Option<&Arc<Failure>> {
         match &self.value {
             Some(Value::Failed(failure)) if !self.is_read && self.owner.is_none() => {
                 matches!(**failure, Failure::Raised(_) | Failure::Retryable(_) | Failure::WorkerDied(_))
@@ -262,6 +265,19 @@ impl Owner {
         }
     }
 
+    /// Whether the user hears of this error that goes unread: once of a task, however many values it was to return.
+    fn tells_of(&mut self, object: &ObjectId, failure: &Arc<Failure>) -> bool {
+        // Where one failure stands for several values, each has it: the last of them needs no note.
+        if Arc::strong_count(failure) == 1 {
+            return !self.told_of.remove(&object.task());
+        }
+        // What is kept elsewhere, as the cause of another failure say, has no last one here.
+        if self.told_of.len() >= TOLD_OF_MAX {
+            self.told_of.clear();
+        }
+        self.told_of.insert(object.task())
+    }
+
     /// Frees an object and, without recursion, everything that only it held.
     fn free(&mut self, slot: Slot, out: &mut Vec<Effect>) {
         let mut freeing = std::mem::take(&mut self.freeing);
@@ -301,7 +317,9 @@ impl Owner {
             if let Some(actor) = object.actor {
                 out.push(Effect::ActorUnreachable(actor));
             }
-            if let Some(failure) = object.unread() {
+            if let Some(failure) = object.unread()
+                && self.tells_of(&object.id, failure)
+            {
                 out.push(Effect::Unread { object: object.id, failure: failure.clone() });
             }
             out.push(Effect::Freed { slot, bulk });

@@ -72,6 +72,8 @@ pub enum Stage {
     Orphan,
     /// Runs again, and its arguments are being read from a file.
     Reading,
+    /// Came back without having run, since its worker lacked an argument: whether that is lost is being looked for.
+    Looking,
 }
 
 /// One task that has not ended.

@@ -11,6 +11,7 @@ mod leases;
 mod lineage;
 mod moving;
 mod objects;
+mod past;
 mod random;
 mod random_keeping;
 mod random_lineage;

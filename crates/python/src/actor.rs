@@ -197,8 +197,10 @@ impl Method {
             let failure = Failure::ActorDied(handle.actor, ActorDeath::NeverExisted);
             return Err(errors::from_failure(py, &failure, &ObjectId::NIL));
         }
-        let payload =
-            encode_args(&handle.runtime, args, kwargs, &|| handle.method_name(py, &self.info.template.method))?;
+        let name = || handle.method_name(py, &self.info.template.method);
+        let (runtime, actor) = (&handle.runtime, handle.actor);
+        // The worker of an actor is known before the call is: it wakes up while a large argument is copied.
+        let payload = encode_args(runtime, args, kwargs, &name, &|| runtime.announce(&actor))?;
         let callee = Callee {
             target: Target::Actor(handle.actor),
             pending_max: handle.class.pending_max,
@@ -363,7 +365,7 @@ fn create_actor<'py>(
     };
     // Again only where another thread let the last handle go of the actor that this one had just found.
     loop {
-        let payload = encode_args(&runtime, args, Some(kwargs), &|| callee.to_string())?;
+        let payload = encode_args(&runtime, args, Some(kwargs), &|| callee.to_string(), &|| ())?;
         let (creation_task, _) = context::next_child(&runtime.root);
         let (actor, life) = (ActorId::of(creation_task), ObjectId::of(creation_task, u32::MAX));
         let spec = spec_of(&runtime, meta, class_id, creation_task, &payload);

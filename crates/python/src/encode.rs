@@ -48,7 +48,12 @@ pub(crate) fn pickle<'py>(object: &Bound<'py, PyAny>) -> PyResult<Pickled<'py>> 
     Ok(Pickled { pickle, buffers, refs })
 }
 
-impl Pickled<'_> {
+impl<'py> Pickled<'py> {
+    /// Of an object that was pickled with nothing apart and has no references in it.
+    pub(crate) fn plain(pickle: Bound<'py, PyBytes>) -> Self {
+        Self { pickle, buffers: Vec::new(), refs: Vec::new() }
+    }
+
     /// Bytes it takes, give or take the padding.
     pub(crate) fn size(&self) -> usize {
         self.pickle.as_bytes().len()
@@ -113,6 +118,12 @@ fn list_of_refs(runtime: &Runtime, object: &Bound<'_, PyAny>) -> Option<(u8, Vec
     (!slots.is_empty()).then_some((kind, slots))
 }
 
+/// Tells the receiver of a large value that it will be there in a moment.
+pub(crate) type Tell<'a> = &'a (dyn Fn() + Sync);
+
+/// So much is left to copy of a large value when its receiver is told: that takes as long as waking up does, and some more.
+const TELL_BYTES: usize = 1 << 20;
+
 /// An encoded value and the slots of the references in it.
 pub(crate) struct Encoded {
     pub(crate) content: Content,
@@ -121,9 +132,14 @@ pub(crate) struct Encoded {
 
 /// Encodes one value: small ones into bytes, large ones straight into the arena.
 pub(crate) fn encode(runtime: &Runtime, object: &Bound<'_, PyAny>) -> PyResult<Encoded> {
+    encode_for(runtime, object, &|| ())
+}
+
+/// As `encode`, for a receiver that is told shortly before a large value is there.
+pub(crate) fn encode_for(runtime: &Runtime, object: &Bound<'_, PyAny>, tell: Tell<'_>) -> PyResult<Encoded> {
     if let Some(array) = plain::simple_array(object) {
         if array.bytes.as_slice().len() > wire::INLINE_BYTES_MAX / 2 {
-            return store_array(object.py(), runtime, &array);
+            return store_array(object.py(), runtime, &array, tell);
         }
         let mut to = Vec::with_capacity(64 + array.bytes.as_slice().len());
         to.push(PLAIN);
@@ -138,7 +154,7 @@ pub(crate) fn encode(runtime: &Runtime, object: &Bound<'_, PyAny>) -> PyResult<E
         if to.len() <= wire::INLINE_BYTES_MAX {
             return Ok(Encoded { content: Content::Inline(to), refs });
         }
-        return store_parts(object.py(), runtime, to, &[], 1, refs);
+        return store_parts(object.py(), runtime, to, &[], refs, tell);
     }
     let mut to = Vec::with_capacity(64);
     to.push(PLAIN);
@@ -148,21 +164,26 @@ pub(crate) fn encode(runtime: &Runtime, object: &Bound<'_, PyAny>) -> PyResult<E
         }
         // A plain value that large has no arrays in it that would need another alignment, unless it is a tuple of arrays.
         if to.get(1) != Some(&b't') {
-            return store_parts(object.py(), runtime, to, &[], 1, Vec::new());
+            return store_parts(object.py(), runtime, to, &[], Vec::new(), tell);
         }
     }
-    keep(object.py(), runtime, pickle(object)?)
+    keep(object.py(), runtime, pickle(object)?, tell)
 }
 
 /// Writes a large array straight into the arena.
-pub(crate) fn store_array(py: Python<'_>, runtime: &Runtime, array: &plain::SimpleArray) -> PyResult<Encoded> {
+pub(crate) fn store_array(
+    py: Python<'_>,
+    runtime: &Runtime,
+    array: &plain::SimpleArray,
+    tell: Tell<'_>,
+) -> PyResult<Encoded> {
     let mut head = vec![PLAIN];
     array.write_head(&mut head);
-    store_parts(py, runtime, head, &[array.bytes.as_slice()], STORED_ALIGNMENT, Vec::new())
+    store_parts(py, runtime, head, &[array.bytes.as_slice()], Vec::new(), tell)
 }
 
 /// Keeps a pickled value: a small one in bytes, a large one in the arena.
-pub(crate) fn keep(py: Python<'_>, runtime: &Runtime, pickled: Pickled<'_>) -> PyResult<Encoded> {
+pub(crate) fn keep(py: Python<'_>, runtime: &Runtime, pickled: Pickled<'_>, tell: Tell<'_>) -> PyResult<Encoded> {
     let mut to = Vec::new();
     write_refs(runtime, &mut to, PICKLE, &pickled.refs);
     if pickled.size() <= wire::INLINE_BYTES_MAX {
@@ -171,7 +192,7 @@ pub(crate) fn keep(py: Python<'_>, runtime: &Runtime, pickled: Pickled<'_>) -> P
     }
     pickled.head(&mut to, 0, STORED_ALIGNMENT);
     let buffers: Vec<&[u8]> = pickled.buffers.iter().map(Bytes::as_slice).collect();
-    store_parts(py, runtime, to, &buffers, STORED_ALIGNMENT, pickled.refs.clone())
+    store_parts(py, runtime, to, &buffers, pickled.refs.clone(), tell)
 }
 
 /// Writes `head` and then each part, aligned, into a fresh block of the arena. The one copy that a large value costs.
@@ -180,10 +201,10 @@ fn store_parts(
     runtime: &Runtime,
     head: Vec<u8>,
     parts: &[&[u8]],
-    alignment: usize,
     refs: Vec<u32>,
+    tell: Tell<'_>,
 ) -> PyResult<Encoded> {
-    let length = parts.iter().fold(head.len(), |at, part| at.next_multiple_of(alignment) + part.len());
+    let length = parts.iter().fold(head.len(), |at, part| at.next_multiple_of(STORED_ALIGNMENT) + part.len());
     let reserved = match runtime.try_reserve(length as u64) {
         Some(reservation) => Ok(reservation),
         None => door::enter(py, || runtime.reserve(length as u64)),
@@ -200,15 +221,26 @@ fn store_parts(
         other => errors::from_runtime(&other),
     };
     let mut block = reserved.map_err(refuse)?;
+    // No earlier than so much is left to copy: whoever is told too early falls asleep again.
+    let tell_from = if length < 2 * TELL_BYTES { 0 } else { length - TELL_BYTES };
     let bulk = door::enter(py, || {
         let room = block.as_mut_slice();
+        let mut is_told = false;
         room[..head.len()].copy_from_slice(&head);
         let mut at = head.len();
         for part in parts {
-            let aligned = at.next_multiple_of(alignment);
+            let aligned = at.next_multiple_of(STORED_ALIGNMENT);
+            let end = aligned + part.len();
             room[at..aligned].fill(0);
-            store::copy_into(&mut room[aligned..aligned + part.len()], part);
-            at = aligned + part.len();
+            let (early, late) = part.split_at(tell_from.clamp(aligned, end) - aligned);
+            let (to_early, to_late) = room[aligned..end].split_at_mut(early.len());
+            store::copy_into(to_early, early);
+            if !is_told && end > tell_from {
+                is_told = true;
+                tell();
+            }
+            store::copy_into(to_late, late);
+            at = end;
         }
         block.seal()
     });

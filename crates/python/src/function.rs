@@ -71,20 +71,21 @@ pub(crate) fn encode_args(
     args: &Bound<'_, PyTuple>,
     kwargs: Option<&Bound<'_, PyDict>>,
     callee: &dyn Fn() -> String,
+    tell: encode::Tell<'_>,
 ) -> PyResult<Payload> {
     let mut payload = Payload { bytes: Vec::with_capacity(64), ..Payload::default() };
     let keywords = kwargs.map_or(0, |kwargs| kwargs.len());
     payload.bytes.extend_from_slice(&(args.len() as u32).to_le_bytes());
     payload.bytes.extend_from_slice(&(keywords as u32).to_le_bytes());
     for arg in args.iter_borrowed() {
-        encode_arg(runtime, &arg, &mut payload, callee)?;
+        encode_arg(runtime, &arg, &mut payload, callee, tell)?;
     }
     if let Some(kwargs) = kwargs {
         for (name, arg) in kwargs.iter() {
             let name: String = name.extract()?;
             payload.bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
             payload.bytes.extend_from_slice(name.as_bytes());
-            encode_arg(runtime, &arg, &mut payload, callee)?;
+            encode_arg(runtime, &arg, &mut payload, callee, tell)?;
         }
     }
     Ok(payload)
@@ -95,6 +96,7 @@ fn encode_arg(
     arg: &Bound<'_, PyAny>,
     payload: &mut Payload,
     callee: &dyn Fn() -> String,
+    tell: encode::Tell<'_>,
 ) -> PyResult<()> {
     if let Ok(object) = arg.cast::<ObjectRef>() {
         let slot = object.get().slot_in(runtime).ok_or_else(|| unknown_ref("an argument"))?;
@@ -104,7 +106,7 @@ fn encode_arg(
     let start = payload.bytes.len();
     if let Some(array) = plain::simple_array(arg) {
         if array.bytes.as_slice().len() > ARGUMENT_BYTES_MAX {
-            return put_argument(runtime, encode::store_array(arg.py(), runtime, &array)?, payload);
+            return put_argument(runtime, encode::store_array(arg.py(), runtime, &array, tell)?, payload);
         }
         array.write(&mut payload.bytes);
         return Ok(());
@@ -112,13 +114,13 @@ fn encode_arg(
     if plain::write(arg, &mut payload.bytes) {
         if payload.bytes.len() - start > ARGUMENT_BYTES_MAX {
             payload.bytes.truncate(start);
-            return put_argument(runtime, encode::encode(runtime, arg)?, payload);
+            return put_argument(runtime, encode::encode_for(runtime, arg, tell)?, payload);
         }
         return Ok(());
     }
     let pickled = encode::pickle(arg).map_err(|error| errors::unserializable(arg, error, "argument", &callee()))?;
     if pickled.size() > ARGUMENT_BYTES_MAX {
-        return put_argument(runtime, encode::keep(arg.py(), runtime, pickled)?, payload);
+        return put_argument(runtime, encode::keep(arg.py(), runtime, pickled, tell)?, payload);
     }
     payload.bytes.push(PICKLED);
     let length_at = payload.bytes.len();
@@ -306,7 +308,7 @@ impl Function {
             Body::Exported(template) => template,
             Body::Here(body) => return body.call(args, kwargs),
         };
-        let payload = encode_args(&runtime, args, kwargs, &|| self.callee.clone())?;
+        let payload = encode_args(&runtime, args, kwargs, &|| self.callee.clone(), &|| ())?;
         let callee = Callee { target: Target::Pool, pending_max: 0, life: None };
         let result = submit(py, &runtime, &template, callee, payload);
         runtime::Stage::Submit.add(clock);

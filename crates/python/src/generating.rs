@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::{ObjectId, Template, Yields};
-use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use runtime::{CallHandle, Content, Demand, IncomingCall, Runtime};
@@ -52,7 +52,9 @@ impl Generating<'_> {
         let py = generator.py();
         if !generator.hasattr(pyo3::intern!(py, "__next__"))? {
             let name = &self.template.name;
-            return Err(PyTypeError::new_err(format!("{name} is to yield its values, but it returned {generator}")));
+            let kind = if self.template.yields == Yields::List { "dynamic" } else { "streaming" };
+            let text = format!("num_returns='{kind}' needs a generator, but {name} returned {generator}");
+            return Err(PyValueError::new_err(text));
         }
         let mut body = Vec::with_capacity(256);
         let mut values = generator.try_iter()?;

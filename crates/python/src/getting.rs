@@ -21,12 +21,40 @@ fn owner_unknown() -> PyErr {
     )
 }
 
+fn check_timeout(seconds: f64) -> PyResult<f64> {
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(PyValueError::new_err(format!("The 'timeout' argument must be nonnegative. Received {seconds}")));
+    }
+    Ok(seconds)
+}
+
+/// The option of `get` and `wait`: wrong ones are refused also where nothing is waited for.
+#[inline]
+fn timeout_option(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<f64>> {
+    given.map_or(Ok(None), checked_timeout)
+}
+
+#[cold]
+fn checked_timeout(given: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    let seconds = given.extract::<f64>().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "The 'timeout' argument must be a number of seconds, or None, not {}",
+            given.get_type()
+        ))
+    })?;
+    check_timeout(seconds).map(Some)
+}
+
+/// The option of `get`: as in Ray, one number stands for no limit.
+#[inline]
+fn get_timeout_option(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<f64>> {
+    let is_endless = |given: &Bound<'_, PyAny>| given.extract::<f64>().is_ok_and(|seconds| seconds == -1.0);
+    timeout_option(given.filter(|given| !is_endless(given)))
+}
+
 fn deadline(timeout: Option<f64>) -> PyResult<Option<u64>> {
-    match timeout {
+    match timeout.map(check_timeout).transpose()? {
         None => Ok(None),
-        Some(seconds) if seconds.is_nan() || seconds < 0.0 => {
-            Err(PyValueError::new_err(format!("The 'timeout' argument must be nonnegative. Received {seconds}")))
-        }
         Some(seconds) if seconds > 1e9 => Ok(None),
         Some(seconds) => Ok(Some(net::clock::now_ns() + (seconds * 1e9) as u64)),
     }
@@ -45,7 +73,7 @@ fn wait_for(
         return Ok(Waited::Done);
     }
     let in_task = context::current_task().is_some() && runtime.is_worker;
-    let wait = Wait { deadline_ns, in_task, explain: Some(explain), needs };
+    let wait = Wait { deadline_ns, in_task, explain: Some(explain), needs, serves: None };
     if runtime.nap(&wait, &is_done) {
         return Ok(Waited::Done);
     }
@@ -123,7 +151,12 @@ fn context_decode<'py>(
 /// `get(ref)` or `get([ref, ...])`.
 #[pyfunction]
 #[pyo3(signature = (object_refs, *, timeout=None))]
-fn get<'py>(py: Python<'py>, object_refs: &Bound<'py, PyAny>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+fn get<'py>(
+    py: Python<'py>,
+    object_refs: &Bound<'py, PyAny>,
+    timeout: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let timeout = get_timeout_option(timeout)?;
     let refs = object_refs;
     let runtime = session::current_or_start(py)?;
     if let Ok(object) = refs.cast::<ObjectRef>() {
@@ -248,9 +281,10 @@ fn wait<'py>(
     py: Python<'py>,
     ray_waitables: &Bound<'py, PyAny>,
     num_returns: i64,
-    timeout: Option<f64>,
+    timeout: Option<&Bound<'py, PyAny>>,
     fetch_local: bool,
 ) -> PyResult<Bound<'py, PyTuple>> {
+    let timeout = timeout_option(timeout)?;
     let _ = fetch_local;
     let runtime = session::current_or_start(py)?;
     let Ok(list) = ray_waitables.cast::<PyList>() else {

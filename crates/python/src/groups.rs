@@ -67,7 +67,7 @@ fn create_group<'py>(
 /// Others may know the group from now on.
 fn share(group: GroupId) {
     if let Some(runtime) = session::current() {
-        runtime.take_fresh_group(group);
+        runtime.share_group(group);
     }
 }
 
@@ -87,8 +87,11 @@ fn group_id(id: &[u8]) -> PyResult<GroupId> {
 fn remove_group(py: Python<'_>, id: &[u8]) -> PyResult<()> {
     let group = group_id(id)?;
     let runtime = session::current_or_start(py)?;
-    door::enter(py, || runtime.remove_group(group, session::ANSWER_WITHIN))
-        .map_err(|error| errors::from_runtime(&error))
+    let removed = match runtime.remove_unused_group(group) {
+        Ok(false) => door::enter(py, || runtime.remove_group(group, session::ANSWER_WITHIN)),
+        done => done.map(drop),
+    };
+    removed.map_err(|error| errors::from_runtime(&error))
 }
 
 /// Every placement group, or the one of this id, as dicts.
@@ -129,14 +132,23 @@ fn status_dict<'py>(py: Python<'py>, status: &GroupStatus) -> PyResult<Bound<'py
     Ok(dict)
 }
 
-/// A ref that becomes `value` once the group has its bundles. No task and no worker is needed for that.
+/// A ref that becomes `value` once the group has its bundles. No task and no worker is needed for that. `pickle`: the value, where it was
+/// pickled already.
 #[pyfunction]
-fn group_ready<'py>(py: Python<'py>, id: &[u8], value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, ObjectRef>> {
+fn group_ready<'py>(
+    py: Python<'py>,
+    id: &[u8],
+    value: &Bound<'py, PyAny>,
+    pickle: Option<Bound<'py, PyBytes>>,
+) -> PyResult<Bound<'py, ObjectRef>> {
     let runtime =
         session::current().ok_or_else(|| errors::named(py, "RaySystemError", "Ray has not been started yet."))?;
     let group = group_id(id)?;
     let is_there = runtime.take_fresh_group(group);
-    let encoded = encode::encode(&runtime, value)?;
+    let encoded = match pickle {
+        Some(pickle) => encode::keep(py, &runtime, encode::Pickled::plain(pickle), &|| ())?,
+        None => encode::encode(&runtime, value)?,
+    };
     let (task, _) = context::next_child(&runtime.root);
     let object = ObjectId::of(task, 0);
     let slot = if is_there {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::{ActorId, ActorOptions, ObjectId};
-use owner::{GroupFacts, Hold, Slot};
+use owner::{CalleeState, GroupFacts, Hold, Slot};
 use wire::control::{ActorRegistration, Answer, NamedActor, Question, ToNode};
 
 use crate::state::State;
@@ -121,8 +121,15 @@ impl Runtime {
         })
     }
 
+    /// The actor is dead: it will not be built again, and the node has no more news of it.
+    pub(crate) fn on_actor_dead(&self, state: &mut State, actor: ActorId) {
+        state.watched.remove(&actor);
+        state.calls_told.remove(&actor);
+        self.release_args(state, actor);
+    }
+
     /// The actor will not be built again.
-    pub(crate) fn release_args(&self, state: &mut State, actor: ActorId) {
+    fn release_args(&self, state: &mut State, actor: ActorId) {
         if let Some(slot) = state.detached_args.remove(&actor) {
             self.drop_handle(slot);
         }
@@ -141,7 +148,8 @@ impl Runtime {
         if let Some(life) = life {
             state.owner.on_life_known(actor, life);
         }
-        if state.watched.insert(actor) {
+        let is_dead = |callee: &owner::Callee| matches!(callee.state, CalleeState::Dead(_));
+        if !state.owner.callee(&actor).is_some_and(is_dead) && state.watched.insert(actor) {
             drop(state);
             self.send(&ToNode::WatchActor { actor });
         }
@@ -155,7 +163,7 @@ impl Runtime {
                 self.drain(state);
                 let dead = owner::ActorNews::Dead(model::ActorDeath::Killed);
                 state.owner.on_actor_news(actor, u32::MAX, dead, &mut state.effects);
-                self.release_args(state, actor);
+                self.on_actor_dead(state, actor);
             });
         }
     }

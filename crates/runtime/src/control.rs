@@ -154,7 +154,7 @@ impl Runtime {
                     ActorPlace::Alive { worker, .. } => ActorNews::Alive(worker),
                     ActorPlace::Restarting => ActorNews::Restarting,
                     ActorPlace::Dead(death) => {
-                        self.release_args(state, actor);
+                        self.on_actor_dead(state, actor);
                         ActorNews::Dead(death)
                     }
                 };
@@ -163,6 +163,7 @@ impl Runtime {
             FromNode::BuildActor { actor, spec, options, incarnation } => self.with_state(|state| {
                 state.is_actor = true;
                 state.build = Some(Build { actor, spec, options, incarnation });
+                state.tell_all();
             }),
             FromNode::Extent { granted, wanted } => self.on_extent(granted, wanted),
             FromNode::GiveBackRoom { round, bytes } => self.make_room(round, bytes),
@@ -177,7 +178,9 @@ impl Runtime {
                 if let Answer::GroupMade(made) = &answer
                     && made.is_there
                 {
-                    self.state.lock().expect("never poisoned").fresh_groups.insert(made.group);
+                    let mut state = self.state.lock().expect("never poisoned");
+                    state.fresh_groups.insert(made.group);
+                    state.unused_groups.insert(made.group);
                 }
                 if let Some(open) = self.answers.table.lock().expect("never poisoned").get_mut(&request) {
                     *open = Some(answer);
@@ -195,7 +198,10 @@ impl Runtime {
                 self.exit_if_retired(state);
                 self.pump.kick();
             }),
-            FromNode::Exit { gracefully } => self.with_state(|state| state.exit = Some(gracefully)),
+            FromNode::Exit { gracefully } => self.with_state(|state| {
+                state.exit = Some(gracefully);
+                state.tell_all();
+            }),
         }
     }
 
@@ -205,6 +211,7 @@ impl Runtime {
         let is_free = state.has_served_all && !state.owner.is_needed_by_others();
         if is_free || (state.is_retired && state.given.is_empty() && !state.owner.owns_something()) {
             state.exit = Some(true);
+            state.tell_all();
         }
     }
 
@@ -228,15 +235,7 @@ impl Runtime {
                 self.relay(sender, Peer::Have { object, content, refs: Vec::new(), known: state.heirs.known() });
             }
             Peer::Want { object } => state.owner.on_wanted(&object, sender, &mut state.effects),
-            Peer::Missing { object, bulk } => {
-                let slot = state.owner.slot_of(&object);
-                let is_so = slot.and_then(|slot| state.owner.object(slot)?.value.clone()) == Some(Value::bulk(bulk));
-                // It may have moved; what is still there according to us is looked for.
-                if let (true, Some(slot), Err(error)) = (is_so, slot, self.look_again(bulk)) {
-                    self.report_lost(state, slot, bulk, &error.to_string());
-                }
-                state.owner.on_wanted(&object, sender, &mut state.effects);
-            }
+            Peer::Missing { object, bulk } => self.on_missing(state, sender, object, bulk),
             Peer::Have { object, content, refs, known } => {
                 let sent = Sent::now(sender, known);
                 let (value, contains) = match content {

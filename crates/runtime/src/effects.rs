@@ -52,10 +52,13 @@ impl Runtime {
                 link.ring();
             }
         }
-        if state.has_news || !state.resolved.is_empty() {
-            self.waiters.tell(&self.bell, News { objects: &state.resolved, is_for_all: state.has_failed });
+        if state.has_news || !state.resolved.is_empty() || !state.called.is_empty() {
+            let crate::state::State { resolved: objects, called: calls, has_failed, is_for_all, .. } = &*state;
+            let news = News { objects, calls, has_failed: *has_failed, is_for_all: *is_for_all };
+            self.waiters.tell(&self.bell, news);
             state.resolved.clear();
-            (state.has_news, state.has_failed) = (false, false);
+            state.called.clear();
+            (state.has_news, state.has_failed, state.is_for_all) = (false, false, false);
         }
     }
 
@@ -104,9 +107,14 @@ impl Runtime {
             }
             Effect::MoveLineage => self.order_lineage(state),
             Effect::ReadArguments { task, filed } => self.order_arguments(state, task, filed),
+            Effect::LookForArguments { task, why } => self.order_look(state, task, why),
             Effect::Record(what) => self.record(state, what),
             Effect::Erase(cell) => self.erase_record(state, cell),
             Effect::Note(key) => self.note_progress(state, key),
+            Effect::AskActor(actor) => {
+                state.watched.insert(actor);
+                self.send(&ToNode::WatchActor { actor });
+            }
             Effect::ActorUnreachable(actor) => self.send(&ToNode::ActorOutOfScope { actor }),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use model::{ActorId, ActorOptions, ObjectId, ProcId, TaskId, Template, Yields};
-use net::Word;
+use net::{Wants, Word};
 use owner::Slot;
 use store::{Place, View};
 use wire::control::ToNode;
@@ -232,7 +232,11 @@ impl Runtime {
             if self.is_closed() {
                 return Some(Work::Exit(false));
             }
-            match self.wait_until(&Wait::default(), interrupts, || self.has_work(group, takes())) {
+            // Whether it takes calls may change until it sleeps, and nobody would wake it for one (SEAT-1).
+            let took = takes();
+            let serves = Some(if took { Wants::Call(group) } else { Wants::Nothing });
+            let is_done = || self.has_work(group, takes()) || takes() != took;
+            match self.wait_until(&Wait { serves, ..Wait::default() }, interrupts, is_done) {
                 Ok(Waited::Done) => {}
                 Ok(Waited::TimedOut) | Err(_) => return self.try_next_work(group, takes()),
             }
@@ -426,8 +430,10 @@ impl Runtime {
 
     /// This worker takes no more calls: every thread that asks for work is told to end, with exit handlers.
     pub fn stop_serving(&self) {
-        self.with_state(|state| state.exit = Some(state.exit.unwrap_or(true)));
-        self.tell_all();
+        self.with_state(|state| {
+            state.exit = Some(state.exit.unwrap_or(true));
+            state.tell_all();
+        });
     }
 
     /// This worker has served as many calls as it may: what has not started is given back, and once nobody needs a value of its

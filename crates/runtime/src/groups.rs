@@ -27,10 +27,35 @@ impl Runtime {
         slot
     }
 
-    /// Whether the group has its bundles for certain, without a question to the node. From now on others may know the group: whoever asks
-    /// again, or for a handle on it to give away, is not told so any more.
+    /// Whether the group has its bundles for certain, without a question to the node. From now on others may know the group, by the value of
+    /// the ref that becomes ready with it: whoever asks again is not told so any more.
     pub fn take_fresh_group(&self, group: GroupId) -> bool {
         self.state.lock().expect("never poisoned").fresh_groups.remove(&group)
+    }
+
+    /// Something is placed in the group, or a handle on it given away.
+    pub fn share_group(&self, group: GroupId) {
+        let mut state = self.state.lock().expect("never poisoned");
+        state.fresh_groups.remove(&group);
+        state.unused_groups.remove(&group);
+    }
+
+    /// Removes a group in which nothing can be, without waiting for that: whatever this process asks the node later comes after it. False if
+    /// there may be something, which would end some time after this has returned.
+    ///
+    /// # Errors
+    /// If the node is gone.
+    pub fn remove_unused_group(&self, group: GroupId) -> Result<bool, Error> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        let mut state = self.state.lock().expect("never poisoned");
+        let is_unused = state.unused_groups.remove(&group);
+        if is_unused {
+            state.fresh_groups.remove(&group);
+            self.send(&ToNode::RemoveGroup(group));
+        }
+        Ok(is_unused)
     }
 
     /// Removes a group. Must not be called with the interpreter's lock held.
@@ -38,7 +63,7 @@ impl Runtime {
     /// # Errors
     /// If the node is gone or does not answer in time.
     pub fn remove_group(&self, group: GroupId, limit: Duration) -> Result<(), Error> {
-        self.state.lock().expect("never poisoned").fresh_groups.remove(&group);
+        self.share_group(group);
         self.ask(Question::RemoveGroup(group), limit).map(drop)
     }
 
@@ -46,6 +71,7 @@ impl Runtime {
     pub(crate) fn on_group(&self, state: &mut State, group: GroupId, is_there: bool) {
         if !is_there {
             state.fresh_groups.remove(&group);
+            state.unused_groups.remove(&group);
         }
         for (slot, value) in state.groups_awaited.remove(&group).unwrap_or_default() {
             let value = match value {

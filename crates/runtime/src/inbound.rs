@@ -160,9 +160,9 @@ impl Runtime {
         if state.blocked > 0 && !state.is_actor {
             self.give_back(state, &incoming);
         } else {
+            // A thread that takes calls may be about to sleep, while another one has taken the bell's bit: it must look.
+            state.called.push(incoming.template.group);
             state.incoming.push(incoming);
-            // The thread that takes calls may be about to sleep, while another one has taken the bell's bit: it must look.
-            state.has_news = true;
         }
         Ok(())
     }
@@ -236,26 +236,11 @@ impl Runtime {
         if let [(Value::Failed(failure), _)] = &reply[..]
             && let Failure::ArgumentLost(why) = &**failure
         {
-            self.find_lost_arguments(state, key);
             state.owner.on_argument_lost(now, key, peer, why, &mut state.effects);
         } else {
             state.owner.on_replied(now, key, peer, reply, &mut state.effects);
         }
         Ok(())
-    }
-
-    /// Looks at the large arguments of a call, and says which are lost, or not any more where their owners said.
-    #[cold]
-    fn find_lost_arguments(&self, state: &mut State, key: TaskKey) {
-        let deps = state.owner.task(key).map(|task| task.spec.deps.clone()).unwrap_or_default();
-        for slot in deps {
-            let value = state.owner.object(slot).and_then(|object| object.value.clone());
-            if let Some(bulk) = value.and_then(|value| value.as_bulk())
-                && let Err(error) = self.look_again(bulk)
-            {
-                let _ = self.report_stale(state, slot, bulk) || self.report_lost(state, slot, bulk, &error.to_string());
-            }
-        }
     }
 
     pub(crate) fn read_value(

@@ -4,7 +4,9 @@
 //! take the interpreter's lock: `control` listens to the node, `pump` drains the rings when nobody else has done so for a while. What
 //! only Python can do for them is an errand, which a thread of its own runs.
 //!
-//! - **RUN-1** the state's lock is never held while Python runs, and nothing blocks under it but a short write to the node.
+//! - **RUN-1** the state's lock is never held while Python runs, and nothing blocks under it but a short write to the node and short steps in
+//!   local folders: a file that comes with a reply is renamed and the list of references at its start read, one that goes is unlinked. No
+//!   value is read or checked under it, and no network waited for (`lost.rs`).
 //! - **RUN-2** whoever changes the state applies all effects before the lock is released.
 //! - **RUN-3** at most one thread sleeps on the doorbell; when it leaves, another one that waits takes its place (`net::waiters`).
 
@@ -27,6 +29,7 @@ mod link;
 mod linking;
 mod logs;
 mod loops;
+mod lost;
 mod notices;
 mod objects;
 mod pump;

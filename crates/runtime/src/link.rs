@@ -21,7 +21,7 @@ pub(crate) struct Link {
     pub(crate) in_bit: u16,
     out_bit: u16,
     pub(crate) rings: Duplex,
-    bell: Bell,
+    pub(crate) bell: Bell,
     /// Numbers that we gave to templates on this ring, by address. The templates are kept, so that an address means one for good.
     numbers: FxHashMap<usize, u32>,
     /// The same by content: a program may make equal ones again and again.

@@ -1,17 +1,15 @@
 //! `put`, `get`, `wait`: values in and out.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use model::{Bulk, Failure, Filed, ObjectId, ProcId};
 use owner::{Packed, Slot, Value};
 use store::View;
 use wire::peer::{Peer, Shares};
 
+use crate::lost::lies_at;
 use crate::state::State;
 use crate::{Error, Runtime};
-
-/// How long an object store may take to confirm that a value is lost, besides a second for each 32 MiB of it.
-const LOOK_AGAIN_NS_MAX: u64 = 3_000_000_000;
 
 /// What `get` finds.
 pub enum Got {
@@ -124,8 +122,13 @@ impl Runtime {
                 Bulk::Filed(filed) => Some(Got::Filed(filed)),
                 Bulk::Stored(place) => {
                     state.owner.on_touched(slot);
-                    let looked = self.store.pin(place);
-                    self.looked(state, slot, Bulk::Stored(place), looked)
+                    match self.store.pin(place) {
+                        Ok(view) => Some(Got::Stored(view)),
+                        Err(why) => {
+                            drop(state);
+                            self.not_there(slot, Bulk::Stored(place), &why)
+                        }
+                    }
                 }
             },
             Value::Failed(failure) => {
@@ -142,34 +145,32 @@ impl Runtime {
     /// # Errors
     /// `TimedOut` if it did not go on.
     pub fn fetch(&self, slot: Slot, filed: Filed, goes_on: &mut dyn FnMut() -> bool) -> Result<Option<Got>, Error> {
-        let looked = self.files.map_while(&filed, goes_on);
-        if matches!(looked, Err(store::Error::GivenUp(_))) {
-            return Err(Error::TimedOut("Get timed out: the object store takes too long to give the object back."));
+        match self.files.map_while(&filed, goes_on) {
+            Ok(view) => Ok(Some(Got::Stored(view))),
+            Err(store::Error::GivenUp(_)) => {
+                Err(Error::TimedOut("Get timed out: the object store takes too long to give the object back."))
+            }
+            Err(why) => Ok(self.not_there(slot, Bulk::Filed(filed), &why)),
         }
-        Ok(self.looked(self.state.lock().expect("never poisoned"), slot, Bulk::Filed(filed), looked))
     }
 
-    fn looked<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        slot: Slot,
-        bulk: Bulk,
-        looked: Result<View, store::Error>,
-    ) -> Option<Got> {
-        let why = match looked {
-            Ok(view) => return Some(Got::Stored(view)),
-            Err(why) => why,
-        };
+    /// A large value could not be looked at where it should lie. Its owner makes it again, or says where it is; else this is a failure.
+    fn not_there(&self, slot: Slot, bulk: Bulk, why: &store::Error) -> Option<Got> {
+        let mut state = self.state.lock().expect("never poisoned");
         if self.report_stale(&mut state, slot, bulk) {
             self.apply(&mut state);
             return None;
         }
-        if matches!(why, store::Error::Lost { .. }) && self.report_lost(&mut state, slot, bulk, &why.to_string()) {
-            self.apply(&mut state);
-            return None;
+        if matches!(why, store::Error::Lost { .. }) && lies_at(&state, slot, bulk) {
+            drop(state);
+            let gone = self.files_gone();
+            state = self.state.lock().expect("never poisoned");
+            if self.report_lost(&mut state, slot, bulk, &why.to_string(), &gone) {
+                self.apply(&mut state);
+                return None;
+            }
         }
-        let value = state.owner.object(slot).and_then(|object| object.value.clone());
-        if value != Some(Value::bulk(bulk)) {
+        if !lies_at(&state, slot, bulk) {
             // It has moved while we looked.
             drop(state);
             return self.content(slot);
@@ -179,34 +180,11 @@ impl Runtime {
         Some(Got::Failed(Arc::new(failure)))
     }
 
-    /// A value does not lie where we were told. If it is borrowed and that is news, its owner is asked where it is.
-    pub(crate) fn report_stale(&self, state: &mut State, slot: Slot, bulk: Bulk) -> bool {
-        let object = state.owner.object(slot).map(|object| (object.id, object.owner));
-        let Some((object, Some(owner))) = object else { return false };
-        let is_news = state.owner.on_stale(slot, bulk, &mut state.effects);
-        if is_news {
-            self.cells.set(slot, net::Readiness::Pending);
-            self.relay(owner, Peer::Missing { object, bulk });
-        }
-        is_news
-    }
-
     /// Looks at a large value, wherever it lies.
     pub(crate) fn look(&self, bulk: Bulk) -> Result<View, store::Error> {
         match bulk {
             Bulk::Stored(place) => self.store.pin(place),
             Bulk::Filed(filed) => self.files.map(&filed),
-        }
-    }
-
-    /// As `look`, for who has been told that the value is lost and holds a lock: an object store does not get long to answer.
-    pub(crate) fn look_again(&self, bulk: Bulk) -> Result<View, store::Error> {
-        match bulk {
-            Bulk::Stored(place) => self.store.pin(place),
-            Bulk::Filed(filed) => {
-                let end_ns = net::clock::now_ns() + LOOK_AGAIN_NS_MAX + 30 * filed.length;
-                self.files.map_while(&filed, &mut || net::clock::now_ns() < end_ns)
-            }
         }
     }
 

@@ -143,11 +143,8 @@ impl Runtime {
         self.apply(&mut state);
         self.exit_if_retired(&mut state);
         self.warn_of_long_queues(&mut state);
-        let must_wake = state.exit.is_some() && self.waiters.has_listener();
+        self.ring_bells(&mut state);
         drop(state);
-        if must_wake {
-            self.bell.wake();
-        }
         self.say_waits_if_due(now);
     }
 

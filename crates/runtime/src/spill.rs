@@ -2,14 +2,15 @@
 //!
 //! The owner of a value moves it: it alone knows who may still ask for it. A thread of its own does so, which starts with the first
 //! shortage and never takes the interpreter's lock. It waits for nothing but the disk or object store, so room is always made in the end.
-//! The same thread moves the arguments of tasks that are kept to be run again, where those are too much for memory, and reads them back.
+//! The same thread moves the arguments of tasks that are kept to be run again, where those are too much for memory, and reads them back; and it
+//! looks for values that somebody did not find (`lost.rs`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, Weak};
 
 use model::{Bulk, Filed, ObjectId, ProcId, TaskKey};
-use owner::{Movable, Slot as ObjectSlot, Value};
+use owner::Movable;
 use store::{FileReservation, Reservation, View};
 use wire::control::ToNode;
 
@@ -30,13 +31,17 @@ pub(crate) struct Spill {
     rounds: AtomicUsize,
 }
 
-enum Order {
+pub(crate) enum Order {
     /// Make room in the arena.
     Room { round: u64, bytes: u64 },
     /// Move what the owner says of its lineage. One at a time.
     Lineage,
     /// Read the arguments of a task. As many as there are such tasks.
     Arguments { task: TaskKey, filed: Filed },
+    /// Look for a value that a borrower did not find. As many as there are borrowers.
+    Missing { from: ProcId, object: ObjectId, bulk: Bulk },
+    /// Look for the arguments of a task whose worker did not find one. As many as there are such tasks.
+    LookForArguments { task: TaskKey, why: Box<str> },
 }
 
 impl Spill {
@@ -93,7 +98,7 @@ impl Runtime {
     }
 
     /// Starts the thread if there is none yet. False if it cannot be.
-    fn order(&self, order: Order) -> bool {
+    pub(crate) fn order(&self, order: Order) -> bool {
         let mut orders = self.spill.orders.lock().expect("never poisoned");
         if let Some(orders) = orders.as_ref() {
             return orders.send(order).is_ok();
@@ -216,21 +221,6 @@ impl Runtime {
         }
     }
 
-    /// A value of ours is lost, and with it perhaps others that lie in files: they are looked for, so that what made several runs once.
-    pub(crate) fn report_lost(&self, state: &mut State, slot: ObjectSlot, bulk: Bulk, why: &str) -> bool {
-        let mut lost = vec![(slot, bulk)];
-        for (other, object) in state.owner.objects() {
-            if let Some(bulk @ Bulk::Filed(filed)) = object.value.as_ref().and_then(Value::as_bulk)
-                && object.owner.is_none()
-                && other != slot
-                && !self.files.is_there(&filed)
-            {
-                lost.push((other, bulk));
-            }
-        }
-        state.owner.on_lost(&lost, why, &mut state.effects)
-    }
-
     /// The references in a large value. Of one in a file only the part that lists them is read.
     pub(crate) fn refs_in(&self, bulk: Bulk) -> Vec<(ObjectId, ProcId)> {
         match bulk {
@@ -260,6 +250,8 @@ fn run(runtime: &Weak<Runtime>, orders: &Receiver<Order>) {
             }
             Order::Lineage => runtime.move_lineage(),
             Order::Arguments { task, filed } => runtime.read_arguments(task, filed),
+            Order::Missing { from, object, bulk } => runtime.look_for_missing(from, object, bulk),
+            Order::LookForArguments { task, why } => runtime.look_for_arguments(task, &why),
         }
     }
 }

@@ -84,8 +84,11 @@ pub(crate) struct State {
     pub(crate) unlinked: FxHashMap<ProcId, VecDeque<TaskKey>>,
     pub(crate) bodies: Vec<Vec<u8>>,
     pub(crate) scratch: Vec<u8>,
-    /// Something that is no object came, such as a call, since waiting threads were last told.
+    /// Something that is neither object nor call came since waiting threads were last told; and whether it is for all of them.
     pub(crate) has_news: bool,
+    pub(crate) is_for_all: bool,
+    /// Groups of methods that calls came for since then, one entry a call.
+    pub(crate) called: Vec<u16>,
     /// Objects that were resolved since then, and whether one of them failed.
     pub(crate) resolved: Vec<owner::Slot>,
     pub(crate) has_failed: bool,
@@ -104,6 +107,8 @@ pub(crate) struct State {
     pub(crate) detached_args: FxHashMap<model::ActorId, owner::Slot>,
     /// Placement groups of ours that had their bundles at once, and that nobody else knows yet: nobody can have removed them.
     pub(crate) fresh_groups: FxHashSet<model::GroupId>,
+    /// Of those, the ones in which nothing of ours was placed and of which no handle was given away. That they are there was told perhaps.
+    pub(crate) unused_groups: FxHashSet<model::GroupId>,
     /// Objects that get their value once a placement group has its bundles.
     pub(crate) groups_awaited: FxHashMap<model::GroupId, Vec<(owner::Slot, owner::Value)>>,
 }
@@ -143,6 +148,8 @@ impl State {
             bodies: Vec::new(),
             scratch: Vec::new(),
             has_news: false,
+            is_for_all: false,
+            called: Vec::new(),
             resolved: Vec::new(),
             has_failed: false,
             dead: Dead::default(),
@@ -153,8 +160,14 @@ impl State {
             watched: FxHashSet::default(),
             detached_args: FxHashMap::default(),
             fresh_groups: FxHashSet::default(),
+            unused_groups: FxHashSet::default(),
             groups_awaited: FxHashMap::default(),
         }
+    }
+
+    /// Every thread that waits must look.
+    pub(crate) fn tell_all(&mut self) {
+        (self.has_news, self.is_for_all) = (true, true);
     }
 
     /// A value of ours lies there.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use model::{ObjectId, TaskId, Template};
-use owner::{Slot, Spec, StreamKey, Target};
+use model::{ActorId, ObjectId, TaskId, Template};
+use owner::{CalleeState, Slot, Spec, StreamKey, Target};
 use smallvec::SmallVec;
 
 use crate::{Error, Runtime};
@@ -101,6 +101,19 @@ impl Runtime {
         drop(state);
         let objects = slots.into_iter().enumerate().map(|(index, slot)| (slot, ObjectId::of(id, index as u32 + 1)));
         Ok(Submitted { objects: objects.collect(), stream })
+    }
+
+    /// A call on this actor will be submitted in a moment: its worker may wake up meanwhile.
+    pub fn announce(&self, actor: &ActorId) {
+        if !self.segment.spin().has_room_to_spin() {
+            return;
+        }
+        let mut state = self.state.lock().expect("never poisoned");
+        if let Some(CalleeState::Alive(worker)) = state.owner.callee(actor).map(|callee| callee.state.clone())
+            && let Some((_, link)) = state.link(worker)
+        {
+            link.bell.announce();
+        }
     }
 
     /// Cancels the task that makes this object.

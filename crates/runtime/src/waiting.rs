@@ -37,11 +37,13 @@ pub struct Wait<'a> {
     pub explain: Option<(&'static str, &'a (dyn Fn() -> String + Sync))>,
     /// An object without which the wait goes on, unless something fails. None: any news may end it.
     pub needs: Option<&'a (dyn Fn() -> Option<Slot> + Sync)>,
+    /// It serves calls: what it takes now. Each call wakes one such thread.
+    pub serves: Option<Wants>,
 }
 
 impl Wait<'_> {
     fn wants(&self) -> Wants {
-        self.needs.and_then(|needs| needs()).map_or(Wants::Anything, Wants::Object)
+        self.serves.unwrap_or_else(|| self.needs.and_then(|needs| needs()).map_or(Wants::Anything, Wants::Object))
     }
 }
 
@@ -175,7 +177,10 @@ impl Runtime {
     #[inline]
     fn spin(&self, limit_ns: u64) -> bool {
         match self.spinner.try_lock() {
-            Ok(mut spinner) => spinner.spin(self.segment.spin(), limit_ns, || self.bell.is_ready()),
+            Ok(mut spinner) => {
+                let (is_announced, is_ready) = (|| self.bell.is_announced(), || self.bell.is_ready());
+                spinner.spin(self.segment.spin(), limit_ns, is_announced, is_ready)
+            }
             Err(_) => false,
         }
     }
@@ -311,7 +316,7 @@ impl Runtime {
 
     /// Whoever waits must look, whatever it waits for.
     pub(crate) fn tell_all(&self) {
-        self.waiters.tell(&self.bell, News { objects: &[], is_for_all: true });
+        self.waiters.tell(&self.bell, News { objects: &[], calls: &[], has_failed: true, is_for_all: true });
     }
 }
 

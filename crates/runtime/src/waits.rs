@@ -134,6 +134,7 @@ impl Runtime {
                 }
             }
             (Stage::Limbo { .. }, _) => "its actor, whose process died".into(),
+            (Stage::Looking, _) => "a look for an argument that its worker did not find".into(),
             (Stage::Reading, _) => "its arguments, which are being read from a file".into(),
             (Stage::Orphan, _) => "word from others: the process that submitted it died".into(),
         }

@@ -16,6 +16,8 @@ impl World {
             | Item::LetGo { process, .. }
             | Item::MakeRoom { process }
             | Item::Written { process }
+            | Item::Look { process, .. }
+            | Item::Looked { process, .. }
             | Item::Unpin { process, .. }
             | Item::Step { process }
             | Item::Read { process, .. }

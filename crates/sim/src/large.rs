@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use model::{Bulk, Failure, FileId, ObjectId, Place, ProcId, TaskKey};
+use model::{Bulk, Failure, FileId, ObjectId, Place, ProcId};
 use owner::{Movable, Slot, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -35,6 +35,8 @@ pub(crate) struct Holdings {
     /// What is being written to a file.
     moving: Vec<Movable>,
     pub(crate) gets: Vec<Get>,
+    /// What a reader did not find, and has not said yet.
+    pub(crate) missed: Vec<(Slot, Bulk)>,
 }
 
 /// A program waits for the value of an object.
@@ -214,7 +216,6 @@ impl Process {
     /// Reads the object's value, as `get` does.
     pub(crate) fn find(&mut self, env: &mut Env, slot: Slot) -> Found {
         let Some(object) = self.owner.object(slot) else { return Found::NotYet };
-        let (id, owner) = (object.id, object.owner);
         let bulk = match &object.value {
             None => return Found::NotYet,
             Some(Value::Inline(bytes)) => return Found::Value(Number::from_bytes(bytes), None),
@@ -225,72 +226,8 @@ impl Process {
         if let Some((number, pin)) = self.look_at(env, bulk) {
             return Found::Value(number, pin);
         }
-        match owner {
-            Some(owner) => self.report_stale(env, slot, bulk, owner, id),
-            None => drop(self.report_lost(env, slot, bulk)),
-        }
+        self.not_found(env, slot, bulk);
         Found::NotYet
-    }
-
-    fn report_stale(&mut self, env: &mut Env, slot: Slot, bulk: Bulk, owner: ProcId, object: ObjectId) {
-        if self.owner.on_stale(slot, bulk, &mut self.effects) {
-            self.relay(env, owner, Peer::Missing { object, bulk });
-        }
-    }
-
-    /// A value of ours is lost, and with it perhaps others.
-    fn report_lost(&mut self, env: &mut Env, slot: Slot, bulk: Bulk) -> bool {
-        let memory = &env.memories[self.pid.0];
-        let mut lost = vec![(slot, bulk)];
-        for (other, object) in self.owner.objects() {
-            if let Some(bulk @ Bulk::Filed(filed)) = object.value.as_ref().and_then(Value::as_bulk)
-                && object.owner.is_none()
-                && other != slot
-                && !memory.is_there(&filed)
-            {
-                lost.push((other, bulk));
-            }
-        }
-        if let Some((_, bulk)) = lost.iter().find(|(_, bulk)| !memory.is_harmed(*bulk)) {
-            env.oracle.fail(format!("SIM-10: {:?} says that {bulk:?} is lost, but nothing happened to it", self.pid));
-        }
-        env.counts.lost += lost.len() as u64;
-        self.owner.on_lost(&lost, "lost", &mut self.effects)
-    }
-
-    /// A borrower finds nothing where we said that our value lies.
-    pub(crate) fn on_missing(&mut self, env: &mut Env, from: ProcId, object: &ObjectId, bulk: Bulk) {
-        env.counts.stale += 1;
-        let slot = self.owner.slot_of(object);
-        let is_so = |slot: &Slot| self.owner.object(*slot).and_then(|it| it.value.clone()) == Some(Value::bulk(bulk));
-        if let Some(slot) = slot.filter(is_so) {
-            match self.look_at(env, bulk) {
-                Some((_, pin)) => self.unpin(env, pin),
-                None => drop(self.report_lost(env, slot, bulk)),
-            }
-        }
-        self.owner.on_wanted(object, from, &mut self.effects);
-    }
-
-    /// A worker could not have an argument of our call.
-    pub(crate) fn on_argument_lost(&mut self, env: &mut Env, key: TaskKey, from: ProcId, why: &str) {
-        let deps = self.owner.task(key).map(|task| task.spec.deps.clone()).unwrap_or_default();
-        for slot in deps {
-            let bulk = self.owner.object(slot).and_then(|object| object.value.as_ref()).and_then(Value::as_bulk);
-            if let Some(bulk) = bulk {
-                match self.look_at(env, bulk) {
-                    Some((_, pin)) => self.unpin(env, pin),
-                    None => {
-                        let object = self.owner.object(slot).expect("held by the task");
-                        match (object.id, object.owner) {
-                            (id, Some(owner)) => self.report_stale(env, slot, bulk, owner, id),
-                            (_, None) => drop(self.report_lost(env, slot, bulk)),
-                        }
-                    }
-                }
-            }
-        }
-        self.owner.on_argument_lost(env.now, key, from, why, &mut self.effects);
     }
 
     /// The node is short of room: some values go to a file, the longest unused first, if nobody looks at them.
@@ -366,8 +303,9 @@ impl Process {
 
     /// SIM-6: at rest it has nothing.
     pub(crate) fn holds_memory(&self) -> bool {
-        let Holdings { elsewhere, given, files, moving, gets } = &self.holdings;
-        !(elsewhere.is_empty() && given.is_empty() && files.is_empty() && moving.is_empty() && gets.is_empty())
+        let Holdings { elsewhere, given, files, moving, gets, missed } = &self.holdings;
+        let has_places = !(elsewhere.is_empty() && given.is_empty() && files.is_empty());
+        has_places || !(moving.is_empty() && gets.is_empty() && missed.is_empty())
     }
 }
 

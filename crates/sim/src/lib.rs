@@ -36,6 +36,7 @@ mod grouped;
 mod journal;
 mod keeper;
 mod large;
+mod looks;
 mod memory;
 mod network;
 mod node;

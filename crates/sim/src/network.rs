@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use model::{Place, ProcId, Tick, WorkerExit};
 use rustc_hash::FxHashMap;
 
+use crate::looks::{Look, Seen};
 use crate::process::{Frame, FromNode, ToNode};
 
 /// A process of a node of this run.
@@ -67,6 +68,17 @@ pub(crate) enum Item {
     /// The file that a process writes is written.
     Written {
         process: Pid,
+    },
+    /// A process looks for a value that somebody did not find.
+    Look {
+        process: Pid,
+        look: Look,
+    },
+    /// What it has found is known.
+    Looked {
+        process: Pid,
+        look: Look,
+        seen: Seen,
     },
     /// A program lets go of a value that it looked at.
     Unpin {

@@ -14,6 +14,7 @@ use crate::grouped::Made;
 use crate::journal::Journal;
 use crate::keeper::Sent;
 use crate::large::{Content, Holdings};
+use crate::looks::Look;
 use crate::network::{Item, Pid};
 use crate::oracle::{Submission, Task};
 use crate::refs::{Number, Peer, Ref};
@@ -307,7 +308,7 @@ impl Process {
         };
         kept.iter().for_each(|kept| self.note_kept(sent.known, *kept));
         match lost {
-            Err(why) => self.on_argument_lost(env, key, sent.by, &why),
+            Err(why) => self.owner.on_argument_lost(env.now, key, sent.by, &why, &mut self.effects),
             Ok(value) => {
                 let is_lost = matches!(&value.0, Value::Failed(failure) if matches!(**failure, Failure::Lost(_)));
                 if let Some(task) = self.owner.task(key).filter(|_| is_lost) {
@@ -479,9 +480,11 @@ impl Process {
             Effect::Unread { .. } => {}
             Effect::AskFree { .. } | Effect::Unreadable { .. } => unreachable!("nobody frees here"),
             Effect::MoveLineage | Effect::ReadArguments { .. } => unreachable!("any amount is kept"),
+            Effect::LookForArguments { task, why } => self.order_look(env, Look::Arguments { task, why }),
             Effect::Record(what) => self.record(what),
             Effect::Erase(cell) => self.journal.erase(cell),
             Effect::Note(key) => self.note_progress(key),
+            Effect::AskActor(actor) => env.tell_node(self.pid, ToNode::WatchActor(actor)),
             Effect::ActorUnreachable(actor) => env.tell_node(self.pid, ToNode::OutOfScope(actor)),
             Effect::Want { owner, object } => self.relay(env, owner, Peer::Want { object }),
             Effect::Have { to, object, value } => self.answer_want(env, to, object, &value),

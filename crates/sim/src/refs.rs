@@ -226,7 +226,7 @@ impl Process {
                 };
                 self.owner.on_have(&object, value, contains, &mut self.effects);
             }
-            Peer::Missing { object, bulk } => self.on_missing(env, from, &object, bulk),
+            Peer::Missing { object, bulk } => self.on_missing(env, from, object, bulk),
             Peer::FreePlace(place) => self.free_given_place(env, place),
             Peer::Given(gift) => {
                 let to = gift.to;

@@ -204,6 +204,16 @@ impl World {
                     process.on_written(env);
                 }
             }
+            Item::Look { process, look } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_look(env, look);
+                }
+            }
+            Item::Looked { process, look, seen } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_looked(env, look, &seen);
+                }
+            }
             Item::Unpin { process, place } => {
                 if let Some(process) = self.procs.get(&process) {
                     process.unpin(env, Some(place));

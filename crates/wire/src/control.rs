@@ -302,6 +302,8 @@ pub enum ToNode {
         /// For people.
         text: Box<str>,
     },
+    /// Removes a placement group. As the question, for who waits for nothing: nothing can be in the group.
+    RemoveGroup(GroupId),
 }
 
 /// Questions to a node.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import pickle
+import weakref
 from typing import Any
 
 from eagleray import _native
@@ -22,10 +24,11 @@ META_OPTIONS = (
     "_actor_generator_backpressure_num_objects",
 )
 _NOT_CALLABLE = ("__init__", "__new__", "__init_subclass__", "__class_getitem__")
-_KNOWN_MAX = 1_000
 
-#: By packed form, so that all handles of a process on actors made alike share one.
-_KNOWN: dict[bytes, ActorMeta] = {}
+#: By packed form, so that all handles of a process on actors made alike share one. A program may make ever new classes: handles and classes
+#: keep what they need, and the latest are kept for handles that come and go.
+_KNOWN: weakref.WeakValueDictionary[bytes, ActorMeta] = weakref.WeakValueDictionary()
+_LATEST: collections.deque[ActorMeta] = collections.deque(maxlen=64)
 
 
 class ActorMeta:
@@ -37,6 +40,7 @@ class ActorMeta:
     """
 
     __slots__ = (
+        "__weakref__",
         "ahead_together",
         "class_id",
         "class_name",
@@ -105,9 +109,8 @@ def unpacked(packed: bytes) -> ActorMeta:
     """Give the facts that somebody packed; the same object each time."""
     found = _KNOWN.get(packed)
     if found is None:
-        if len(_KNOWN) >= _KNOWN_MAX:
-            _KNOWN.clear()
         found = _KNOWN[packed] = ActorMeta(packed)
+        _LATEST.append(found)
     return found
 
 

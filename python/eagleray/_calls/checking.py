@@ -71,21 +71,12 @@ def check_creation(options: Mapping[str, Any], *, is_async: bool) -> None:
         raise ValueError("allow_out_of_order_execution=False is not supported for async or threaded actors.")
 
 
-def check_returns(options: Mapping[str, Any], *, is_generator: bool) -> None:
-    """Checks `num_returns` against what the function is."""
-    num_returns = options.get("num_returns")
-    if num_returns in ("streaming", "dynamic") and not is_generator:
-        text = f"num_returns='{num_returns}' can only be used with generator functions"
-        raise ValueError(text)
-
-
 def returns_of(options: Mapping[str, Any], *, is_generator: bool) -> tuple[int, str, int]:
     """How many values come back with the end, whether others come before ("", "streaming", "dynamic"), and how far ahead.
 
     A generator streams unless it is told otherwise. The one value that comes with its end says how it ended, or names
-    all that it yielded.
+    all that it yielded. Whether a function that is no generator returns one, as decorated ones do, is seen when it has run.
     """
-    check_returns(options, is_generator=is_generator)
     num_returns = options.get("num_returns")
     if num_returns is None:
         num_returns = "streaming" if is_generator else 1

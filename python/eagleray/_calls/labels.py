@@ -30,9 +30,27 @@ def checked(labels: Any) -> dict[str, str]:
     return dict(labels)
 
 
-def write(labels: dict[str, str]) -> None:
-    """Give this process's node these labels."""
-    with open(os.path.join(_native.identity()["session_dir"], _FILE), "w") as file:
+def read(text: str) -> dict[str, str]:
+    """Read the labels that a command is given: `zone=north,gpu=none`, or an object of JSON."""
+    if text.lstrip().startswith("{"):
+        try:
+            return checked(json.loads(text))
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+    labels = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            raise ValueError(f"labels are name=value, with commas between them, but {part!r} is not")
+        if name in labels:
+            raise ValueError(f"the label {name!r} is given twice")
+        labels[name] = value
+    return checked(labels)
+
+
+def write(labels: dict[str, str], session_dir: str) -> None:
+    """Give the node of this session these labels."""
+    with open(os.path.join(session_dir, _FILE), "w") as file:
         json.dump(labels, file)
 
 

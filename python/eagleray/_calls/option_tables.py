@@ -39,6 +39,9 @@ class Option:
 
 def parts_of(name: str, value: float) -> int:
     """The amount of a resource in ten-thousandths, cut so that n requests of 1/n fit into 1. Memory: whole bytes."""
+    if not hasattr(value, "__float__"):  # texts have none, numbers of numpy and others do
+        text = f"The quantity of resource {name} must be a number, not {value!r}"
+        raise TypeError(text)
     if abs(value) == math.inf or value != value:  # NaN differs from itself
         text = f"The quantity of resource {name} must be a finite number, not {value}"
         raise ValueError(text)

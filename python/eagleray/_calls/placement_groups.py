@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 from eagleray import _native
 from eagleray._calls.option_tables import parts_of
 from eagleray._calls.placement import amounts_of, check_fits
 from eagleray._common.amounts import PARTS
+from eagleray._values import pickling
 from eagleray._values.ids import PlacementGroupID
 
 __all__ = [
@@ -58,7 +60,20 @@ class PlacementGroup:
     def ready(self) -> Any:
         """Give a ref that becomes this group once all its bundles are set aside. It takes no CPU and no worker."""
         _native.ensure_started()
-        return _native.group_ready(self.id.binary(), self)
+        return _native.group_ready(self.id.binary(), self, self._pickled_plainly())
+
+    def _pickled_plainly(self) -> bytes | None:
+        """Pickle the handle without saying that others know the group, and faster: what `ready()` gives stays here at first.
+
+        None if it takes more than plain pickle.
+        """
+        if type(self) is not PlacementGroup or pickling.has_registered():
+            return None
+        for bundle in self.bundle_cache or ():
+            for amount in bundle.values():
+                if type(amount) is not int and type(amount) is not float:
+                    return None
+        return pickle.dumps(_Rebuilt(self), 5)
 
     def wait(self, timeout_seconds: float = 30) -> bool:
         """Wait until the bundles are set aside; False if they are not within the time, or the group was removed."""
@@ -90,6 +105,18 @@ class PlacementGroup:
         """Pickle as id and bundles."""
         _native.share_group(self.id.binary())
         return _rebuild, (self.id.binary(), self.bundle_cache)
+
+
+class _Rebuilt:
+    """Pickles as a handle does."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: PlacementGroup) -> None:
+        self.handle = handle
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.handle.id.binary(), self.handle.bundle_cache)
 
 
 def _rebuild(id: bytes, bundle_cache: list[dict[str, float]] | None) -> PlacementGroup:

@@ -35,6 +35,7 @@ class Wants:
     object_spilling_directory: str | list[str] | None = None
     system_config: dict[str, Any] = field(default_factory=dict)
     meminfo: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 def checked_namespace(namespace: str | None, job_config: Any) -> str:
@@ -93,7 +94,12 @@ def base_dir() -> Path:
     """Find the folder of this user's sessions; only the user can enter it."""
     given = from_env("TMPDIR")
     path = Path(given) if given else Path(tempfile.gettempdir()) / f"eagleray-{os.getuid()}"
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        what = "RAY_TMPDIR or EAGLERAY_TMPDIR" if given else "TMPDIR"
+        text = f"the folder of sessions cannot be made: {error}. Another place can be given by {what}"
+        raise OSError(error.errno, text) from None
     about = path.stat()
     if about.st_uid != os.getuid() or (about.st_mode & 0o077 and not given):
         raise PermissionError(f"{path} must belong to you and be closed to others (mode 0700)")
@@ -113,6 +119,8 @@ def refuse_resources(wants: Wants) -> None:
         raise ValueError("When connecting to an existing cluster, resources must not be provided.")
     if wants.object_store_memory is not None:
         raise ValueError("When connecting to an existing cluster, object_store_memory must not be provided.")
+    if wants.labels:
+        raise ValueError("labels are given to a node when it is started, not when it is joined")
 
 
 def job_surroundings(job_config: Any, runtime_env: Any) -> _native.Surroundings:
@@ -220,6 +228,10 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
     try:
         # In here: Ctrl-C may come behind any line.
         session_dir.mkdir(mode=0o700, parents=True)
+        if wants.labels:
+            from eagleray._calls import labels
+
+            labels.write(wants.labels, str(session_dir))
         return _native.Node(
             resources=amounts,
             gpu_names=gpu_names,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from eagleray._driver.cluster import available_resources, cluster_resources, nodes, timeline
+from eagleray._driver.cluster import actors, available_resources, cluster_resources, nodes, timeline
 
-__all__ = ["available_resources", "cluster_resources", "nodes", "timeline"]
+__all__ = ["actors", "available_resources", "cluster_resources", "nodes", "timeline"]

@@ -32,6 +32,11 @@ def registered(obj: Any) -> tuple[Any, ...] | None:
     return None if custom is None else (_load_custom, (custom[1], custom[0](obj)))
 
 
+def has_registered() -> bool:
+    """Say whether the user registered functions for any class."""
+    return bool(_CUSTOM)
+
+
 def _load_custom(deserializer: Any, data: Any) -> Any:
     return deserializer(data)
 

@@ -46,10 +46,15 @@ def die_of(number: int) -> None:
 
 def on_sigterm(worker: Any) -> None:
     """End, but let an actor finish the calls that it runs. A second SIGTERM does not wait for them."""
-    if worker is None or not worker.is_built or worker.exit_code:
+    if worker is None or not (worker.is_built or _is_idle()) or worker.exit_code:
         raise SystemExit(SIGTERM_CODE)
     worker.exit_code = SIGTERM_CODE
     _native.stop_serving(is_call=False)
+
+
+def _is_idle() -> bool:
+    """Whether this thread runs no call and no constructor. It waits in native code then, where nobody hears what a handler raises."""
+    return _native.is_joined() and _native.identity()["task_id"] is None
 
 
 def exit_code(error: SystemExit) -> int:

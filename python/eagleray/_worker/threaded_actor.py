@@ -1,4 +1,4 @@
-"""Serves an actor with threads: the thread that ends a call takes the next one, once each of the first few threads has had a call.
+"""Serves an actor with threads: the thread that ends a call takes the next one, once each thread has had a call.
 
 Each group of methods has threads of its own, so that one whose threads are all busy holds up no other.
 """
@@ -12,8 +12,8 @@ from eagleray import _native
 from eagleray._worker import actor_end
 
 #: So many threads are started for as many calls, short or not: programs that keep something per thread expect several. More are started
-#: only when all are busy, since threads that wait cost time whenever a call comes.
-_FRESH_MAX = 5
+#: only when all are busy: a program that asked for as many as there can be, to have no limit, would use up what the system has.
+_FRESH_MAX = 1000
 
 
 class _End:

@@ -131,7 +131,9 @@ def test_number_of_returns_that_nobody_can_count_is_refused(count):
 def test_bad_timeout_is_refused(timeout):
     ref = ray.remote(function).remote()
     error, text = (
-        (TypeError, "not str") if timeout == "soon" else (ValueError, "'timeout' argument must be nonnegative")
+        (TypeError, "not <class 'str'>")
+        if timeout == "soon"
+        else (ValueError, "'timeout' argument must be nonnegative")
     )
     with pytest.raises(error, match=text):
         ray.wait([ref], timeout=timeout)

@@ -68,6 +68,42 @@ def test_start_status_and_stop(daemon, drivers, leaks):
     leaks.check(everyone, socket)
 
 
+# proves: X6a
+def test_a_daemon_has_the_labels_that_it_was_given(daemon, drivers):
+    daemon.start("--labels", "zone=north, gpu=none,")
+    code = """
+    ray.init(address="auto")
+    labels = ray.nodes()[0]["Labels"]
+    assert labels == {"zone": "north", "gpu": "none", "ray.io/node-id": ray.get_runtime_context().get_node_id()}, labels
+
+    @ray.remote(label_selector={"zone": "north"})
+    def run():
+        return "ran"
+
+    assert ray.get(run.remote(), timeout=30) == "ran"
+    """
+    drivers.run(code)
+    assert daemon.stop().returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "error"),
+    [
+        ("zone", "'zone' is not"),
+        ("=north", "'=north' is not"),
+        ("a=1,a=2", "'a' is given twice"),
+        ("ray.io/a=1", "the node's own"),
+        ('{"a": 1}', "must be texts"),
+    ],
+)
+def test_labels_that_are_none_are_refused(drivers, labels, error):
+    done = drivers.command("start", "--head", "--labels", labels)
+    assert done.returncode == 1
+    assert error in done.stderr
+    assert "Traceback" not in done.stderr
+    assert drivers.command("stop").stdout.startswith("No daemon of yours is running")
+
+
 def test_output_of_who_ran_to_the_end_or_crashed_stays_where_stop_says(daemon, drivers):
     daemon.start()
     code = """

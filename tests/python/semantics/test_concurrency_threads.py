@@ -1,6 +1,7 @@
 """Actors with several threads."""
 
 import os
+import sys
 import threading
 import time
 
@@ -49,6 +50,15 @@ class Threaded:
     def pid(self):
         return os.getpid()
 
+    def sleeps(self):
+        """How often each thread that serves calls has slept."""
+        counted = {}
+        for thread in threading.enumerate():
+            if thread.name.startswith("eagleray-actor-"):
+                with open(f"/proc/self/task/{thread.native_id}/status") as status:
+                    counted[thread.native_id] = int(status.read().split("\nvoluntary_ctxt_switches:")[1].split()[0])
+        return counted
+
     def main_thread(self):
         return threading.main_thread().ident
 
@@ -57,7 +67,7 @@ class Threaded:
         return seconds
 
 
-@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("size", [2, 5, 32])
 def test_C2a_max_concurrency_calls_run_at_once_on_as_many_threads(size):
     actor = Threaded.options(max_concurrency=size).remote(size)
     for _ in range(3):
@@ -93,11 +103,27 @@ def test_C2b_the_threads_stay_and_thread_locals_with_them():
     assert sum(counted.values()) == 150, "a thread forgot what it had counted"
 
 
-def test_C2e_as_many_short_calls_as_threads_get_a_thread_each():
+@pytest.mark.parametrize("size", [5, 32])
+def test_C2e_as_many_short_calls_as_threads_get_a_thread_each(size):
     # The first thread was done before the others had started, and took their calls.
     for _ in range(5):
-        actor = Threaded.options(max_concurrency=5).remote()
-        assert len(set(ray.get([actor.quick.remote() for _ in range(5)]))) == 5
+        actor = Threaded.options(max_concurrency=size).remote()
+        assert len(set(ray.get([actor.quick.remote() for _ in range(size)]))) == size
+        assert len(set(ray.get([actor.quick.remote() for _ in range(10 * size)]))) <= size
+
+
+def test_C2e_a_call_wakes_one_idle_thread():
+    # Each call woke every thread that waited for one.
+    size, calls = 16, 300
+    actor = Threaded.options(max_concurrency=size).remote()
+    ray.get([actor.quick.remote() for _ in range(2 * size)])
+    before = ray.get(actor.sleeps.remote())
+    assert len(before) == size
+    for _ in range(calls):
+        ray.get(actor.quick.remote())
+    slept = {thread: count - before[thread] for thread, count in ray.get(actor.sleeps.remote()).items()}
+    # One runs the call and another one listens meanwhile. A third comes between them now and then, as when the machine is busy.
+    assert sum(count > calls / 4 for count in slept.values()) <= 5, slept
 
 
 def test_C2e_also_one_after_the_other():
@@ -134,6 +160,53 @@ def test_C2e_an_actor_with_threads_that_had_no_call_yet_ends(leaks, wait_until):
     ray.get(actor.quick.remote())
     del actor
     wait_until(lambda: not leaks.is_alive(pid), what="its end")
+
+
+@pytest.mark.parametrize("end", ["exit_actor", "sys_exit", "dropped", "killed"])
+def test_C2b_dozens_of_idle_threads_end_with_their_actor(leaks, wait_until, end):
+    # One thread of the program's own stands at the doorbell, so that none of those that serve calls does.
+    @ray.remote(num_cpus=0, max_concurrency=48)
+    class Ends:
+        def __init__(self, never):
+            threading.Thread(target=lambda: ray.get(never), daemon=True).start()
+
+        def pid(self):
+            return os.getpid()
+
+        def exit_actor(self):
+            ray.actor.exit_actor()
+
+        def sys_exit(self):
+            sys.exit(0)
+
+    never = Threaded.remote().nap.remote(600)
+    actor = Ends.remote([never])
+    pid = ray.get([actor.pid.remote() for _ in range(100)])[0]
+    if end == "killed":
+        ray.kill(actor)
+    elif end != "dropped":
+        with pytest.raises(ray.exceptions.RayActorError, match="exited by itself"):
+            ray.get(getattr(actor, end).remote())
+    del actor
+    wait_until(lambda: not leaks.is_alive(pid), what="its end")
+
+
+def test_C2b_a_child_that_is_forked_beside_dozens_of_idle_threads_ends_and_they_go_on():
+    @ray.remote(num_cpus=0, max_concurrency=48)
+    class Forks:
+        def fork(self):
+            child = os.fork()
+            if child == 0:
+                os._exit(7)
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+        def where(self):
+            return threading.get_ident()
+
+    actor = Forks.remote()
+    threads = set(ray.get([actor.where.remote() for _ in range(48)]))
+    assert ray.get([actor.fork.remote() for _ in range(5)]) == [7] * 5
+    assert set(ray.get([actor.where.remote() for _ in range(100)])) <= threads
 
 
 def test_C2b_they_stay_after_exceptions():

@@ -3,6 +3,7 @@
 import pytest
 
 import eagleray as ray
+from eagleray._calls.labels import read
 from eagleray.util.scheduling_strategies import DoesNotExist, Exists, In, NodeLabelSchedulingStrategy, NotIn
 
 
@@ -92,3 +93,9 @@ def test_X6d_bundles_may_ask_for_labels():
 def test_X6a_labels_are_checked(no_session, labels, error):
     with pytest.raises(error, match="label"):
         ray.init(labels=labels)
+
+
+def test_X6a_a_command_may_be_given_them_as_json():
+    assert read('{"zone": "north,south"}') == {"zone": "north,south"}
+    assert read("zone=north,gpu=") == {"zone": "north", "gpu": ""}
+    assert read("") == {}

@@ -1,5 +1,6 @@
 """What get and put accept, wait for and raise."""
 
+import threading
 import time
 
 import pytest
@@ -99,6 +100,23 @@ def test_O2a_a_timeout_of_zero_on_an_unfinished_ref_raises(gate):
         ray.get(ref, timeout=0.05)
 
 
+@pytest.mark.parametrize("timeout", [-2, -0.5, float("nan")])
+def test_O2d_a_negative_timeout_is_refused_whether_or_not_there_is_something_to_wait_for(gate, timeout):
+    # Only a ref that was not ready was looked at closely: a mistake showed itself now and then.
+    ready, hanging = ray.put(1), held.remote(gate)
+    for refs in (ready, hanging, [ready], [ready, hanging], []):
+        with pytest.raises(ValueError, match="The 'timeout' argument must be nonnegative"):
+            ray.get(refs, timeout=timeout)
+    with pytest.raises(TypeError, match="'timeout' argument must be a number of seconds, or None, not <class 'str'>"):
+        ray.get(ready, timeout="soon")
+
+
+def test_O2d_a_timeout_of_minus_one_is_no_limit(gate):
+    ref = held.remote(gate)
+    threading.Timer(0.2, gate.touch).start()
+    ray.get(ref, timeout=-1)
+
+
 def test_O2a_a_timeout_of_zero_on_a_finished_ref_returns_it():
     ref = give.remote(1)
     ray.wait([ref])
@@ -120,12 +138,6 @@ def test_O2c_the_task_goes_on_after_a_timeout(gate):
             ray.get(ref, timeout=timeout)
     gate.touch()
     assert ray.get(ref) == "done"
-
-
-@pytest.mark.parametrize("timeout", [-1, float("nan")])
-def test_a_get_timeout_that_is_no_time_raises(timeout, gate):
-    with pytest.raises(ValueError, match="nonnegative"):
-        ray.get(held.remote(gate), timeout=timeout)
 
 
 def test_O3a_a_list_raises_as_soon_as_one_element_failed(gate):

@@ -200,3 +200,21 @@ def test_O11d_errors_that_are_dropped_at_the_very_end_are_printed(drivers):
         del refs
     """)
     assert err.count("Unhandled error") == 20
+
+
+def test_O11a_a_task_that_returns_very_many_values_says_once_that_it_failed(drivers):
+    _, err = drivers.run("""
+        ray.init(num_cpus=2)
+
+        @ray.remote(num_returns=2000)
+        def fail():
+            raise ValueError("failure")
+
+        refs = fail.remote()
+        ray.wait(refs, num_returns=2000)
+        del refs
+        unseen = fail.remote()
+        del unseen
+        time.sleep(1)
+    """)
+    assert err.count("Unhandled error") == 2

@@ -114,6 +114,10 @@ class TestWait:
             ray.wait(refs, num_returns=3)
         with pytest.raises(ValueError, match="The 'timeout' argument must be nonnegative"):
             ray.wait(refs, timeout=-0.1)
+        with pytest.raises(
+            TypeError, match="'timeout' argument must be a number of seconds, or None, not <class 'str'>"
+        ):
+            ray.wait(refs, timeout="soon")
         with pytest.raises(TypeError, match="'float' object"):
             ray.wait(refs, num_returns=1.5)
 

@@ -92,6 +92,48 @@ def test_D6e_after_a_task_inside_has_removed_the_group_ready_raises():
 
 
 @pytest.mark.usefixtures("all_free")
+def test_D7a_whatever_its_maker_does_after_a_removal_finds_the_group_removed():
+    """A group in which nothing can be is removed without waiting for the node: no question may overtake that."""
+    for _ in range(50):
+        group = placement_group([{"CPU": 2}])
+        ready = group.ready()
+        assert ray.get(ready, timeout=30) == group
+        remove_placement_group(group)
+        assert placement_group_table(group)["state"] == "REMOVED"
+        assert cpus_free() == 2
+        # What was ready once stays so; who asks now is told.
+        assert ray.get(ready, timeout=30) == group
+        with pytest.raises(TaskPlacementGroupRemoved):
+            ray.get(group.ready(), timeout=30)
+        with pytest.raises(TaskPlacementGroupRemoved):
+            ray.get(remove.options(scheduling_strategy=GROUPED(group)).remote(None), timeout=30)
+
+
+@ray.remote(num_cpus=0)
+def place(group):
+    """Put an actor into the group that came as the value of a ref."""
+    actor = Actor.options(scheduling_strategy=GROUPED(group), lifetime="detached", name="inside").remote()
+    return ray.get(actor.ping.remote())
+
+
+@pytest.mark.usefixtures("all_free")
+def test_D7b_removal_kills_an_actor_that_another_process_made_in_the_group_of_a_ref(wait_until):
+    group = placement_group([{"CPU": 1}])
+    assert ray.get(place.remote(group.ready()), timeout=30) == "pong"
+    actor = ray.get_actor("inside")
+    remove_placement_group(group)
+
+    def is_dead():
+        try:
+            ray.get(actor.ping.remote(), timeout=30)
+        except RayActorError:
+            return True
+        return False
+
+    wait_until(is_dead, what="the actor dead")
+
+
+@pytest.mark.usefixtures("all_free")
 def test_D7b_removal_kills_its_actors():
     group = placement_group([{"CPU": 1}])
     restarting = Actor.options(max_restarts=-1, scheduling_strategy=GROUPED(group)).remote()

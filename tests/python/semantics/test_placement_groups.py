@@ -71,6 +71,27 @@ def test_D6c_ready_gives_the_group_itself(groups):
     assert ray.get(group.ready(), timeout=10) == group
 
 
+class Half(float):
+    """A number of a class that only this process can import."""
+
+
+def test_D6c_ready_gives_the_group_whatever_its_amounts_are_made_of(groups):
+    for amount in (1, 0.5, Half(0.5)):
+        group = groups([{"CPU": amount}])
+        got = ray.get(group.ready(), timeout=10)
+        assert (got, got.bundle_specs, type(got)) == (group, [{"CPU": amount}], type(group))
+
+
+def test_D6c_ready_pickles_the_group_as_the_user_registered(groups):
+    group = groups([{"CPU": 1}])
+    kind = type(group)
+    ray.util.register_serializer(kind, serializer=lambda group: group.id.hex(), deserializer=lambda id: ("group", id))
+    try:
+        assert ray.get(group.ready(), timeout=10) == ("group", group.id.hex())
+    finally:
+        ray.util.deregister_serializer(kind)
+
+
 def test_D6c_ready_works_with_no_cpu_left(groups):
     group = groups([{"CPU": 2}])
     assert ray.get(group.ready(), timeout=10) == group

@@ -437,3 +437,32 @@ def test_S2n_an_argument_is_made_again(bucket, signs, how):
     assert ray.get(first_of.remote([ref])) == [7]
     assert signs.count("made-7") == 2
     del filling
+
+
+@ray.remote
+def same(value):
+    return value
+
+
+@pytest.mark.parametrize("who_misses_it", ["a call", "a borrower"])
+def test_S2n_others_are_served_while_a_lost_object_is_looked_for(bucket, signs, wait_until, who_misses_it):
+    # Its owner looked for itself whether the object was lost, for three seconds where the bucket did not answer, and held a lock meanwhile: no
+    # other thread got, put or called anything.
+    ref = make_marked.remote(signs, 7)
+    assert ray.get(ref)[0] == 7
+    gc.collect()
+    filling = [ray.put(array(0)) for _ in range(20)]
+    assert ray.get([same.remote(number) for number in range(4)]) == [0, 1, 2, 3]
+    bucket.lose()
+    # The worker hears that there is no such object; the driver, who looks next, hears nothing.
+    bucket.reads_left = 1
+    waiting = total.remote(ref) if who_misses_it == "a call" else first_of.remote([ref])
+    wait_until(lambda: "GET" in bucket.held, what="a look at the bucket")
+    assert ray.get(same.remote(1)) == 1
+    assert ray.get(ray.put(2)) == 2
+    assert signs.count("made-7") == 1, (
+        "they were served only when the look was over, and the object was being made again"
+    )
+    bucket.goes_on.set()
+    assert ray.get(waiting) == ((7, 7, 4 * MIB) if who_misses_it == "a call" else [7])
+    del filling

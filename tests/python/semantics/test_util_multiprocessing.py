@@ -197,7 +197,8 @@ def test_U2o_the_initializer_has_run_once_in_each_process_when_the_pool_is_there
         pids = set(pool.map(lambda _: os.getpid(), range(20), 1))
     assert len(begun) == 2
     assert set(begun.values()) == {"begun\n"}
-    assert pids == {int(name) for name in begun}
+    # One of the two may be so much quicker that it serves all.
+    assert pids <= {int(name) for name in begun}
 
 
 def test_U2o_what_the_initializer_raised_is_raised(shared_ray):

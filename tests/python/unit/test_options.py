@@ -2,10 +2,12 @@
 
 import math
 import re
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from eagleray._calls import checking
+from eagleray._calls import checking, option_tables
 from eagleray._calls.checking import (
     ACTOR_DEFAULTS,
     METHOD_DEFAULTS,
@@ -348,10 +350,10 @@ def test_C2_ordered_execution_needs_a_plain_actor():
         checking.check_creation({"allow_out_of_order_execution": False, "max_concurrency": 2}, is_async=False)
 
 
-def test_streaming_needs_a_generator():
-    with pytest.raises(ValueError, match="num_returns='streaming' can only be used with generator functions"):
-        checking.check_returns({"num_returns": "streaming"}, is_generator=False)
-    checking.check_returns({"num_returns": 2}, is_generator=False)
+def test_what_is_no_generator_function_may_return_a_generator():
+    assert checking.returns_of({"num_returns": "streaming"}, is_generator=False) == (1, "streaming", 0)
+    assert checking.returns_of({"num_returns": "dynamic"}, is_generator=False) == (1, "dynamic", 0)
+    assert checking.returns_of({}, is_generator=False) == (1, "", 0)
 
 
 @pytest.mark.parametrize(
@@ -377,3 +379,14 @@ def test_E4_default_retries_come_from_the_environment(monkeypatch):
     assert checking.default_max_retries() == 7
     monkeypatch.setenv("EAGLERAY_TASK_MAX_RETRIES", "0")
     assert checking.default_max_retries() == 0
+
+
+@pytest.mark.parametrize("amount", ["1", None, [1], 1j])
+def test_an_amount_is_a_number(amount):
+    with pytest.raises(TypeError, match="The quantity of resource GPU must be a number, not"):
+        option_tables.parts_of("GPU", amount)
+
+
+def test_amounts_of_other_kinds_of_numbers_count_as_they_are():
+    amounts = [1, 1.0, True, np.int64(1), np.float32(1), Fraction(1)]
+    assert {option_tables.parts_of("CPU", amount) for amount in amounts} == {10_000}

@@ -246,6 +246,6 @@ fn a_call_that_does_not_find_an_argument_where_its_dead_owner_said_runs_again() 
     process.owner.on_value_inherited(slot, super::story::stored(0, 1 << 20), SmallVec::new(), &mut Vec::new());
     let (key, _) = inherited(&mut process, Target::Pool, 0, &[slot]);
     process.owner.on_orphan_runs(key, W2, &mut Vec::new());
-    let effects = process.when(|owner, now, out| owner.on_argument_lost(now, key, W2, "gone", out));
+    let effects = process.missed(key, W2, "gone");
     assert_eq!(effects, [push(key, W1)]);
 }

@@ -343,10 +343,9 @@ fn lin_1_a_call_whose_argument_is_elsewhere_by_now_is_sent_again() {
     let user = process.submit(task().needs(a));
     lost(&mut process, a, 1);
     process.replied(maker(&process, a), W1, large(2));
-    let missed = |owner: &mut crate::Owner, now, out: &mut _| owner.on_argument_lost(now, user.key, W1, "moved", out);
-    assert_eq!(process.when(missed), [push(&user, W1)]);
+    assert_eq!(process.missed(&user, W1, "moved"), [push(&user, W1)]);
     // It lies where the call says, and yet cannot be had: nothing would be gained by sending it for ever.
-    process.when(missed);
+    process.missed(&user, W1, "moved");
     assert!(is_lost(&process, &user, "moved"));
 }
 
@@ -359,7 +358,7 @@ fn leased_and_calling(is_ordered: bool) -> Process {
 }
 
 fn missed(process: &mut Process, call: &Made) -> Vec<Effect> {
-    process.when(|owner, now, out| owner.on_argument_lost(now, call.key, W2, "gone", out))
+    process.missed(call, W2, "gone")
 }
 
 // A call on an actor failed at once where a task would have waited.
@@ -444,7 +443,7 @@ fn own_1_a_cancelled_call_that_misses_its_argument_is_not_sent_again() {
     let user = process.submit(task().needs(a).retries(3));
     lost(&mut process, a, 1);
     process.cancelled(&user);
-    process.when(|owner, now, out| owner.on_argument_lost(now, user.key, W1, "", out));
+    process.missed(&user, W1, "");
     assert_eq!(process.value_of(&user), Some(super::story::failed(Failure::Cancelled)));
 }
 
@@ -461,4 +460,122 @@ fn own_2_what_a_lost_argument_named_is_held_for_calls_that_have_read_it() {
     assert!(process.owner.object(inner).is_some(), "the call may ask for it");
     process.replied(&a, W1, value(1));
     assert!(process.owner.object(inner).is_none() && process.owner.object(outer).is_none());
+}
+
+/// The call is back, and what it lacked is being looked for.
+fn looking(process: &mut Process, call: &Made, by: model::ProcId) -> Vec<Effect> {
+    let effects = process.when(|owner, now, out| owner.on_argument_lost(now, call.key, by, "gone", out));
+    let look = Effect::LookForArguments { task: call.key, why: "gone".into() };
+    assert!(effects.contains(&look), "{effects:?}");
+    effects.into_iter().filter(|effect| *effect != look).collect()
+}
+
+// The argument was looked at in the middle of the event, for as long as an object store took: nothing else was served meanwhile.
+#[test]
+fn lin_1_a_worker_serves_others_while_a_lost_argument_is_looked_for() {
+    let mut process = Process::leased();
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(task().needs(a));
+    assert_eq!(looking(&mut process, &user, W1), []);
+    assert_eq!(process.owner.arguments_to_look_at(user.key), [(a.slot(), bulk(1))]);
+    let other = process.submit(task());
+    assert_eq!(other.effects, [push(&other, W1)]);
+    process.replied(&other, W1, value(1));
+    lost(&mut process, a, 1);
+    assert_eq!(process.looked(&user, false, "gone"), [], "it waits for what is made again");
+    let again = maker(&process, a);
+    assert_eq!(process.replied(again, W1, large(2)), [resolved(a), push(&user, W1)]);
+    assert_eq!(process.looked(&user, true, "gone"), [], "it is under way");
+}
+
+#[test]
+fn lin_1_an_argument_that_is_made_again_or_moves_while_it_is_looked_for_is_not_given_up() {
+    let mut process = Process::leased();
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(task().needs(a));
+    looking(&mut process, &user, W1);
+    lost(&mut process, a, 1);
+    process.replied(maker(&process, a), W1, large(2));
+    assert_eq!(process.looked(&user, false, "gone"), [push(&user, W1)], "somebody else has found it to be lost");
+    looking(&mut process, &user, W1);
+    assert_eq!(process.looked(&user, true, "gone"), [push(&user, W1)], "it lies elsewhere");
+}
+
+#[test]
+fn own_1_a_call_that_is_cancelled_while_its_argument_is_looked_for_ends_at_once() {
+    for is_ordered in [true, false] {
+        let mut process = leased_and_calling(is_ordered);
+        let a = &chain(&mut process, 1)[0];
+        let (user, called) = (process.submit(task().needs(a)), process.submit(call().needs(a)));
+        looking(&mut process, &user, W1);
+        looking(&mut process, &called, W2);
+        let behind = process.submit(call());
+        assert_eq!(behind.effects.contains(&push(&behind, W2)), !is_ordered);
+        process.cancelled(&user);
+        assert_eq!(process.cancelled(&called).contains(&push(&behind, W2)), is_ordered, "its way is free");
+        for ended in [&user, &called] {
+            assert_eq!(process.value_of(ended), Some(super::story::failed(Failure::Cancelled)));
+            assert_eq!(process.looked(ended, true, "gone"), []);
+        }
+    }
+}
+
+#[test]
+fn own_5_later_calls_on_an_actor_wait_while_an_argument_is_looked_for() {
+    let mut process = leased_and_calling(true);
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(call().needs(a));
+    assert_eq!(looking(&mut process, &user, W2), []);
+    let later = process.submit(call());
+    assert_eq!(later.effects, []);
+    assert_eq!(process.looked(&user, true, "gone"), [push(&user, W2), push(&later, W2)]);
+    // Nothing is found: it ends, and those behind it go.
+    process.replied(&later, W2, value(1));
+    looking(&mut process, &user, W2);
+    let last = process.submit(call());
+    assert!(process.looked(&user, false, "gone").contains(&push(&last, W2)));
+    assert!(is_lost(&process, &user, "gone"));
+}
+
+#[test]
+fn own_4_an_actor_that_dies_while_an_argument_is_looked_for_costs_the_call_no_retry() {
+    for is_ordered in [true, false] {
+        let mut process = leased_and_calling(is_ordered);
+        let a = &chain(&mut process, 1)[0];
+        let (once, again) = (process.submit(call().needs(a)), process.submit(call().needs(a).retries(1)));
+        looking(&mut process, &again, W2);
+        looking(&mut process, &once, W2);
+        process.died(W2, &[&once, &again]);
+        process.news(1, ActorNews::Restarting);
+        process.looked(&once, true, "gone");
+        let failure = Failure::ActorUnavailable { actor: ACTOR, may_have_run: false };
+        assert_eq!(process.value_of(&once), Some(super::story::failed(failure)));
+        assert_eq!(process.looked(&again, true, "gone"), []);
+        assert_eq!(process.news(1, ActorNews::Alive(super::story::W3)), [push(&again, super::story::W3)]);
+        assert_eq!(process.owner.task(again.key).unwrap().retries_left, 1);
+        // The actor is gone for good.
+        process.when(|owner, now, out| owner.on_argument_lost(now, again.key, super::story::W3, "gone", out));
+        process.news(1, ActorNews::Dead(model::ActorDeath::Killed));
+        process.looked(&again, true, "gone");
+        let value = process.value_of(&again);
+        assert!(
+            matches!(&value, Some(Value::Failed(failure)) if matches!(**failure, Failure::ActorDied(..))),
+            "{value:?}"
+        );
+    }
+}
+
+// Its record still named the worker: whoever inherited the call took it for one that may have run.
+#[test]
+fn keep_3_a_call_whose_argument_is_looked_for_is_recorded_as_with_nobody() {
+    let mut process = Process::leased();
+    process.owner.set_mortal();
+    let a = &chain(&mut process, 1)[0];
+    let user = process.submit(task().needs(a));
+    process.when(|owner, _, out| owner.on_given_away(user.slot(), out));
+    let recorded = crate::Recorded::Task(user.key);
+    process.owner.on_recorded(recorded, Some(7));
+    assert_eq!(process.owner.task_facts(recorded).unwrap().worker, Some(W1));
+    assert_eq!(looking(&mut process, &user, W1), [Effect::Note(user.key)]);
+    assert_eq!(process.owner.task_facts(recorded).unwrap().worker, None);
 }

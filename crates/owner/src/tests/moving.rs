@@ -130,7 +130,7 @@ fn lin_1_a_call_whose_borrowed_argument_has_moved_waits_for_where_it_is() {
     let (slot, id, inner) = borrowed(&mut process);
     let (sent, queued) = (process.submit(task().needs(slot)), process.submit(task().cpus(2).needs(slot)));
     assert!(stale(&mut process, slot, Bulk::Stored(PLACE)));
-    process.when(|owner, now, out| owner.on_argument_lost(now, sent.key, W1, "it has moved", out));
+    process.missed(&sent, W1, "it has moved");
     assert_eq!((process.value_of(&sent), process.value_of(&queued)), (None, None));
     let effects = has(&mut process, id, inner, Bulk::Filed(filed(2)));
     assert_eq!(effects[..2], [resolved(slot), push(&sent, W1)]);

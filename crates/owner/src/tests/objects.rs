@@ -260,6 +260,19 @@ fn an_error_whose_last_ref_goes_unread_is_told_of_once() {
     assert_eq!(unread(&process.replied(&b, W1, failed(raised()))), 1);
 }
 
+/// A task with thousands of values said thousands of times that it had failed.
+#[test]
+fn an_error_of_a_task_with_many_values_is_told_of_once() {
+    let mut process = Process::leased();
+    let (a, b) = (process.submit(task().returns(50)), process.submit(task().returns(50)));
+    process.replied(&a, W1, failed(raised()));
+    let told: usize = a.slots.iter().map(|slot| unread(&process.dropped(*slot))).sum();
+    assert_eq!(told, 1);
+    // The refs go before the error comes.
+    b.slots.iter().for_each(|slot| assert_eq!(process.dropped(*slot), []));
+    assert_eq!(unread(&process.replied(&b, W1, failed(raised()))), 1);
+}
+
 #[test]
 fn an_error_that_was_read_used_or_asked_for_is_not_told_of() {
     let mut process = Process::leased();

@@ -70,6 +70,12 @@ pub(super) enum Move {
     Have {
         object: usize,
         names: Vec<usize>,
+        is_large: bool,
+    },
+    /// What a call lacks that came back without having run was looked for.
+    Looked {
+        call: usize,
+        has_changed: bool,
     },
     OwnerGone(usize),
     Wait(u64),
@@ -81,6 +87,8 @@ pub(super) enum Answer {
     Names(usize),
     Raised,
     Retryable,
+    /// It does not run: an argument was not there.
+    Missed,
 }
 
 const PICK: std::ops::Range<usize> = 0..1_000;
@@ -91,6 +99,7 @@ fn answers() -> impl Strategy<Value = Answer> {
         2 => PICK.prop_map(Answer::Names),
         1 => Just(Answer::Raised),
         2 => Just(Answer::Retryable),
+        2 => Just(Answer::Missed),
     ]
 }
 
@@ -124,7 +133,8 @@ fn moves() -> impl Strategy<Value = Move> {
         3 => PICK.prop_map(Move::CallEnds),
         2 => (PICK, PICK).prop_map(|(object, by)| Move::KeptBy { object, by }),
         2 => PICK.prop_map(Move::Need),
-        4 => (PICK, picks()).prop_map(|(object, names)| Move::Have { object, names }),
+        4 => (PICK, picks(), any::<bool>())
+            .prop_map(|(object, names, is_large)| Move::Have { object, names, is_large }),
         1 => PICK.prop_map(Move::OwnerGone),
     ];
     let workers = prop_oneof![
@@ -138,6 +148,7 @@ fn moves() -> impl Strategy<Value = Move> {
         3 => PICK.prop_map(Move::GiveBack),
         3 => PICK.prop_map(Move::Die),
         1 => PICK.prop_map(Move::DieAgain),
+        2 => (PICK, any::<bool>()).prop_map(|(call, has_changed)| Move::Looked { call, has_changed }),
         4 => PICK.prop_map(Move::PlaceActor),
         2 => (PICK, prop::bool::weighted(0.2)).prop_map(|(actor, for_good)| Move::KillActor { actor, for_good }),
         2 => PICK.prop_map(Move::NewsAgain),

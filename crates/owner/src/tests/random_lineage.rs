@@ -27,6 +27,8 @@ pub(super) enum Move {
     Reply(usize, Answer),
     /// The first call of a worker finds an argument missing, if one has moved or is lost.
     MissArgument(usize),
+    /// What such a call lacks was looked for; so many of its arguments are not there.
+    Looked(usize, usize),
     GiveBack(usize),
     Die(usize),
     /// These values are found to be lost, all at once.
@@ -73,6 +75,7 @@ fn moves() -> impl Strategy<Value = Move> {
         6 => PICK.prop_map(Move::Drop),
         14 => (PICK, answers()).prop_map(|(worker, answer)| Move::Reply(worker, answer)),
         3 => PICK.prop_map(Move::MissArgument),
+        4 => (PICK, 0..3_usize).prop_map(|(at, count)| Move::Looked(at, count)),
         2 => PICK.prop_map(Move::GiveBack),
         2 => PICK.prop_map(Move::Die),
         6 => prop::collection::vec(PICK, 1..4).prop_map(Move::Lose),

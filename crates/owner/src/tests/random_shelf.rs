@@ -36,6 +36,11 @@ enum Move {
         works: bool,
     },
     Need(usize),
+    /// The look for an argument that a worker did not find ends.
+    Looked {
+        at: usize,
+        finds: bool,
+    },
 }
 
 const PICK: std::ops::Range<usize> = 0..1_000;
@@ -54,6 +59,7 @@ fn moves() -> impl Strategy<Value = Move> {
         3 => prop::bool::weighted(0.8).prop_map(|works| Move::Moved { works }),
         6 => (PICK, prop::bool::weighted(0.9)).prop_map(|(at, works)| Move::Read { at, works }),
         2 => PICK.prop_map(Move::Need),
+        3 => (PICK, any::<bool>()).prop_map(|(at, finds)| Move::Looked { at, finds }),
     ]
 }
 
@@ -67,6 +73,7 @@ struct Life {
     asked_to_move: bool,
     taken: Option<Leaving>,
     reading: Vec<(TaskKey, Filed)>,
+    looking: Vec<(TaskKey, Vec<(Slot, Bulk)>)>,
     serial: u64,
 }
 
@@ -75,7 +82,8 @@ impl Life {
         let mut process = Process::leased();
         process.owner.set_lineage_max(bytes_max, can_move);
         let (held, places, files, reading) = (Vec::new(), HashSet::new(), HashMap::new(), Vec::new());
-        Self { process, held, places, files, asked_to_move: false, taken: None, reading, serial: 0 }
+        let looking = Vec::new();
+        Self { process, held, places, files, asked_to_move: false, taken: None, reading, looking, serial: 0 }
     }
 
     fn heard(&mut self, effects: Vec<Effect>) {
@@ -97,6 +105,9 @@ impl Life {
                     assert!(deps.iter().all(is_there), "LIN-1: it is sent without its arguments");
                 }
                 Effect::ReadArguments { task, filed } => self.reading.push((task, filed)),
+                Effect::LookForArguments { task, .. } => {
+                    self.looking.push((task, self.process.owner.arguments_to_look_at(task)));
+                }
                 _ => {}
             }
         }
@@ -209,6 +220,17 @@ impl Life {
                 let Some(slot) = self.pick(*at) else { return };
                 self.process.when(|owner, _, out| owner.on_needed(slot, out))
             }
+            Move::Looked { at, finds } => {
+                if self.looking.is_empty() {
+                    return;
+                }
+                let (key, mut gone) = self.looking.swap_remove(at % self.looking.len());
+                gone.truncate(usize::from(!finds));
+                let mut is_news = false;
+                let effects = self.process.when(|owner, _, out| is_news = owner.on_lost(&gone, "the disk broke", out));
+                self.heard(effects);
+                self.process.looked(key, !gone.is_empty() && !is_news, "not there")
+            }
         };
         self.heard(effects);
     }
@@ -236,6 +258,7 @@ impl Life {
             self.play(&Move::Take);
             self.play(&Move::Moved { works: true });
             self.play(&Move::Read { at: 0, works: true });
+            self.play(&Move::Looked { at: 0, finds: false });
             self.reply(0);
         }
         for slot in std::mem::take(&mut self.held) {

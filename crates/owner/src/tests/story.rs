@@ -53,6 +53,10 @@ pub(crate) fn call() -> Call {
 }
 
 impl Call {
+    pub(crate) fn on(self, actor: ActorId) -> Self {
+        Self { target: Target::Actor(actor), ..self }
+    }
+
     pub(crate) fn needs(mut self, dep: impl Into<Slot>) -> Self {
         self.deps.push(dep.into());
         self
@@ -172,6 +176,24 @@ impl Process {
         process.owner.on_handle_made(ACTOR, true);
         process.news(0, ActorNews::Alive(W1));
         process
+    }
+
+    /// A worker could not have an argument of the call; then it is looked for, and nothing is found that was not known.
+    pub(crate) fn missed(&mut self, key: impl Into<TaskKey>, by: ProcId, why: &str) -> Vec<Effect> {
+        let key = key.into();
+        let mut effects = self.when(|owner, now, out| owner.on_argument_lost(now, key, by, why, out));
+        let look = Effect::LookForArguments { task: key, why: why.into() };
+        if let Some(at) = effects.iter().position(|effect| *effect == look) {
+            effects.remove(at);
+            effects.extend(self.looked(key, false, why));
+        }
+        effects
+    }
+
+    /// The arguments of the call were looked at.
+    pub(crate) fn looked(&mut self, key: impl Into<TaskKey>, has_changed: bool, why: &str) -> Vec<Effect> {
+        let key = key.into();
+        self.when(|owner, _, out| owner.on_arguments_looked(key, has_changed, why, out))
     }
 
     /// The effects of one event. What is to be sent is sent.

@@ -21,6 +21,8 @@ pub(super) struct Held {
     pub(super) names: Vec<Slot>,
     pub(super) maker: Option<TaskKey>,
     pub(super) is_there: bool,
+    /// Its value is one of somebody else's, and large.
+    pub(super) is_large: bool,
     pub(super) is_asked: bool,
     pub(super) wanted_by: BTreeSet<ProcId>,
     pub(super) actor: Option<ActorId>,

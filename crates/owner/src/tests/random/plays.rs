@@ -100,7 +100,8 @@ impl World {
                 }
             }
             Move::Free(number) => {
-                let there = self.model.objects.iter().filter(|(_, held)| held.is_there && held.actor.is_none());
+                let may_be = |held: &Held| held.is_there && !held.is_large && held.actor.is_none();
+                let there = self.model.objects.iter().filter(|(_, held)| may_be(held));
                 if let Some(slot) = pick(there.map(|(slot, _)| *slot), number) {
                     // It gets a second value, once: that it was freed.
                     let held = self.model.objects.get_mut(&slot).expect("picked");
@@ -193,9 +194,15 @@ impl World {
                     self.step(|owner, _, out| owner.on_needed(slot, out));
                 }
             }
-            Move::Have { object, names } => {
+            Move::Have { object, names, is_large } => {
                 if let Some(slot) = self.foreign(object) {
-                    self.have(slot, &names);
+                    self.have(slot, &names, is_large);
+                }
+            }
+            Move::Looked { call, has_changed } => {
+                if !self.looks.is_empty() {
+                    let key = self.looks.swap_remove(call % self.looks.len());
+                    self.step(|owner, _, out| owner.on_arguments_looked(key, has_changed, "missed", out));
                 }
             }
             Move::Wait(ms) => {

@@ -43,6 +43,8 @@ pub(super) struct World {
     pub(super) replies: Vec<(TaskKey, ProcId)>,
     pub(super) dead: Vec<ProcId>,
     pub(super) cannot_send: bool,
+    /// Calls whose arguments are looked at.
+    pub(super) looks: Vec<TaskKey>,
     /// The journal: what each cell is a record of.
     cells: BTreeMap<u32, Recorded>,
     cells_made: u32,
@@ -86,6 +88,7 @@ impl World {
             replies: Vec::new(),
             dead: Vec::new(),
             cannot_send: false,
+            looks: Vec::new(),
             cells: BTreeMap::new(),
             cells_made: 0,
             next: VecDeque::new(),
@@ -177,6 +180,9 @@ impl World {
 
     pub(super) fn reply(&mut self, worker: ProcId, answer: Answer) {
         let sent = self.workers.get_mut(&worker).expect("picked").pop_front().expect("picked");
+        if let Answer::Missed = answer {
+            return self.missed(sent.key, worker);
+        }
         let born = |task: &Pending| self.model.objects[&task.returns[0]].birth;
         let birth = self.model.tasks.get(&sent.key).map_or(0, born);
         let (value, names) = match answer {
@@ -184,10 +190,19 @@ impl World {
             Answer::Names(number) => (value(), self.older(&[number], birth)),
             Answer::Raised => (failed(Failure::Raised([1].into())), Vec::new()),
             Answer::Retryable => (failed(Failure::Retryable([1].into())), Vec::new()),
+            Answer::Missed => unreachable!("seen above"),
         };
         let contains = self.contained(&names);
         self.replies.push((sent.key, worker));
         self.replied(sent.key, worker, value, contains);
+    }
+
+    /// OWN-4: the call has not run.
+    fn missed(&mut self, key: TaskKey, worker: ProcId) {
+        if let Some(task) = self.model.tasks.get_mut(&key) {
+            task.starts -= 1;
+        }
+        self.step(|owner, now, out| owner.on_argument_lost(now, key, worker, "missed", out));
     }
 
     pub(super) fn replied(&mut self, key: TaskKey, from: ProcId, value: Value, contains: SmallVec<[Slot; 0]>) {
@@ -237,6 +252,10 @@ impl World {
                 held.shares = 0;
                 // Whoever asks later gets the same answer.
                 held.is_asked = true;
+                if std::mem::take(&mut held.is_large) {
+                    // Its bytes go with their owner.
+                    (held.is_there, held.names) = (false, Vec::new());
+                }
             }
         }
         self.step(|owner, _, out| owner.on_process_gone(gone, out));
@@ -270,15 +289,17 @@ impl World {
         self.step(|owner, _, out| owner.on_actor_news(actor_id(index), life, news, out));
     }
 
-    pub(super) fn have(&mut self, slot: Slot, names: &[usize]) {
+    pub(super) fn have(&mut self, slot: Slot, names: &[usize], is_large: bool) {
         let held = &self.model.objects[&slot];
         let (id, is_there) = (held.id.expect("every object has one"), held.is_there);
         let names = self.older(names, held.birth);
         let contains = self.contained(&names);
         if !is_there {
-            self.model.objects.get_mut(&slot).expect("seen above").names = names;
+            let held = self.model.objects.get_mut(&slot).expect("seen above");
+            (held.names, held.is_large) = (names, is_large);
         }
-        self.step(|owner, _, out| owner.on_have(&id, value(), contains, out));
+        let value = if is_large { super::super::story::stored(0, 1 << 20) } else { value() };
+        self.step(|owner, _, out| owner.on_have(&id, value, contains, out));
     }
 
     pub(super) fn step(&mut self, event: impl FnOnce(&mut Owner, Tick, &mut Vec<Effect>)) {
@@ -359,6 +380,7 @@ impl World {
                 Effect::AskFree { owner, object } => assert_eq!(self.by_id(object).owner, Some(owner)),
                 Effect::Unreadable { object, .. } => assert_eq!(self.by_id(object).owner, None),
                 Effect::MoveLineage | Effect::ReadArguments { .. } => panic!("there is room for everything"),
+                Effect::LookForArguments { task, .. } => self.looks.push(task),
                 Effect::Record(what) => self.record(what),
                 Effect::Erase(cell) => assert!(self.cells.remove(&cell).is_some(), "a record is erased twice"),
                 Effect::Note(task) => {
@@ -367,6 +389,7 @@ impl World {
                         "{task:?} is not recorded"
                     );
                 }
+                Effect::AskActor(_) => {}
                 Effect::ActorUnreachable(actor) => {
                     assert!(self.model.objects.values().any(|held| held.actor == Some(actor)));
                 }
@@ -456,8 +479,11 @@ impl World {
         let missing = self.model.objects.iter().filter(|(_, held)| held.owner.is_some() && !held.is_there);
         for slot in missing.map(|(slot, _)| *slot).collect::<Vec<_>>() {
             if self.model.objects.contains_key(&slot) {
-                self.have(slot, &[]);
+                self.have(slot, &[], false);
             }
+        }
+        while !self.looks.is_empty() {
+            self.play(Move::Looked { call: 0, has_changed: false });
         }
         self.play(Move::Wait(100));
     }

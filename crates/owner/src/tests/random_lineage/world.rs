@@ -59,6 +59,8 @@ pub(super) struct World {
     /// What was lost and cannot be made again.
     doomed: Vec<ObjectId>,
     tickets: BTreeMap<u64, TaskKey>,
+    /// Calls whose arguments are being looked at, and where those were.
+    looks: Vec<(TaskKey, Vec<(Slot, Bulk)>)>,
 }
 
 impl World {
@@ -78,6 +80,7 @@ impl World {
             }
             Move::Reply(pick, answer) => self.reply(pick, &answer),
             Move::MissArgument(pick) => self.miss_argument(pick),
+            Move::Looked(pick, count) => self.looked(pick, count),
             Move::GiveBack(pick) => {
                 if let Some((worker, key)) = self.running(pick) {
                     self.workers.get_mut(&worker).expect("it runs").1.pop_front();
@@ -119,6 +122,9 @@ impl World {
     /// Nothing is lost any more: whatever was submitted ends, and then nothing is kept.
     pub(super) fn settle(&mut self) {
         self.copied();
+        while !self.looks.is_empty() {
+            self.looked(0, 0);
+        }
         while self.owner.tasks_pending() > 0 {
             let before = self.owner.tasks_pending();
             // A worker that gave a call back takes none until its lease was idle for long.
@@ -289,6 +295,27 @@ impl World {
         }
     }
 
+    /// The look for what a call lacks ends. Meanwhile the call may have ended, and what it needs may have moved or be made anew.
+    fn looked(&mut self, pick: usize, count: usize) {
+        if self.looks.is_empty() {
+            return;
+        }
+        let (key, mut named) = self.looks.swap_remove(pick % self.looks.len());
+        named.truncate(count);
+        named.sort_unstable();
+        named.dedup();
+        let is_so = |(slot, bulk): &(Slot, Bulk)| self.value(*slot) == Some(Value::bulk(*bulk));
+        let lost: Vec<(Slot, Bulk)> = named.iter().copied().filter(is_so).collect();
+        let has_changed = lost.len() < named.len();
+        let id_of = |slot| self.owner.object(slot).expect("it has a value").id;
+        self.lose_these(lost.into_iter().map(|(slot, bulk)| (id_of(slot), slot, bulk)).collect());
+        let looking = self.owner.task(key).filter(|task| task.stage == Stage::Looking);
+        let returns = looking.map(|task| task.returns.clone()).unwrap_or_default();
+        self.when(|owner, _, out| owner.on_arguments_looked(key, has_changed, "missed", out));
+        let is_given_up = |slot: &Slot| matches!(self.value(*slot), Some(Value::Failed(failure)) if *failure == Failure::Lost("missed".into()));
+        assert!(named.is_empty() || !returns.iter().any(is_given_up), "LIN-1: it was found what is lost");
+    }
+
     fn die(&mut self, pick: usize) {
         let Some(worker) = self.workers.keys().copied().nth(pick % self.workers.len().max(1)) else { return };
         let (_, calls) = self.workers.remove(&worker).expect("picked from them");
@@ -317,6 +344,13 @@ impl World {
         let mut lost: Vec<_> = picks.iter().map(|pick| stored[pick % stored.len()]).collect();
         lost.sort_unstable();
         lost.dedup();
+        self.lose_these(lost);
+    }
+
+    fn lose_these(&mut self, lost: Vec<(ObjectId, Slot, Bulk)>) {
+        if lost.is_empty() {
+            return;
+        }
         let gone: FxHashSet<ObjectId> = lost.iter().map(|(id, ..)| *id).collect();
         let hopes: Vec<Option<bool>> = lost.iter().map(|(id, ..)| self.is_recoverable(id, &gone)).collect();
         let named: Vec<(Slot, Bulk)> = lost.iter().map(|(_, slot, bulk)| (*slot, *bulk)).collect();
@@ -445,6 +479,7 @@ impl World {
             Effect::Resolved(slot) => self.resolved(slot),
             Effect::Freed { bulk, .. } => bulk.into_iter().for_each(|bulk| self.freed(bulk)),
             Effect::Discarded(bulk) => self.freed(bulk),
+            Effect::LookForArguments { task, .. } => self.looks.push((task, self.owner.arguments_to_look_at(task))),
             Effect::Unresolved(_) | Effect::Unread { .. } | Effect::Interrupt { .. } => {}
             other => panic!("nobody else is here: {other:?}"),
         }
