@@ -25,7 +25,7 @@ pub(crate) fn named(py: Python<'_>, class: &str, text: impl AsRef<str>) -> PyErr
 pub(crate) fn from_runtime(error: &runtime::Error) -> PyErr {
     Python::attach(|py| match error {
         runtime::Error::Refused(why) => PyRuntimeError::new_err(why.clone()),
-        runtime::Error::Closed => named(py, "RaySystemError", why_closed(py)),
+        runtime::Error::Closed => closed(py),
         runtime::Error::StoreFull(why) => named(py, "ObjectStoreFullError", why),
         runtime::Error::DiskFull(why) => named(py, "OutOfDiskError", why),
         runtime::Error::TimedOut(what) => named(py, "GetTimeoutError", what),
@@ -50,10 +50,11 @@ pub(crate) fn from_runtime(error: &runtime::Error) -> PyErr {
     })
 }
 
-fn why_closed(py: Python<'_>) -> String {
-    let said =
-        py.import("eagleray._errors.failures").and_then(|module| module.getattr("why_closed")?.call0()?.extract());
-    said.unwrap_or_else(|_| "Ray has not been started yet, or was shut down.".into())
+fn closed(py: Python<'_>) -> PyErr {
+    match py.import("eagleray._errors.failures").and_then(|module| module.getattr("closed")?.call0()) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(error) => error,
+    }
 }
 
 /// Python's `eagleray._errors.failures.to_exception` turns a failure into what `get` raises.

@@ -15,6 +15,8 @@ _IP = "127.0.0.1"
 
 #: At the end the node is waited for so long. Whoever takes this program's output is waited for as long as it takes, as by any program.
 _NODE_PATIENCE_S = 30.0
+#: How often a program that was told to hurry looks whether somebody takes its output.
+_STEP_S = 0.1
 
 
 class Printer:
@@ -28,6 +30,7 @@ class Printer:
         #: Events that have come, and whether one is being printed.
         self._count = 0
         self._is_printing = False
+        self._is_hurried = False
         self._dedup: Any = None
 
     def start(self) -> None:
@@ -43,19 +46,23 @@ class Printer:
             _native.last_words()
         except Exception:
             return  # the node is gone
-        count = -1
-        while self._thread.is_alive() and not self._drained.wait(_NODE_PATIENCE_S):
-            if self._count == count and not self._is_printing:
+        count, silent_since = -1, time.monotonic()
+        while self._thread.is_alive() and not self._drained.wait(_STEP_S):
+            if self._is_hurried and self._is_printing:
+                self._leave_out()
+                return
+            if self._count != count or self._is_printing:
+                count, silent_since = self._count, time.monotonic()
+            elif time.monotonic() - silent_since > _NODE_PATIENCE_S:
                 self._write_text(sys.stderr, "eagleray: the node does not say what workers printed last\n")
                 return
-            count = self._count
 
     def hurry(self) -> None:
-        """Stop waiting in `drain`: the user does not want the rest."""
-        if self._drained.is_set():
-            return
+        """Do not wait in `drain` for who reads the output: the user does not want the rest. What is read at once is still printed."""
+        self._is_hurried = True
+
+    def _leave_out(self) -> None:
         self._is_stopping = True
-        self._drained.set()
         import os
         import select
 

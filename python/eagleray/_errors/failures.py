@@ -59,11 +59,13 @@ def _make(about: dict[str, Any], task_id: str | None, object_id: str | None) -> 
     return exc.RaySystemError(f"unknown failure: {about}")
 
 
-def why_closed() -> str:
-    """Say why nothing can be asked of the node any more."""
+def closed() -> BaseException:
+    """Say why nothing can be asked of the node any more; where it has died, by the class that what was under way then raises."""
     if _native.is_driver() and not _native.is_joined():
-        return f"The node that this program had joined is gone{_host_ended()}. Call shutdown(), then init() joins or starts another."
-    return "Ray has not been started yet, or was shut down."
+        return exc.LocalRayletDiedError(
+            f"The node that this program had joined is gone{_host_ended()}. Call shutdown(), then init() joins or starts another."
+        )
+    return exc.RaySystemError("Ray has not been started yet, or was shut down.")
 
 
 def _host_ended() -> str:

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import eagleray
-from eagleray.exceptions import RayError, RaySystemError
+from eagleray.exceptions import LocalRayletDiedError, RayError, RaySystemError
 from eagleray.tune._live import Live
 from eagleray.tune._slots import Slots
 from eagleray.tune.error import JournalError, TuneError
@@ -81,7 +81,7 @@ class Engine:
                 self._watch_clock()
                 if self._raised is not None:
                     raise self._raised
-        except RaySystemError as error:
+        except (RaySystemError, LocalRayletDiedError) as error:
             raise self._node_gone() from error
         finally:
             for live in list(self._live.values()):
@@ -106,7 +106,7 @@ class Engine:
         """A trial that died with its node has not failed: it goes on when the experiment does."""
         try:
             eagleray.cluster_resources()
-        except RaySystemError as error:
+        except (RaySystemError, LocalRayletDiedError) as error:
             raise self._node_gone() from error
 
     def _node_gone(self) -> TuneError:

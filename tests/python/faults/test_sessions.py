@@ -322,7 +322,7 @@ def test_driver_of_a_node_that_is_killed_gets_an_error_and_can_start_again(drive
     os.kill(node, 9)
     code, out, err = driver.end()
     assert code == 0, out + err
-    assert out.count("told LocalRayletDiedError") == 3, out
+    assert out.count("told LocalRayletDiedError") == 4, out
     assert "initialized False" in out
     assert "works 1" in out
 
