@@ -47,7 +47,8 @@ ARROWS: dict[str, set[str]] = {
     **dict.fromkeys(BODIES, BELOW_BODIES),  # bodies meet through wire only, never each other
     "macros": set(),
     "eagleray": BELOW_FACES | {"macros"},
-    "python": BELOW_FACES | LIBRARIES,
+    "tracelog": set(),
+    "python": BELOW_FACES | LIBRARIES | {"tracelog"},
     "cli": BELOW_FACES | {"eagleray"},
     **dict.fromkeys(LIBRARIES, MODEL | {"seeded"}),
     "sim": BELOW_FACES | {"seeded"},

@@ -119,6 +119,7 @@ impl Node {
     }
 
     fn publish(&mut self, view: &control::ActorView) {
+        tracing::debug!(actor = %view.actor, incarnation = view.incarnation, state = ?view.state, "an actor has changed");
         for watcher in self.watchers.get(&view.actor).cloned().unwrap_or_default() {
             self.tell_actor(watcher, view);
         }

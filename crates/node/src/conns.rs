@@ -136,9 +136,10 @@ impl Node {
         {}
     }
 
-    fn on_conn_closed(&mut self, at: usize) {
+    pub(crate) fn on_conn_closed(&mut self, at: usize) {
         let Some(conn) = self.conns.remove(at) else { return };
         self.inventories.conn_closed(at);
+        self.watching.conn_closed(at);
         let _ = epoll::delete(&self.epoll, &conn.socket);
         if let Some(who) = conn.who {
             self.on_link_lost(who);
@@ -156,6 +157,7 @@ impl Node {
         let Some(conn) = self.conns.get_mut(at) else { return };
         conn.outbox.push(&wire::encode(message), fds);
         if conn.outbox.len() > UNREAD_MAX {
+            tracing::warn!(process = ?conn.who, "a process reads nothing of what it is told; its connection is closed");
             return self.on_conn_closed(at);
         }
         self.flush(at);

@@ -4,7 +4,7 @@ use control::{GroupCreation, GroupEffect, GroupEvent, GroupState, Maker};
 use model::{ActorDeath, ActorId, Failure, GroupId, GroupOptions, LeaseId, ProcId, Strategy, Where};
 use wire::control::FromNode;
 use wire::groups::{GroupMade, GroupStatus, WhichGroups};
-use wire::status::WaitRecord;
+use wire::waits::{Awaited, WaitRecord, Waiter};
 
 use crate::looped::Node;
 
@@ -148,16 +148,12 @@ impl Node {
     }
 
     /// Groups that wait, for `status`.
-    pub(crate) fn waiting_groups(&self) -> impl Iterator<Item = WaitRecord> {
-        let now = net::clock::now();
+    pub(crate) fn waiting_groups(&self, now: model::Tick) -> impl Iterator<Item = WaitRecord> {
         let pending = self.groups.iter().filter(|record| record.state == GroupState::Pending);
-        pending.map(move |record| {
-            let bundles: Vec<String> = record.creation.options.bundles.iter().map(ToString::to_string).collect();
-            WaitRecord {
-                who: format!("placement group {}", record.creation.group).into(),
-                what: format!("for room for [{}] at one time", bundles.join(", ")).into(),
-                waited_ms: now.ms_since(record.since),
-            }
+        pending.map(move |record| WaitRecord {
+            who: Waiter::Group(record.creation.group),
+            on: Awaited::Bundles(record.creation.options.bundles.clone()),
+            waited_ms: now.ms_since(record.since),
         })
     }
 }

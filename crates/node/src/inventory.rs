@@ -90,7 +90,7 @@ impl Node {
 
     fn inventory(&self, mut processes: Vec<Holdings>, silent: &FxHashSet<ProcId>) -> Inventory {
         for holdings in &mut processes {
-            holdings.role = self.procs.get(holdings.process).map_or_else(Box::default, |proc| self.role_of(proc));
+            holdings.state = self.procs.get(holdings.process).map(|proc| self.state_of(proc)).unwrap_or_default();
         }
         processes.sort_by_key(|holdings| holdings.pid);
         let free = self.scheduler.available();

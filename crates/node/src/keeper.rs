@@ -210,9 +210,11 @@ impl Node {
             table.iter().filter(|(_, until)| **until <= now).map(|(dead, _)| *dead).collect()
         };
         for dead in late(&self.estates.unread) {
+            tracing::warn!(process = %dead, "what a dead process left was not read in time");
             self.on_inherited(dead);
         }
         for dead in late(&self.estates.unsettled) {
+            tracing::warn!(process = %dead, "not everyone has said in time what a dead process had lent and borrowed");
             self.on_settled(dead, Vec::new());
         }
     }

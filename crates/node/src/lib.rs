@@ -33,6 +33,7 @@ mod room;
 mod status;
 #[cfg(test)]
 mod tests;
+mod watching;
 mod zygote;
 
 use std::collections::VecDeque;

@@ -22,6 +22,7 @@ use crate::memory::Memory;
 use crate::notices::Told;
 use crate::procs::Procs;
 use crate::room::Room;
+use crate::watching::Watching;
 use crate::zygote::Zygote;
 use crate::{Command, Error, Options};
 
@@ -76,6 +77,7 @@ pub(crate) struct Node {
     pub(crate) journals: store::Journals,
     pub(crate) estates: Estates,
     pub(crate) inventories: Inventories,
+    pub(crate) watching: Watching,
     pub(crate) logs: Logs,
     pub(crate) memory: Memory,
     pub(crate) stopping: bool,
@@ -149,6 +151,7 @@ impl Node {
             journals,
             estates: Estates::default(),
             inventories: Inventories::default(),
+            watching: Watching::default(),
             logs,
             memory: Memory::new(&options.memory),
             stopping: false,
@@ -246,6 +249,7 @@ impl Node {
             self.functions.next_deadline(),
             self.room.next_deadline(),
             self.inventories.next_deadline(),
+            self.watching.next_look(),
             self.estates.next_deadline(),
             self.procs.next_deadline(),
             self.links.next_look(),
@@ -271,6 +275,7 @@ impl Node {
         self.expire_functions(now);
         self.look_after_room(now);
         self.end_late_inventories(now);
+        self.look_at_waits(now);
         self.end_late_estates(now);
         self.end_overdue(now);
         self.look_for_idle_links(now);

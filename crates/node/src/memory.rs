@@ -120,6 +120,7 @@ impl Node {
     }
 
     fn kill_for_memory(&mut self, worker: ProcId, is_alone: bool, reading: Reading) {
+        tracing::warn!(process = %worker, used = reading.used, total = reading.total, "memory is low: a worker is killed");
         let Some(pid) = self.procs.get(worker).map(|proc| proc.pid) else { return };
         self.memory.killed += 1;
         let report = self.memory_report(worker, pid, reading);

@@ -133,6 +133,7 @@ impl Node {
             "this process speaks protocol {theirs}, the node {}; install the same version of eagleray for both",
             wire::PROTOCOL
         );
+        tracing::warn!("refused: {why}");
         self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
     }
 
@@ -263,6 +264,7 @@ impl Node {
                 Answer::Resources { total: list(self.scheduler.total()), free: list(self.scheduler.available()) }
             }
             Question::Inventory { limit } => return self.take_inventory(conn, request, limit),
+            Question::WatchWaits => return self.watch_waits(conn, request),
             Question::Status => Answer::Status(Box::new(self.status())),
             Question::Stop => {
                 self.stopping = true;

@@ -9,7 +9,7 @@ use net::segment::PROCS_MAX;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::FromNode;
 use wire::peer::Peer;
-use wire::status::WaitRecord;
+use wire::waits::WaitRecord;
 
 use crate::looped::Node;
 
@@ -61,6 +61,14 @@ pub(crate) struct Proc {
     pidfd: Option<OwnedFd>,
     /// What others had to say to it when it had closed its socket and was not known to be dead.
     pub(crate) undelivered: Vec<(ProcId, Peer)>,
+}
+
+impl Proc {
+    /// What it said that it waits for, and for how long by now.
+    pub(crate) fn waits_at(&self, now: Tick) -> Vec<WaitRecord> {
+        let since = now.ms_since(self.waits_said);
+        self.waits.iter().map(|wait| WaitRecord { waited_ms: wait.waited_ms + since, ..wait.clone() }).collect()
+    }
 }
 
 /// How long an actor of a driver that is gone may take to end.
@@ -176,6 +184,7 @@ impl Node {
         let intended = proc.ending.take().map(WorkerExit::Intended);
         let exit = proc.verdict.take().or(intended).unwrap_or(exit);
         proc.is_dead = true;
+        tracing::info!(process = %id, pid = proc.pid, kind = ?proc.kind, "a process has ended: {exit}");
         let (conn, job, kind) = (proc.conn.take(), proc.job, proc.kind.clone());
         let undelivered = std::mem::take(&mut proc.undelivered);
         if let Some(pidfd) = proc.pidfd.take() {

@@ -1,20 +1,20 @@
 //! What `eagleray status` shows: the node at a glance, and who waits for what.
 
-use wire::status::{ActorStatus, ProcessStatus, Status, WaitRecord};
+use wire::status::{ActorPhase, ActorStatus, ProcessState, ProcessStatus, Status};
+use wire::waits::{Awaited, LeaseReason, WaitRecord, Waiter};
 
 use crate::looped::Node;
 use crate::procs::{Kind, Proc};
 
 impl Node {
-    /// What a process is, for people.
-    pub(crate) fn role_of(&self, proc: &Proc) -> Box<str> {
+    pub(crate) fn state_of(&self, proc: &Proc) -> ProcessState {
         match &proc.kind {
-            Kind::Driver { .. } => "driver".into(),
-            Kind::Starting => "starting".into(),
-            Kind::Keeper => "keeper".into(),
+            Kind::Driver { .. } => ProcessState::Driver,
+            Kind::Starting => ProcessState::Starting,
+            Kind::Keeper => ProcessState::Keeper,
             Kind::Worker => {
                 let label = self.segment.proc(proc.id.slot).label();
-                if label.is_empty() { "idle".into() } else { label.into() }
+                if label.is_empty() { ProcessState::Idle } else { ProcessState::Busy(label.into()) }
             }
         }
     }
@@ -30,16 +30,9 @@ impl Node {
             .filter(|proc| proc.kind != Kind::Keeper)
             .map(|proc| ProcessStatus {
                 pid: proc.pid,
-                role: self.role_of(proc),
+                state: self.state_of(proc),
                 own_bytes: crate::memory::own_bytes(proc.pid).unwrap_or(0),
-                waits: proc
-                    .waits
-                    .iter()
-                    .map(|wait| WaitRecord {
-                        waited_ms: wait.waited_ms + now.ms_since(proc.waits_said),
-                        ..wait.clone()
-                    })
-                    .collect(),
+                waits: proc.waits_at(now),
             })
             .collect();
         processes.sort_by_key(|process| process.pid);
@@ -48,12 +41,12 @@ impl Node {
             .iter()
             .filter_map(|record| {
                 let actor = record.creation.actor;
-                let (state, pid) = match record.state {
-                    control::ActorState::Pending => ("PENDING", 0),
+                let (phase, pid) = match record.state {
+                    control::ActorState::Pending => (ActorPhase::Pending, 0),
                     control::ActorState::Alive { worker } => {
-                        ("ALIVE", self.procs.get(worker).map_or(0, |proc| proc.pid))
+                        (ActorPhase::Alive, self.procs.get(worker).map_or(0, |proc| proc.pid))
                     }
-                    control::ActorState::Restarting => ("RESTARTING", 0),
+                    control::ActorState::Restarting => (ActorPhase::Restarting, 0),
                     control::ActorState::Dead(_) => return None,
                 };
                 let options = &record.creation.options;
@@ -61,27 +54,10 @@ impl Node {
                     actor,
                     class_name: options.class_name.clone(),
                     name: options.name.clone(),
-                    state: state.into(),
+                    phase,
                     pid,
                 })
             })
-            .collect();
-        let waiting = self
-            .scheduler
-            .waiting()
-            .map(|wait| WaitRecord {
-                who: match self.actor_leases.get(&wait.lease) {
-                    Some((actor, _)) => format!("actor {actor}").into(),
-                    None => {
-                        let name = self.lease_names.get(&wait.lease).map_or("", |name| name);
-                        let pid = self.procs.get(wait.lease.owner).map_or(0, |proc| proc.pid);
-                        format!("task {name} of process {pid}").into()
-                    }
-                },
-                what: format!("{} to get {}", reason(wait.reason), wait.need.to_place).into(),
-                waited_ms: now.ms_since(wait.since),
-            })
-            .chain(self.waiting_groups())
             .collect();
         Status {
             total: list(self.scheduler.total()),
@@ -90,17 +66,36 @@ impl Node {
             pid: rustix::process::getpid().as_raw_nonzero().get(),
             processes,
             actors,
-            waiting,
+            waiting: self.waiting_here(now),
         }
+    }
+
+    /// Leases, actors and placement groups that wait.
+    pub(crate) fn waiting_here(&self, now: model::Tick) -> Vec<WaitRecord> {
+        self.scheduler
+            .waiting()
+            .map(|wait| WaitRecord {
+                who: match self.actor_leases.get(&wait.lease) {
+                    Some((actor, _)) => Waiter::Actor(*actor),
+                    None => Waiter::Lease {
+                        name: self.lease_names.get(&wait.lease).cloned().unwrap_or_default(),
+                        pid: self.procs.get(wait.lease.owner).map_or(0, |proc| proc.pid),
+                    },
+                },
+                on: Awaited::Resources { why: reason(wait.reason), need: wait.need.to_place.clone() },
+                waited_ms: now.ms_since(wait.since),
+            })
+            .chain(self.waiting_groups(now))
+            .collect()
     }
 }
 
-fn reason(reason: scheduler::WaitReason) -> &'static str {
+fn reason(reason: scheduler::WaitReason) -> LeaseReason {
     match reason {
-        scheduler::WaitReason::NoResources => "for others",
-        scheduler::WaitReason::NoWorker => "for a worker to start,",
-        scheduler::WaitReason::Infeasible => "for a node that has enough",
-        scheduler::WaitReason::LowMemory => "until memory is no longer low",
-        scheduler::WaitReason::Capped => "behind blocked tasks of its kind",
+        scheduler::WaitReason::NoResources => LeaseReason::InUse,
+        scheduler::WaitReason::NoWorker => LeaseReason::Starting,
+        scheduler::WaitReason::Infeasible => LeaseReason::Infeasible,
+        scheduler::WaitReason::LowMemory => LeaseReason::LowMemory,
+        scheduler::WaitReason::Capped => LeaseReason::Capped,
     }
 }

@@ -118,6 +118,7 @@ impl Node {
     fn on_packet(&mut self, packet: Packet) {
         match packet.kind {
             UP => {
+                tracing::info!("workers can be forked");
                 self.zygote.is_up = true;
                 self.zygote.failures = 0;
             }
@@ -136,6 +137,7 @@ impl Node {
             }
             FORK_FAILED => {
                 let why = std::io::Error::from_raw_os_error(packet.status).to_string();
+                tracing::warn!("a worker could not be forked: {why}");
                 if let Some(id) = self.procs.at_slot(packet.slot).map(|proc| proc.id) {
                     self.process_died(id, WorkerExit::NotStarted(why.into()));
                 }
@@ -168,6 +170,7 @@ impl Node {
         self.on_zygote();
         let Some(mut child) = self.zygote.child.take() else { return };
         let how = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        tracing::warn!("the process that workers are forked from has ended, and all workers with it: {how}");
         if let Some(pidfd) = self.zygote.pidfd.take() {
             let _ = rustix::event::epoll::delete(&self.epoll, pidfd);
         }

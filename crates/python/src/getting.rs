@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use runtime::{Got, Interrupts, Packed, Runtime, Stage, Wait, Waited};
+use wire::waits::{Awaited, Verb};
 
 use crate::door::{self, Signals};
 use crate::encode;
@@ -65,7 +66,7 @@ fn wait_for(
     py: Python<'_>,
     runtime: &Arc<Runtime>,
     deadline_ns: Option<u64>,
-    explain: (&'static str, &(dyn Fn() -> String + Sync)),
+    explain: (Verb, &(dyn Fn() -> Awaited + Sync)),
     needs: Option<&(dyn Fn() -> Option<u32> + Sync)>,
     is_done: impl Fn() -> bool + Send,
 ) -> PyResult<Waited> {
@@ -91,7 +92,7 @@ pub(crate) fn wait_for_one(
 ) -> PyResult<Waited> {
     let deadline = deadline(timeout)?;
     let explain = || runtime.explain(&[slot]);
-    wait_for(py, runtime, deadline, ("next", &explain), Some(&|| Some(slot)), || runtime.is_ready(slot))
+    wait_for(py, runtime, deadline, (Verb::Next, &explain), Some(&|| Some(slot)), || runtime.is_ready(slot))
 }
 
 /// A value that is ready and lies in an object store is waited for so long at least, also by who polls.
@@ -238,7 +239,7 @@ fn get_wait(py: Python<'_>, runtime: &Arc<Runtime>, slots: &[u32], timeout: Opti
     let explain = || runtime.explain(slots);
     // All must come, so that it may sleep until the last one does.
     let needs = || slots.iter().rev().copied().find(|slot| !runtime.is_ready(*slot));
-    match wait_for(py, runtime, deadline, ("get", &explain), Some(&needs), is_done)? {
+    match wait_for(py, runtime, deadline, (Verb::Get, &explain), Some(&needs), is_done)? {
         Waited::Done => Ok(()),
         Waited::TimedOut => {
             let missing = slots.iter().filter(|slot| !runtime.is_ready(**slot)).count();
@@ -362,7 +363,7 @@ fn wait<'py>(
         let known: Vec<u32> = slots.iter().copied().filter(|slot| *slot != u32::MAX).collect();
         runtime.need(known.iter().copied());
         let explain = || runtime.explain(&known);
-        wait_for(py, &runtime, deadline, ("wait", &explain), None, is_done)?;
+        wait_for(py, &runtime, deadline, (Verb::Wait, &explain), None, is_done)?;
     }
     let mut left = wanted;
     let (ready, rest) = (PyList::empty(py), PyList::empty(py));

@@ -58,7 +58,7 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, inventory: &Inventory) -> PyResult<B
     for holdings in &inventory.processes {
         let process = PyDict::new(py);
         process.set_item("pid", holdings.pid)?;
-        process.set_item("role", &*holdings.role)?;
+        process.set_item("role", holdings.state.to_string())?;
         process.set_item("objects_count", holdings.objects_count)?;
         process.set_item("tasks", holdings.tasks)?;
         process.set_item("pins", holdings.pins)?;

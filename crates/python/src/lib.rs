@@ -40,6 +40,7 @@ mod output;
 mod plain;
 mod rl;
 mod session;
+mod status;
 mod surroundings;
 mod title;
 mod tune;
@@ -60,6 +61,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<launch::Launcher>()?;
     module.add_class::<output::Output>()?;
     session::register(module)?;
+    status::register(module)?;
     surroundings::register(module)?;
     watching::register(module)?;
     getting::register(module)?;

@@ -15,7 +15,7 @@ use runtime::{LogEvent, Runtime};
 use wire::control::{Answer, Question, Role};
 
 use crate::surroundings::{self, Surroundings};
-use crate::{door, errors, function, inventory, title};
+use crate::{door, errors, function, title};
 
 static CURRENT: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
 /// This process was forked off one that runs a session: the runtime's threads and memory are not here.
@@ -120,6 +120,7 @@ impl Node {
         let mut id = [0; 28];
         random(&mut id)?;
         let (threshold, refresh_ms, task_retries, meminfo) = memory;
+        write_down(&session_dir).map_err(|error| PyValueError::new_err(format!("{}: {error}", LEVEL_NAMES[0])))?;
         let options = node::Options {
             total: function::resources(resources)?,
             gpu_names: gpu_names.into_iter().map(Into::into).collect(),
@@ -151,12 +152,23 @@ impl Node {
 
     /// Ends the node and everything it started. Returns what went wrong in it, if anything did.
     fn stop(&self, py: Python<'_>) -> Option<String> {
-        door::enter(py, || self.handle.stop())
+        let wrong = door::enter(py, || self.handle.stop());
+        tracelog::end();
+        wrong
     }
 
     fn is_running(&self) -> bool {
         self.handle.is_running()
     }
+}
+
+/// What says how much is written down; ours counts where both are set.
+const LEVEL_NAMES: [&str; 2] = ["EAGLERAY_BACKEND_LOG_LEVEL", "RAY_BACKEND_LOG_LEVEL"];
+
+/// Begins to write what the Rust parts of this process do into the session's folder.
+fn write_down(session_dir: &Path) -> Result<(), tracelog::BadLevel> {
+    let set = LEVEL_NAMES.iter().find_map(|name| std::env::var(name).ok().filter(|level| !level.is_empty()));
+    tracelog::begin(&session_dir.join("logs"), set.as_deref().unwrap_or(tracelog::LEVEL))
 }
 
 /// Starts the runtime that takes over from processes that die. It never enters Python, and ends with its node.
@@ -187,6 +199,8 @@ fn join(py: Python<'_>, socket: OwnedFd, role: Role) -> PyResult<()> {
     let python = python_version(py);
     let runtime =
         door::enter(py, || runtime::connect(socket, &python, role)).map_err(|error| errors::from_runtime(&error))?;
+    // A level that is none was refused by the node's program.
+    let _ = write_down(Path::new(&*runtime.session_dir));
     crate::errands::serve(&runtime);
     crate::context::joined(runtime.me);
     *CURRENT.write().expect("never poisoned") = Some(runtime);
@@ -211,7 +225,7 @@ fn driver(namespace: &str, surroundings: &Bound<'_, Surroundings>, logs: bool) -
 }
 
 /// `patience`: how long it may take until somebody takes the call, and for each answer.
-fn connect_to(path: &str, patience: Option<Duration>) -> PyResult<OwnedFd> {
+pub(crate) fn connect_to(path: &str, patience: Option<Duration>) -> PyResult<OwnedFd> {
     let failed = |errno: rustix::io::Errno| PyConnectionError::new_err(format!("no node answers at {path}: {errno}"));
     let socket = rustix::net::socket_with(
         rustix::net::AddressFamily::UNIX,
@@ -362,83 +376,6 @@ fn sync(py: Python<'_>) -> PyResult<()> {
     ask(py, Question::Sync).map(drop)
 }
 
-/// The node at a glance.
-#[pyfunction]
-fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    match ask(py, Question::Status)? {
-        Answer::Status(status) => status_dict(py, &status),
-        _ => Err(PyRuntimeError::new_err("the node gave another answer")),
-    }
-}
-
-/// Asks the node at `path`, as a visitor: `status`, `memory` or `stop`. Raises ConnectionError if it does not answer within `seconds`.
-#[pyfunction]
-fn ask_node<'py>(py: Python<'py>, path: &str, what: &str, seconds: f64) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let socket = connect_to(path, Some(Duration::from_secs_f64(seconds.max(0.001))))?;
-    let question = match what {
-        "status" => Question::Status,
-        "stop" => Question::Stop,
-        "memory" => Question::Inventory { limit: inventory::LIMIT },
-        _ => return Err(PyValueError::new_err("ask for status, memory or stop")),
-    };
-    let answer = door::enter(py, || -> Result<Option<Answer>, rustix::io::Errno> {
-        let ask = wire::control::ToNode::Ask { request: 1, question };
-        net::unix::send(&socket, &wire::encode(&ask), &[])?;
-        let mut inbox = net::unix::Inbox::default();
-        Ok(inbox.receive(&socket)?.and_then(|bytes| match wire::decode(&bytes) {
-            Ok(wire::control::FromNode::Answer { answer, .. }) => Some(answer),
-            _ => None,
-        }))
-    });
-    let failed = |errno: rustix::io::Errno| match errno {
-        rustix::io::Errno::AGAIN => format!("no node answers at {path}: not within {seconds} s"),
-        _ => format!("no node answers at {path}: {errno}"),
-    };
-    match answer.map_err(|errno| PyConnectionError::new_err(failed(errno)))? {
-        Some(Answer::Status(status)) => Ok(Some(status_dict(py, &status)?)),
-        Some(Answer::Inventory(inventory)) => Ok(Some(inventory::to_dict(py, &inventory)?)),
-        _ => Ok(None),
-    }
-}
-
-fn status_dict<'py>(py: Python<'py>, status: &wire::status::Status) -> PyResult<Bound<'py, PyDict>> {
-    let waits = |records: &[wire::status::WaitRecord]| {
-        records.iter().map(|wait| (wait.who.to_string(), wait.what.to_string(), wait.waited_ms)).collect::<Vec<_>>()
-    };
-    let amounts = |list: &[(Box<str>, i64)]| {
-        let dict = PyDict::new(py);
-        list.iter().try_for_each(|(name, amount)| dict.set_item(&**name, amount)).map(|()| dict)
-    };
-    let dict = PyDict::new(py);
-    dict.set_item("total", amounts(&status.total)?)?;
-    dict.set_item("free", amounts(&status.free)?)?;
-    dict.set_item("store_used", status.store.0)?;
-    dict.set_item("store_capacity", status.store.1)?;
-    dict.set_item("pid", status.pid)?;
-    let processes: Vec<_> =
-        status.processes.iter().map(|process| (process.pid, process.role.to_string(), waits(&process.waits))).collect();
-    dict.set_item("processes", processes)?;
-    let own_bytes = PyDict::new(py);
-    status.processes.iter().try_for_each(|process| own_bytes.set_item(process.pid, process.own_bytes))?;
-    dict.set_item("own_bytes", own_bytes)?;
-    let actors: Vec<_> = status
-        .actors
-        .iter()
-        .map(|actor| {
-            (
-                actor.actor.to_string(),
-                actor.class_name.to_string(),
-                actor.name.to_string(),
-                actor.state.to_string(),
-                actor.pid,
-            )
-        })
-        .collect();
-    dict.set_item("actors", actors)?;
-    dict.set_item("waiting", waits(&status.waiting))?;
-    Ok(dict)
-}
-
 /// Makes a function's or class's body known; returns its id, derived from its content.
 #[pyfunction]
 fn export<'py>(py: Python<'py>, body: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
@@ -510,8 +447,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(resources, module)?)?;
     module.add_function(wrap_pyfunction!(actor_names, module)?)?;
     module.add_function(wrap_pyfunction!(sync, module)?)?;
-    module.add_function(wrap_pyfunction!(status, module)?)?;
-    module.add_function(wrap_pyfunction!(ask_node, module)?)?;
     module.add_function(wrap_pyfunction!(export, module)?)?;
     module.add_function(wrap_pyfunction!(fetch, module)?)?;
     module.add_function(wrap_pyfunction!(next_log, module)?)?;

@@ -62,7 +62,7 @@ impl Runtime {
         let holdings = Holdings {
             process: self.me,
             pid: rustix::process::getpid().as_raw_nonzero().get(),
-            role: "".into(),
+            state: wire::status::ProcessState::default(),
             objects,
             objects_count,
             tasks,

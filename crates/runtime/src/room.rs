@@ -7,6 +7,7 @@ use model::Failure;
 use rustc_hash::FxHashMap;
 use store::Reservation;
 use wire::control::ToNode;
+use wire::waits::{Awaited, Verb};
 
 use crate::spill::Block;
 use crate::state::State;
@@ -102,7 +103,7 @@ impl Runtime {
                 }
                 if noted.is_none() && net::clock::now().ms_since(since) >= NOTED_AFTER_MS {
                     drop(answers);
-                    *noted = Some(self.note_wait(since, "put", format!("room for {length} bytes in the object store")));
+                    *noted = Some(self.note_wait(since, Verb::Put, Awaited::Room(length)));
                     answers = self.room.lock().expect("never poisoned");
                     continue;
                 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::{ObjectId, ProcId, TaskKey, WorkerExit, Yields};
 use owner::{Next, Slot, StreamKey};
 use wire::frame::{Header, ITEM};
+use wire::waits::{Awaited, Verb};
 use wire::{Malformed, Reader};
 
 use crate::effects::ticket_of;
@@ -190,8 +191,8 @@ impl Runtime {
         yielded: u32,
         interrupts: &mut dyn Interrupts,
     ) -> Result<Demand, Error> {
-        let what = || format!("whoever reads what it yields: {yielded} values so far");
-        let wait = Wait { deadline_ns: None, in_task: true, explain: Some(("generator", &what)), ..Wait::default() };
+        let what = || Awaited::Reader(yielded);
+        let wait = Wait { deadline_ns: None, in_task: true, explain: Some((Verb::Yield, &what)), ..Wait::default() };
         let waited = self.wait_until(&wait, interrupts, || self.demand(handle, yields, yielded) != Demand::Full)?;
         debug_assert_eq!(waited, Waited::Done, "it waits without a limit");
         Ok(self.demand(handle, yields, yielded))

@@ -7,6 +7,7 @@ use net::clock::now_ns;
 use net::{News, Wants};
 use owner::Slot;
 use wire::control::ToNode;
+use wire::waits::{Awaited, Verb};
 
 use crate::waits::NOTED_AFTER_MS;
 use crate::{Error, Runtime};
@@ -34,7 +35,7 @@ pub struct Wait<'a> {
     /// The thread runs a task on a worker, which lends its CPU out and gives back what waits behind it.
     pub in_task: bool,
     /// Who waits, and what says on what: told to the node after a while. None: nobody's business.
-    pub explain: Option<(&'static str, &'a (dyn Fn() -> String + Sync))>,
+    pub explain: Option<(Verb, &'a (dyn Fn() -> Awaited + Sync))>,
     /// An object without which the wait goes on, unless something fails. None: any news may end it.
     pub needs: Option<&'a (dyn Fn() -> Option<Slot> + Sync)>,
     /// It serves calls: what it takes now. Each call wakes one such thread.

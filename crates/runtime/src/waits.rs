@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use model::Tick;
 use owner::{Slot, Stage, Target, Task};
 use wire::control::ToNode;
-use wire::status::WaitRecord;
+use wire::waits::{Awaited, ObjectName, Verb, WaitRecord, Waiter};
 
 use crate::Runtime;
 use crate::state::State;
@@ -25,24 +25,24 @@ const NAMED_MAX: usize = 3;
 pub(crate) struct Waits {
     open: Mutex<Vec<Noted>>,
     /// What the node was told last, without the times: those it counts on by itself.
-    said: Mutex<Vec<(Box<str>, Box<str>)>>,
+    said: Mutex<Vec<(Waiter, Awaited)>>,
     looked_at: AtomicU64,
 }
 
 struct Noted {
     number: u64,
     since: Tick,
-    who: &'static str,
-    what: Box<str>,
+    who: Verb,
+    on: Awaited,
 }
 
 impl Runtime {
     /// A thread has waited for a second. Returns the number by which `forget_wait` knows it.
-    pub(crate) fn note_wait(&self, since: Tick, who: &'static str, what: String) -> u64 {
+    pub(crate) fn note_wait(&self, since: Tick, who: Verb, on: Awaited) -> u64 {
         let number = {
             let mut open = self.waits.open.lock().expect("never poisoned");
             let number = open.last().map_or(1, |last| last.number + 1);
-            open.push(Noted { number, since, who, what: what.into() });
+            open.push(Noted { number, since, who, on });
             number
         };
         self.say_waits();
@@ -71,13 +71,13 @@ impl Runtime {
         let mut records = self.pending_tasks(now);
         for noted in self.waits.open.lock().expect("never poisoned").iter().rev() {
             let waited_ms = now.ms_since(noted.since);
-            records.insert(0, WaitRecord { who: noted.who.into(), what: noted.what.clone(), waited_ms });
+            records.insert(0, WaitRecord { who: Waiter::Thread(noted.who), on: noted.on.clone(), waited_ms });
         }
         records.truncate(RECORDS_MAX);
-        let texts: Vec<_> = records.iter().map(|record| (record.who.clone(), record.what.clone())).collect();
+        let ageless: Vec<_> = records.iter().map(|record| (record.who.clone(), record.on.clone())).collect();
         let mut said = self.waits.said.lock().expect("never poisoned");
-        if *said != texts {
-            *said = texts;
+        if *said != ageless {
+            *said = ageless;
             self.send(&ToNode::Waits(records));
         }
     }
@@ -90,63 +90,56 @@ impl Runtime {
     /// Tasks of ours that have waited for a second; those of one function that wait for the same are one record.
     fn pending_tasks(&self, now: Tick) -> Vec<WaitRecord> {
         let state = self.state.lock().expect("never poisoned");
-        let mut groups: Vec<(Box<str>, String, u64, usize)> = Vec::new();
+        let mut groups: Vec<(Box<str>, Awaited, u64, u32)> = Vec::new();
         for (_, task) in state.owner.tasks().take(TASKS_MAX) {
             let waited_ms = now.ms_since(task.since);
             if waited_ms < NOTED_AFTER_MS {
                 continue;
             }
-            let (name, what) = (&task.spec.template.name, self.waits_for(&state, task));
-            match groups.iter().position(|group| group.0 == *name && group.1 == what) {
+            let (name, on) = (&task.spec.template.name, self.waits_for(&state, task));
+            match groups.iter().position(|group| group.0 == *name && group.1 == on) {
                 Some(at) => (groups[at].2, groups[at].3) = (groups[at].2.max(waited_ms), groups[at].3 + 1),
-                None if groups.len() < RECORDS_MAX => groups.push((name.clone(), what, waited_ms, 1)),
+                None if groups.len() < RECORDS_MAX => groups.push((name.clone(), on, waited_ms, 1)),
                 None => {}
             }
         }
         drop(state);
-        groups
-            .into_iter()
-            .map(|(name, what, waited_ms, count)| {
-                let who = if count == 1 { format!("task {name}") } else { format!("{count} tasks {name}") };
-                WaitRecord { who: who.into(), what: what.into(), waited_ms }
-            })
-            .collect()
+        let record = |(name, on, waited_ms, count)| WaitRecord { who: Waiter::Tasks { name, count }, on, waited_ms };
+        groups.into_iter().map(record).collect()
     }
 
-    fn waits_for(&self, state: &State, task: &Task) -> String {
+    fn waits_for(&self, state: &State, task: &Task) -> Awaited {
         match (task.stage, task.spec.target) {
             (Stage::Waiting(_), _) => {
                 let missing = |slot: &&Slot| state.owner.object(**slot).is_some_and(|object| object.value.is_none());
-                let first = task.spec.deps.iter().find(missing);
-                first.map_or_else(
-                    || "an argument".into(),
-                    |slot| format!("its argument {}", self.name_object(state, *slot)),
-                )
+                Awaited::Argument(task.spec.deps.iter().find(missing).map(|slot| self.name_object(state, *slot)))
             }
-            (Stage::Queued, Target::Pool) => "a worker".into(),
-            (Stage::Queued, Target::Actor(actor)) => format!("actor {actor}, which is not there yet or busy"),
-            (Stage::Under { worker, ticket }, target) => {
-                let what = if has_started(state, worker, ticket) { "its end" } else { "its turn" };
-                let pid = self.pid_of(worker);
-                match target {
-                    Target::Pool => format!("{what} in process {pid}"),
-                    Target::Actor(actor) => format!("{what} on actor {actor} in process {pid}"),
-                }
-            }
-            (Stage::Limbo { .. }, _) => "its actor, whose process died".into(),
-            (Stage::Looking, _) => "a look for an argument that its worker did not find".into(),
-            (Stage::Reading, _) => "its arguments, which are being read from a file".into(),
-            (Stage::Orphan, _) => "word from others: the process that submitted it died".into(),
+            (Stage::Queued, Target::Pool) => Awaited::Worker,
+            (Stage::Queued, Target::Actor(actor)) => Awaited::Actor(actor),
+            (Stage::Under { worker, ticket }, target) => Awaited::Process {
+                pid: self.pid_of(worker),
+                actor: match target {
+                    Target::Pool => None,
+                    Target::Actor(actor) => Some(actor),
+                },
+                has_started: has_started(state, worker, ticket),
+            },
+            (Stage::Limbo { .. }, _) => Awaited::Restart,
+            (Stage::Looking, _) => Awaited::Look,
+            (Stage::Reading, _) => Awaited::Arguments,
+            (Stage::Orphan, _) => Awaited::Testimony,
         }
     }
 
-    fn name_object(&self, state: &State, slot: Slot) -> String {
-        let Some(object) = state.owner.object(slot) else { return "an object that is gone".into() };
-        let id = object.id;
-        match (object.maker().and_then(|key| state.owner.task(key)), object.owner) {
-            (Some(task), _) => format!("{id} of task {}", task.spec.template.name),
-            (None, Some(owner)) => format!("{id}, owned by process {}", self.pid_of(owner)),
-            (None, None) => id.to_string(),
+    fn name_object(&self, state: &State, slot: Slot) -> ObjectName {
+        let Some(object) = state.owner.object(slot) else {
+            return ObjectName { object: None, task: None, owner_pid: None };
+        };
+        let maker = object.maker().and_then(|key| state.owner.task(key));
+        ObjectName {
+            object: Some(object.id),
+            task: maker.map(|task| task.spec.template.name.clone()),
+            owner_pid: object.owner.map(|owner| self.pid_of(owner)),
         }
     }
 
@@ -154,21 +147,17 @@ impl Runtime {
         self.segment.proc(process.slot).pid.load(Ordering::Relaxed)
     }
 
-    /// What a `get` or `wait` for these objects waits for, for people.
+    /// What a `get` or `wait` for these objects waits for.
     #[must_use]
-    pub fn explain(&self, slots: &[Slot]) -> String {
+    pub fn explain(&self, slots: &[Slot]) -> Awaited {
         let state = self.state.lock().expect("never poisoned");
         let missing: Vec<Slot> = slots.iter().copied().filter(|slot| !self.is_ready(*slot)).collect();
-        let mut named: Vec<String> = Vec::new();
-        for slot in missing.iter().take(NAMED_MAX) {
+        let named = |slot: &Slot| {
             let task = state.owner.object(*slot).and_then(|object| state.owner.task(object.maker()?));
-            let stage = task.map(|task| format!(", which waits for {}", self.waits_for(&state, task)));
-            named.push(format!("{}{}", self.name_object(&state, *slot), stage.unwrap_or_default()));
-        }
-        if missing.len() > NAMED_MAX {
-            named.push(format!("{} more", missing.len() - NAMED_MAX));
-        }
-        format!("{} of {}: {}", missing.len(), slots.len(), named.join("; "))
+            (self.name_object(&state, *slot), task.map(|task| self.waits_for(&state, task)))
+        };
+        let first = missing.iter().take(NAMED_MAX).map(named).collect();
+        Awaited::Objects { missing: missing.len() as u32, of: slots.len() as u32, first }
     }
 }
 

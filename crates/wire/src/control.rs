@@ -3,16 +3,17 @@
 //! A request carries an id chosen by its sender and may arrive twice: the node answers a repeat as it answered the first.
 
 use model::{
-    ActorDeath, ActorId, ActorOptions, EnvVars, Failure, FunctionId, GroupId, GroupOptions, JobId, Need, NodeId,
-    ProcId, TaskId, WorkerExit, WorkerId,
+    ActorDeath, ActorId, ActorOptions, EnvVars, Failure, FunctionId, GroupId, JobId, Need, NodeId, ProcId, TaskId,
+    WorkerExit, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::groups::{GroupMade, GroupStatus, WhichGroups};
+pub use crate::asking::{Answer, NamedActor, Question};
 use crate::logs::{AboutLogs, LogLines};
 use crate::peer::Peer;
-use crate::status::{Holdings, Inventory, Status, WaitRecord};
+use crate::status::Holdings;
 use crate::surroundings::Surroundings;
+use crate::waits::WaitRecord;
 
 /// Who knocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -304,88 +305,6 @@ pub enum ToNode {
     },
     /// Removes a placement group. As the question, for who waits for nothing: nothing can be in the group.
     RemoveGroup(GroupId),
-}
-
-/// Questions to a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Question {
-    /// A function's body.
-    Function(FunctionId),
-    /// An actor by name.
-    ActorByName {
-        /// Empty: the asker's own.
-        namespace: Box<str>,
-        /// The name.
-        name: Box<str>,
-    },
-    /// Names of live actors.
-    ActorNames {
-        /// Empty and `all`: of every namespace.
-        namespace: Box<str>,
-        /// Of every namespace.
-        all: bool,
-    },
-    /// Makes a placement group, owned by the asker's job or lasting actor; answered once it is registered. Repeating it changes nothing.
-    CreateGroup {
-        /// Chosen by the creator.
-        group: GroupId,
-        /// What it asks for.
-        options: GroupOptions,
-    },
-    /// Removes a placement group. Repeating it changes nothing.
-    RemoveGroup(GroupId),
-    /// What is known of placement groups.
-    Groups(WhichGroups),
-    /// Resources in total and free.
-    Resources,
-    /// All there is to know, for `status`.
-    Status,
-    /// End the daemon.
-    Stop,
-    /// Which objects there are and who holds them: so many of each process, the largest first.
-    Inventory {
-        /// How many.
-        limit: u32,
-    },
-    /// Answered once everything sent before was handled.
-    Sync,
-}
-
-/// The answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
-    /// The body, or none after waiting for it in vain.
-    Function(Option<Vec<u8>>),
-    /// The actor, and its class's spec for making a handle.
-    Actor(Option<NamedActor>),
-    /// (namespace, name).
-    ActorNames(Vec<(Box<str>, Box<str>)>),
-    /// What became of a group that was to be made.
-    GroupMade(GroupMade),
-    /// The groups that were asked for.
-    Groups(Vec<GroupStatus>),
-    /// By public name, in ten-thousandths.
-    Resources {
-        /// What the node has.
-        total: Vec<(Box<str>, i64)>,
-        /// What is free.
-        free: Vec<(Box<str>, i64)>,
-    },
-    /// See `Status`.
-    Status(Box<Status>),
-    /// See `Inventory`.
-    Inventory(Box<Inventory>),
-    /// Done.
-    Done,
-}
-
-/// What `get_actor` needs to make a handle.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NamedActor {
-    /// The actor.
-    pub actor: ActorId,
-    /// As it was created with.
-    pub spec: Vec<u8>,
 }
 
 /// From a node to a process.

@@ -1,6 +1,7 @@
 //! Every message between processes, defined once: what it says, how it is laid out, which version it has.
 //!
 //! - `frame`: the fixed header of a frame in a ring, and the bodies of calls and replies (hot).
+//! - `asking`: questions to a node, and its answers; part of `control`.
 //! - `control`: between a process and its node, over a Unix socket (cold, postcard).
 //! - `groups`: what a node says about placement groups.
 //! - `journal`: what a process leaves behind for who takes over when it dies.
@@ -8,8 +9,10 @@
 //! - `peer`: between two processes that hold each other's values, carried by the node (cold, postcard).
 //! - `status`: what a node says about itself to people.
 //! - `surroundings`: what a driver's workers take over from it.
+//! - `waits`: what is not going on, and what would end it; `words`: that as sentences.
 //! - `zygote`: between a node and the process that forks its workers.
 
+mod asking;
 pub mod control;
 pub mod frame;
 pub mod groups;
@@ -19,13 +22,15 @@ pub mod peer;
 mod reader;
 pub mod status;
 mod surroundings;
+pub mod waits;
+mod words;
 pub mod zygote;
 
 pub use reader::{Malformed, Reader};
 pub use surroundings::Surroundings;
 
 /// Raised whenever bytes change their meaning. Peers of another version are refused at the handshake.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 
 /// Values up to this size travel inside frames and live with their owner; larger ones are in the store.
 pub const INLINE_BYTES_MAX: usize = 100 * 1024;

@@ -3,16 +3,7 @@
 use model::{ActorId, ObjectId, ProcId};
 use serde::{Deserialize, Serialize};
 
-/// Something that is not going on, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WaitRecord {
-    /// Who: `get`, `wait`, `put`, or a task's name.
-    pub who: Box<str>,
-    /// On what.
-    pub what: Box<str>,
-    /// For how long when it was said.
-    pub waited_ms: u64,
-}
+use crate::waits::WaitRecord;
 
 /// A node at a glance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,13 +24,40 @@ pub struct Status {
     pub waiting: Vec<WaitRecord>,
 }
 
+/// What a process is and does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProcessState {
+    /// It has not joined yet.
+    #[default]
+    Starting,
+    /// A program.
+    Driver,
+    /// The part of the node that takes over from processes that die.
+    Keeper,
+    /// A worker without a task or actor.
+    Idle,
+    /// A worker: the function that it runs, or the class of its actor.
+    Busy(Box<str>),
+}
+
+/// How far an actor that is not dead is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ActorPhase {
+    /// It has no process yet.
+    Pending,
+    /// It answers.
+    Alive,
+    /// Its process died, another one is to come.
+    Restarting,
+}
+
 /// One process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessStatus {
     /// Its pid.
     pub pid: i32,
-    /// `driver`, `idle`, `task`, or the actor's class.
-    pub role: Box<str>,
+    /// What it is and does.
+    pub state: ProcessState,
     /// Memory that it shares with nobody; zero if it cannot be measured.
     pub own_bytes: u64,
     /// What it says it waits for.
@@ -55,8 +73,8 @@ pub struct ActorStatus {
     pub class_name: Box<str>,
     /// Its name, if it has one.
     pub name: Box<str>,
-    /// `PENDING`, `ALIVE` or `RESTARTING`.
-    pub state: Box<str>,
+    /// How far it is.
+    pub phase: ActorPhase,
     /// Of its worker; zero if it has none.
     pub pid: i32,
 }
@@ -87,8 +105,8 @@ pub struct Holdings {
     pub process: ProcId,
     /// Its pid.
     pub pid: i32,
-    /// What it is; filled in by the node.
-    pub role: Box<str>,
+    /// What it is and does; filled in by the node.
+    pub state: ProcessState,
     /// The largest.
     pub objects: Vec<ObjectRow>,
     /// How many there are in all.

@@ -73,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
         help="also memory of each process's own, who waits for what, and since when",
     )
     status.add_argument("--json", action="store_true", help="as JSON")
+    status.add_argument(
+        "--watch", action="store_true", help="show what waits, and again whenever that changes, until Ctrl-C"
+    )
     _add_address(status)
     status.set_defaults(run=_status)
 
@@ -187,16 +190,26 @@ def _resources(parts: dict[str, int]) -> str:
     return ", ".join(shown)
 
 
-def _ask_node(options: Any, what: str) -> dict[str, Any]:
+def _find_node(options: Any) -> str:
     from eagleray._node import finding
 
     found = finding.find_node(options.address) or finding.newest_program()
     if found is None:
         raise ConnectionError("no node of yours is running; start one with `eagleray start --head`")
-    return finding.ask(found.path, what)
+    return found.path
+
+
+def _ask_node(options: Any, what: str) -> dict[str, Any]:
+    from eagleray._node import finding
+
+    return finding.ask(_find_node(options), what)
 
 
 def _status(options: Any) -> int:
+    if options.watch:
+        from eagleray._cli import waits
+
+        return waits.watch(_find_node(options), as_json=options.json)
     status = _ask_node(options, "status")
     if options.json:
         print(json.dumps(status, indent=2))

@@ -145,6 +145,51 @@ def test_status_command_prints_who_waits_for_what_and_since_when(drivers, tmp_pa
     assert driver.end()[0] == 0
 
 
+def test_whoever_subscribes_is_told_what_waits_at_once_and_when_it_changes(gate, wait_until):
+    watch = _native.WaitWatch(ray.get_runtime_context().gcs_address)
+    assert watch.next() is not None, "the first answer comes at once"
+    refs = [hold.remote(str(gate)), hold.options(num_gpus=3).remote(str(gate))]
+    seen = []
+
+    def has_seen(what):
+        found = watch.next()
+        seen.append(found)
+        return found is not None and what(*found)
+
+    def are_told(processes, node):
+        tasks = [one for one in processes.get(os.getpid(), []) if "hold" in one[0]]
+        return tasks and any("for a node that has enough" in one[1] for one in node)
+
+    wait_until(lambda: has_seen(are_told), what="the task and the lease that wait")
+    gate.touch()
+    ray.cancel(refs[1])
+    wait_until(lambda: has_seen(lambda processes, node: not processes and not node), what="that nothing waits any more")
+    assert len([one for one in seen if one]) < 20, "it is told what has changed, not again and again"
+
+
+def test_status_watch_shows_what_waits_until_the_node_ends(drivers, tmp_path):
+    assert drivers.command("start", "--head", "--num-cpus", "1").returncode == 0
+    driver = drivers.start("""
+    ray.init(address="auto")
+    @ray.remote(num_gpus=7)
+    def impossible():
+        pass
+    ref = impossible.remote()
+    print("asked")
+    time.sleep(600)
+    """)
+    driver.hear_until("asked")
+    watch = drivers.start("""
+    from eagleray._cli.main import main
+    main(["status", "--watch"])
+    """)
+    assert "for a node that has enough to get" in watch.hear_until("  task impossible of process")
+    assert drivers.command("stop").returncode == 0
+    code, out, err = watch.end()
+    assert (code, err) == (0, "")
+    assert "The node has ended." in out
+
+
 def test_a_get_that_times_out_says_what_it_waited_for(gate):
     warm = gate.with_name("warm")
     warm.touch()
