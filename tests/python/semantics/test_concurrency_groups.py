@@ -325,7 +325,9 @@ def test_C3i_and_with_its_process(kind, signs):
     signs.set("go")
     assert ray.get(running, timeout=40) == "finished", "what runs in a group is finished first"
     with pytest.raises(ray.exceptions.ActorDiedError, match="exit code 15"):
-        ray.get(actor.pid.remote(), timeout=40)
+        # The interpreter runs the handler when it comes to it, and calls before that are served.
+        while True:
+            ray.get(actor.pid.remote(), timeout=40)
 
 
 def test_C3j_a_coroutine_in_a_group_can_be_cancelled(signs):
