@@ -42,4 +42,6 @@ def test_what_is_no_level_is_told_at_once(drivers, monkeypatch):
     monkeypatch.setenv("EAGLERAY_BACKEND_LOG_LEVEL", "loud")
     code, _, err = drivers.start("ray.init(num_cpus=1)").end()
     assert code == 1
-    assert "ValueError: EAGLERAY_BACKEND_LOG_LEVEL: \"loud\" is no level: use off, error, warn, info, debug or trace" in err
+    assert (
+        'ValueError: EAGLERAY_BACKEND_LOG_LEVEL: "loud" is no level: use off, error, warn, info, debug or trace' in err
+    )
