@@ -59,7 +59,7 @@ impl Node {
         let mut subscribers = std::mem::take(&mut self.watching.subscribers);
         for subscriber in &mut subscribers {
             // Who has not read the last answer gets the next one when it has, and those between never.
-            let is_reading = self.conns.get_mut(subscriber.conn).is_some_and(|conn| conn.outbox.len() == 0);
+            let is_reading = self.conns.get_mut(subscriber.conn).is_some_and(|conn| conn.outbox.is_empty());
             if is_reading && subscriber.told.as_ref() != Some(&ageless) {
                 subscriber.told = Some(ageless.clone());
                 let answer = Answer::Waits(Box::new(waits.clone()));

@@ -14,6 +14,9 @@ use wire::waits::WaitRecord;
 use crate::session::{ask, connect_to};
 use crate::{door, inventory};
 
+/// What waits: who, for what, and for how many milliseconds.
+type InWords = Vec<(String, String, u64)>;
+
 /// The node at a glance.
 #[pyfunction]
 fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
@@ -92,7 +95,7 @@ fn status_dict<'py>(py: Python<'py>, status: &wire::status::Status) -> PyResult<
 }
 
 /// (who, on what, for how many milliseconds).
-fn in_words(records: &[WaitRecord]) -> Vec<(String, String, u64)> {
+fn in_words(records: &[WaitRecord]) -> InWords {
     records.iter().map(|wait| (wait.who.to_string(), wait.on.to_string(), wait.waited_ms)).collect()
 }
 
@@ -117,7 +120,7 @@ impl WaitWatch {
     }
 
     /// ({pid: waits}, waits at the node) if that has changed; None if it has not for a moment. Raises ConnectionError when the node ends.
-    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyDict>, Vec<(String, String, u64)>)>> {
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyDict>, InWords)>> {
         let received = door::enter(py, || {
             let mut open = self.open.lock().expect("never poisoned");
             let (socket, inbox) = &mut *open;

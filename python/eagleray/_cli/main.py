@@ -225,11 +225,11 @@ def _status(options: Any) -> int:
         print(f"  {name:<22} {used / scale:g} / {total / scale:.4g}{unit}")
     print(f"  {'object store':<22} {status['store_used'] / 2**20:.1f} / {status['store_capacity'] / 2**20:.1f} MiB")
     print(f"Processes ({len(status['processes'])}):")
-    for pid, role, waits in status["processes"]:
+    for pid, role, waiting in status["processes"]:
         own = f"{status['own_bytes'].get(pid, 0) / 1e6:>9.1f} MB  " if options.verbose else ""
         print(f"  {pid:>8}  {own}{role}")
         if options.verbose:
-            for who, what, waited_ms in waits:
+            for who, what, waited_ms in waiting:
                 print(f"            {who} waits for {what}, {waited_ms / 1000:.1f} s")
     if status["actors"]:
         print(f"Actors ({len(status['actors'])}):")
