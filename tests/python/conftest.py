@@ -244,7 +244,8 @@ class Drivers:
 
     def start(self, code, *argv, preexec=None, env=None, python=sys.executable, **popen):
         """Starts a program; it ends with the test."""
-        head = "import os, sys, time, signal\nimport eagleray as ray\n"
+        # Under `nohup` a program would ignore the end of its terminal, whatever a test says of it.
+        head = "import os, sys, time, signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\nimport eagleray as ray\n"
         process = subprocess.Popen(
             [python, "-c", head + textwrap.dedent(code), *map(str, argv)],
             env=self.environ(**(env or {})),

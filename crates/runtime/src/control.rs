@@ -100,17 +100,23 @@ impl Runtime {
             // A worker without its node has nobody to work for; its zygote would end it next.
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
+        self.end_without_node();
+        self.answers.arrived.notify_all();
+        self.room_answered.notify_all();
+        self.logs.wake();
+        self.tell_all();
+        self.pump.kick();
+    }
+
+    /// Nothing is heard of the node any more: what is under way fails, and only then is it said that this process is on its own. The other
+    /// way round a thread that waits for a result would take it for a call that came too late.
+    pub(crate) fn end_without_node(&self) {
         let mut state = self.state.lock().expect("never poisoned");
         let State { owner, effects, .. } = &mut *state;
         owner.on_node_gone(effects);
         self.apply(&mut state);
         drop(state);
         self.closed.store(true, Ordering::Release);
-        self.answers.arrived.notify_all();
-        self.room_answered.notify_all();
-        self.logs.wake();
-        self.tell_all();
-        self.pump.kick();
     }
 
     fn on_message(self: &Arc<Self>, message: FromNode) {

@@ -147,7 +147,7 @@ impl Runtime {
     /// Leaves the node and ends the threads. What waits fails; what is called later is refused.
     pub fn close(&self) {
         self.send(&ToNode::Bye);
-        self.closed.store(true, std::sync::atomic::Ordering::Release);
+        self.end_without_node();
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         self.pump.kick();
         self.bell.wake();

@@ -207,8 +207,9 @@ impl Runtime {
             if is_done() {
                 break Ok(Waited::Done);
             }
-            if self.closed.load(Ordering::Acquire) {
-                break Err(Error::Closed);
+            if self.is_closed() {
+                // What was under way failed before that was said, perhaps since the look above.
+                break if is_done() { Ok(Waited::Done) } else { Err(Error::Closed) };
             }
             let now = now_ns();
             if deadline_ns.is_some_and(|deadline| now >= deadline) {

@@ -126,6 +126,7 @@ def test_use_after_shutdown_starts_a_new_session_by_default(no_session):
 
 
 def test_shutdown_while_threads_wait_fails_their_waits(no_session):
+    # Whoever looked up in the middle of the shutdown was told that it had called too late.
     ray.init(num_cpus=1)
 
     @ray.remote
