@@ -18,5 +18,5 @@ pub use id::{
 };
 pub use place::{Bulk, FileId, Filed, Place};
 pub use resources::{EnvVars, Need, Quantity, Resources};
-pub use task::{ActorOptions, Lifetime, Template, Yields};
+pub use task::{ActorOptions, Language, Lifetime, Template, Yields};
 pub use time::Tick;

@@ -4,9 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FunctionId, Need};
 
+/// What a function, a class or a value is written in. A number keeps its meaning for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Language(pub u8);
+
+impl Language {
+    /// Python: bodies are pickles of functions and classes.
+    pub const PYTHON: Self = Self(1);
+}
+
 /// What all calls of one function under one set of options share. Made once, pointed to by each call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Template {
+    /// What the function is written in.
+    pub language: Language,
     /// Body to run; for an actor's method, the actor's class, or the exceptions that a call's own options want to retry.
     pub function: FunctionId,
     /// Shown in errors, logs and status: `f`, `Class.method`.

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use model::{
-    ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Lifetime, Need, ObjectId, TaskId, Template, Yields,
+    ActorDeath, ActorId, ActorOptions, Failure, FunctionId, Language, Lifetime, Need, ObjectId, TaskId, Template,
+    Yields,
 };
 use pyo3::exceptions::{PyAttributeError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use runtime::{ActorCreation, GroupFacts, MadeActor, Runtime, Target};
+use wire::actor_spec::ActorSpec;
 
+use crate::execute::is_python;
 use crate::function::{Arity, Callee, Payload, encode_args, environment, resources, submit, yields};
 use crate::object_ref::ObjectRef;
 use crate::{context, door, errors, groups, session, surroundings};
@@ -61,6 +64,7 @@ impl ClassCore {
             let (signature, (returns, kind, ahead_max), retries_max, retry_exceptions, display, is_generator, group): MethodRow<'_> =
                 about.extract()?;
             let template = Template {
+                language: model::Language::PYTHON,
                 function,
                 name: display.into(),
                 method: name.as_str().into(),
@@ -237,6 +241,7 @@ impl Method {
             None => (old.returns, old.yields),
         };
         let template = Template {
+            language: model::Language::PYTHON,
             function: retry_filter.and_then(|id| FunctionId::from_slice(id).ok()).unwrap_or(old.function),
             returns,
             yields,
@@ -343,6 +348,7 @@ fn create_actor<'py>(
     meta: &[u8],
 ) -> PyResult<Made<'py>> {
     let runtime = session::current_or_start(py)?;
+    let class = FunctionId::from_slice(class_id).map_err(bad_id)?;
     let mut need = Need {
         to_place: resources(to_place)?,
         to_hold: resources(to_hold)?,
@@ -368,7 +374,7 @@ fn create_actor<'py>(
         let payload = encode_args(&runtime, args, Some(kwargs), &|| callee.to_string(), &|| ())?;
         let (creation_task, _) = context::next_child(&runtime.root);
         let (actor, life) = (ActorId::of(creation_task), ObjectId::of(creation_task, u32::MAX));
-        let spec = spec_of(&runtime, meta, class_id, creation_task, &payload);
+        let spec = spec_of(&runtime, meta, class, creation_task, &payload);
         let contains = payload.deps.iter().chain(&payload.contains).copied().collect();
         let creation = ActorCreation { actor, life, options: options.clone(), get_if_exists, spec, contains };
         let made = if name.is_empty() {
@@ -389,24 +395,12 @@ fn create_actor<'py>(
 }
 
 /// What a worker needs to build the actor; what describes its handles comes first.
-fn spec_of(runtime: &Runtime, meta: &[u8], class_id: &[u8], creation_task: TaskId, payload: &Payload) -> Vec<u8> {
-    let mut spec = Vec::with_capacity(meta.len() + payload.bytes.len() + 64);
-    put_counted(&mut spec, meta);
-    spec.extend_from_slice(class_id);
-    spec.extend_from_slice(&creation_task.0);
-    put_counted(&mut spec, &payload.bytes);
-    for slot in &payload.deps {
+fn spec_of(runtime: &Runtime, meta: &[u8], class: FunctionId, creation_task: TaskId, payload: &Payload) -> Vec<u8> {
+    let dependencies = payload.deps.iter().filter_map(|slot| {
         runtime.escape(*slot);
-        if let Some((id, owner)) = runtime.identity(*slot) {
-            runtime::value::write_ref(&mut spec, &id, owner);
-        }
-    }
-    spec
-}
-
-pub(crate) fn put_counted(to: &mut Vec<u8>, bytes: &[u8]) {
-    to.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-    to.extend_from_slice(bytes);
+        runtime.identity(*slot)
+    });
+    ActorSpec::new(Language::PYTHON, meta, class, creation_task, &payload.bytes).write(dependencies)
 }
 
 /// An actor by name: (actor id, spec), or nothing.
@@ -422,12 +416,17 @@ fn find_actor<'py>(
     Ok(found.map(|named| (PyBytes::new(py, &named.actor.0), PyBytes::new(py, &named.spec))))
 }
 
+/// The spec of an actor that is written in Python.
+pub(crate) fn read_spec(bytes: &[u8]) -> PyResult<ActorSpec<'_>> {
+    let spec = ActorSpec::read(bytes).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    is_python(spec.language, "the actor")?;
+    Ok(spec)
+}
+
 /// The part of an actor's spec that describes its handles.
 #[pyfunction]
 fn spec_meta<'py>(py: Python<'py>, spec: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-    let mut reader = wire::Reader::new(spec);
-    let meta = reader.counted().map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok(PyBytes::new(py, meta))
+    Ok(PyBytes::new(py, read_spec(spec)?.meta))
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

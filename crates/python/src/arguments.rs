@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use runtime::{BadArgument, CallArg, IncomingCall, Runtime};
 use wire::Reader;
+use wire::arguments::{Argument, Counts};
 
-use crate::function::{DEPENDENCY, PICKLED};
 use crate::{decode, door, plain};
 
 pyo3::create_exception!(
@@ -26,20 +26,12 @@ pub(crate) fn decode<'py>(
 ) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
     let bad = |error: wire::Malformed| PyValueError::new_err(error.to_string());
     let mut reader = Reader::new(payload);
-    let positional = reader.u32().map_err(bad)?;
-    let keywords = reader.u32().map_err(bad)?;
+    let Counts { positional, named } = Counts::read(&mut reader).map_err(bad)?;
     let mut decode_one = |reader: &mut Reader<'_>| -> PyResult<Bound<'py, PyAny>> {
-        match reader.rest().first() {
-            Some(&DEPENDENCY) => {
-                reader.u8().map_err(bad)?;
-                dependency(reader.u32().map_err(bad)? as usize)
-            }
-            Some(&PICKLED) => {
-                reader.u8().map_err(bad)?;
-                let bytes = reader.counted().map_err(bad)?;
-                decode::pickled(py, bytes, &mut Reader::new(bytes), &decode::Passing(bytes))
-            }
-            _ => plain::read(py, payload, reader, &decode::Passing(payload)),
+        match Argument::read(reader).map_err(bad)? {
+            Argument::Dependency(place) => dependency(place),
+            Argument::Pickled(bytes) => decode::pickled(py, bytes, &mut Reader::new(bytes), &decode::Passing(bytes)),
+            Argument::Plain => plain::read(py, payload, reader, &decode::Passing(payload)),
         }
     };
     let args = if positional == 0 {
@@ -51,13 +43,12 @@ pub(crate) fn decode<'py>(
         }
         PyTuple::new(py, values)?
     };
-    if keywords == 0 {
+    if named == 0 {
         return Ok((args, None));
     }
     let kwargs = PyDict::new(py);
-    for _ in 0..keywords {
-        let name =
-            std::str::from_utf8(reader.counted().map_err(bad)?).map_err(|_| PyValueError::new_err("malformed name"))?;
+    for _ in 0..named {
+        let name = wire::arguments::read_name(&mut reader).map_err(bad)?;
         kwargs.set_item(PyString::intern(py, name), decode_one(&mut reader)?)?;
     }
     Ok((args, Some(kwargs)))

@@ -8,12 +8,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
-use runtime::value::{HAS_REFS, REF_BYTES};
 use store::View;
 use wire::Reader;
+use wire::value::{HAS_REFS, INLINE_ALIGNMENT, OF_LIST, OF_TUPLE, PICKLE, PLAIN, REF_BYTES, REFS, STORED_ALIGNMENT};
 
 use crate::buffer::{Buffer, Memory};
-use crate::encode::{INLINE_ALIGNMENT, OF_LIST, OF_TUPLE, PICKLE, PLAIN, REFS, STORED_ALIGNMENT};
 use crate::plain::{self, Source};
 
 static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

@@ -1,31 +1,15 @@
-//! HOT: Python objects to bytes. A value begins with its references (`runtime::value`), then:
-//!
-//! | kind | what follows |
-//! |---|---|
-//! | `PLAIN` | see `plain` |
-//! | `REFS` | one byte: whether it is a list or a tuple; its items are the references, in their order |
-//! | `PICKLE` | count of buffers (4 bytes), length of the pickle (8), then per buffer its position and length (8 each), the pickle, the buffers |
-//!
-//! Positions count from the value's first byte. Buffers are aligned to 64 bytes in the arena and to 8 elsewhere, where whoever reads them copies
-//! them to an aligned place.
+//! HOT: Python objects to bytes, as `wire::value` lays them out. Whoever reads buffers outside the arena copies them to a place that is aligned
+//! as there.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyTuple};
-use runtime::{Content, Runtime, value};
+use runtime::{Content, Runtime};
+use wire::value::{self, INLINE_ALIGNMENT, OF_LIST, OF_TUPLE, PICKLE, PLAIN, REFS, STORED_ALIGNMENT};
 
 use crate::buffer::Bytes;
 use crate::object_ref::ObjectRef;
 use crate::{context, door, errors, plain};
-
-pub(crate) const PLAIN: u8 = 1;
-pub(crate) const PICKLE: u8 = 2;
-pub(crate) const REFS: u8 = 3;
-pub(crate) const OF_LIST: u8 = b'l';
-pub(crate) const OF_TUPLE: u8 = b't';
-/// Alignment of arrays and buffers in the arena.
-pub(crate) const STORED_ALIGNMENT: usize = 64;
-pub(crate) const INLINE_ALIGNMENT: usize = 8;
 
 static DUMPS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
@@ -163,7 +147,7 @@ pub(crate) fn encode_for(runtime: &Runtime, object: &Bound<'_, PyAny>, tell: Tel
             return Ok(Encoded { content: Content::Inline(to), refs: Vec::new() });
         }
         // A plain value that large has no arrays in it that would need another alignment, unless it is a tuple of arrays.
-        if to.get(1) != Some(&b't') {
+        if to.get(1) != Some(&value::plain::TUPLE) {
             return store_parts(object.py(), runtime, to, &[], Vec::new(), tell);
         }
     }

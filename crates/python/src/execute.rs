@@ -5,17 +5,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use model::{Failure, FunctionId, TaskId, Template, Yields};
+use model::{Failure, FunctionId, Language, TaskId, Template, Yields};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
-use runtime::{CallHandle, Content, IncomingCall, Runtime, Stage, Work, value};
-use wire::Reader;
+use runtime::{CallHandle, Content, IncomingCall, Runtime, Stage, Work};
+use wire::actor_spec::ActorSpec;
 use wire::frame::Value;
+use wire::value;
 
 use crate::door::Signals;
 use crate::generating::{self, Running};
-use crate::{arguments, context, door, encode, errors, output, plain, session, title};
+use crate::{actor, arguments, context, door, encode, errors, output, plain, session, title};
 
 /// User code runs on the main thread right now: a cancel may interrupt it.
 pub(crate) static IS_RUNNING: AtomicBool = AtomicBool::new(false);
@@ -178,14 +179,14 @@ fn build_actor(
     runtime.set_label(&build.options.class_name);
     title::set(&format!("{}.__init__", build.options.class_name));
     title::name_idle(&build.options.class_name);
-    let spec = Spec::read(&build.spec).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let spec = actor::read_spec(&build.spec)?;
     let options = &build.options;
     context::set_task(Some(spec.creation));
     context::enter_nest(0);
     context::enter_place(&options.need.at);
     let (args, came_with) = context::decoding(|| {
         follow_assignment(runtime, worker)?;
-        spec.args(py)
+        constructor_args(py, &spec)
     });
     let built = args.and_then(|(args, kwargs)| {
         let about = PyDict::new(py);
@@ -224,42 +225,30 @@ fn build_actor(
     }
 }
 
-/// An actor's spec, as its creator wrote it.
-struct Spec<'a> {
-    meta: &'a [u8],
-    class: FunctionId,
-    creation: TaskId,
-    payload: &'a [u8],
-    refs: &'a [u8],
+/// The arguments of an actor's constructor; refs among them are read here, which waits until they are ready.
+fn constructor_args<'py>(
+    py: Python<'py>,
+    spec: &ActorSpec<'_>,
+) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+    let native = py.import("eagleray._native")?;
+    let mut values = Vec::new();
+    for (id, owner) in spec.dependencies() {
+        let object = native.getattr("rebuild_ref")?.call1((PyBytes::new(py, &id.0), owner.to_u64()))?;
+        let value = native.getattr("get")?.call1((object,));
+        // Not the constructor raised it: whoever tells of it says so.
+        values.push(value.inspect_err(|error| drop(error.value(py).setattr("_is_argument", true)))?);
+    }
+    arguments::decode(py, spec.arguments, |index| {
+        values.get(index).cloned().ok_or_else(|| PyValueError::new_err("malformed argument"))
+    })
 }
 
-impl<'a> Spec<'a> {
-    fn read(bytes: &'a [u8]) -> Result<Self, wire::Malformed> {
-        let mut reader = Reader::new(bytes);
-        Ok(Self {
-            meta: reader.counted()?,
-            class: FunctionId(reader.array()?),
-            creation: TaskId(reader.array()?),
-            payload: reader.counted()?,
-            refs: reader.rest(),
-        })
+/// Whoever is written in another language is run by workers of that language.
+pub(crate) fn is_python(language: Language, what: &str) -> PyResult<()> {
+    if language == Language::PYTHON {
+        return Ok(());
     }
-
-    /// The constructor's arguments; refs among them are read here, which waits until they are ready.
-    fn args<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
-        let native = py.import("eagleray._native")?;
-        let mut values = Vec::new();
-        for raw in self.refs.chunks_exact(runtime::value::REF_BYTES) {
-            let owner = u64::from_le_bytes(raw[28..].try_into().expect("eight bytes"));
-            let object = native.getattr("rebuild_ref")?.call1((PyBytes::new(py, &raw[..28]), owner))?;
-            let value = native.getattr("get")?.call1((object,));
-            // Not the constructor raised it: whoever tells of it says so.
-            values.push(value.inspect_err(|error| drop(error.value(py).setattr("_is_argument", true)))?);
-        }
-        arguments::decode(py, self.payload, |index| {
-            values.get(index).cloned().ok_or_else(|| PyValueError::new_err("malformed argument"))
-        })
-    }
+    Err(PyValueError::new_err(format!("{what} is not written in Python but in language number {}", language.0)))
 }
 
 /// The callable behind a template: a function, or a bound method of the actor.
@@ -278,6 +267,7 @@ pub(crate) fn callable<'py>(
             drop(FUNCTIONS.with(|table| std::mem::take(&mut *table.borrow_mut())));
             worker.call_method0("forget_functions")?;
         }
+        is_python(template.language, &template.name)?;
         let loaded = worker.call_method1("load", (PyBytes::new(py, &template.function.0), &*template.name))?;
         FUNCTIONS.with(|table| table.borrow_mut().insert(template.function, loaded.clone().unbind()));
         return Ok(loaded);
@@ -287,6 +277,7 @@ pub(crate) fn callable<'py>(
     if let Some(known) = known {
         return Ok(known.into_bound(py));
     }
+    is_python(template.language, &template.name)?;
     let method = worker.call_method1("method", (&*template.method,))?;
     // Calls with names of their own have templates of their own: they are not kept for ever.
     let old = METHODS.with(|table| {
@@ -461,7 +452,7 @@ fn end_forked(py: Python<'_>, worker: &Bound<'_, PyAny>, result: PyResult<Bound<
 fn error_bytes(runtime: &Arc<Runtime>, error: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let pickled = encode::pickle(error)?;
     let mut bytes = Vec::new();
-    encode::write_refs(runtime, &mut bytes, encode::PICKLE, &pickled.refs);
+    encode::write_refs(runtime, &mut bytes, value::PICKLE, &pickled.refs);
     pickled.write(&mut bytes, 0);
     Ok(bytes)
 }
@@ -522,7 +513,7 @@ pub(crate) fn encode_return(
 fn write_scalar(value: &Bound<'_, PyAny>, body: &mut Vec<u8>) -> bool {
     Value::write_inline(body, |body| {
         let start = body.len();
-        body.push(encode::PLAIN);
+        body.push(value::PLAIN);
         plain::write(value, body) && body.len() - start <= wire::INLINE_BYTES_MAX
     })
 }

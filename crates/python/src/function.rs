@@ -15,8 +15,6 @@ use crate::generator::ObjectRefGenerator;
 use crate::object_ref::ObjectRef;
 use crate::{context, errors, groups, inventory, plain, session, surroundings};
 
-pub(crate) const DEPENDENCY: u8 = b'V';
-pub(crate) const PICKLED: u8 = b'P';
 /// An argument larger than this is put into the store and travels as a reference.
 const ARGUMENT_BYTES_MAX: usize = wire::INLINE_BYTES_MAX;
 
@@ -75,16 +73,14 @@ pub(crate) fn encode_args(
 ) -> PyResult<Payload> {
     let mut payload = Payload { bytes: Vec::with_capacity(64), ..Payload::default() };
     let keywords = kwargs.map_or(0, |kwargs| kwargs.len());
-    payload.bytes.extend_from_slice(&(args.len() as u32).to_le_bytes());
-    payload.bytes.extend_from_slice(&(keywords as u32).to_le_bytes());
+    wire::arguments::Counts { positional: args.len() as u32, named: keywords as u32 }.write(&mut payload.bytes);
     for arg in args.iter_borrowed() {
         encode_arg(runtime, &arg, &mut payload, callee, tell)?;
     }
     if let Some(kwargs) = kwargs {
         for (name, arg) in kwargs.iter() {
             let name: String = name.extract()?;
-            payload.bytes.extend_from_slice(&(name.len() as u32).to_le_bytes());
-            payload.bytes.extend_from_slice(name.as_bytes());
+            wire::arguments::write_name(&mut payload.bytes, &name);
             encode_arg(runtime, &arg, &mut payload, callee, tell)?;
         }
     }
@@ -122,19 +118,13 @@ fn encode_arg(
     if pickled.size() > ARGUMENT_BYTES_MAX {
         return put_argument(runtime, encode::keep(arg.py(), runtime, pickled, tell)?, payload);
     }
-    payload.bytes.push(PICKLED);
-    let length_at = payload.bytes.len();
-    payload.bytes.extend_from_slice(&[0; 4]);
-    pickled.write(&mut payload.bytes, length_at + 4);
-    let length = (payload.bytes.len() - length_at - 4) as u32;
-    payload.bytes[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+    wire::arguments::write_pickled(&mut payload.bytes, |to, start| pickled.write(to, start));
     payload.contains.extend(pickled.refs.iter().copied());
     Ok(())
 }
 
 fn add_dependency(payload: &mut Payload, slot: u32) {
-    payload.bytes.push(DEPENDENCY);
-    payload.bytes.extend_from_slice(&(payload.deps.len() as u32).to_le_bytes());
+    wire::arguments::write_dependency(&mut payload.bytes, payload.deps.len());
     payload.deps.push(slot);
 }
 
@@ -274,6 +264,7 @@ impl Function {
         calls_max: u32,
     ) -> PyResult<Self> {
         let template = Template {
+            language: model::Language::PYTHON,
             function: FunctionId::NIL,
             name: name.into(),
             method: "".into(),

@@ -146,7 +146,7 @@ fn context_decode<'py>(
     bytes: &[u8],
     source: &dyn crate::plain::Source,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let decoded = if bytes.first().is_some_and(|kind| kind & runtime::value::HAS_REFS != 0) {
+    let decoded = if bytes.first().is_some_and(|kind| kind & wire::value::HAS_REFS != 0) {
         context::decoding(|| decode::value(py, bytes, source)).0
     } else {
         decode::value(py, bytes, source)
@@ -420,7 +420,7 @@ fn put_error(error: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
     let runtime = session::current_or_start(error.py())?;
     let pickled = encode::pickle(error)?;
     let mut bytes = Vec::new();
-    encode::write_refs(&runtime, &mut bytes, encode::PICKLE, &pickled.refs);
+    encode::write_refs(&runtime, &mut bytes, wire::value::PICKLE, &pickled.refs);
     pickled.write(&mut bytes, 0);
     let (task, _) = context::next_child(&runtime.root);
     let id = model::ObjectId::of(task, 0);

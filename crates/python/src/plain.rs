@@ -11,21 +11,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use wire::value::INLINE_ALIGNMENT;
+use wire::value::plain::{ARRAY, BYTES, DICT, FALSE, FLOAT, INT, LIST, NONE, STR, TRUE, TUPLE};
 use wire::{Malformed, Reader};
 
 use crate::buffer::{Buffer, Bytes, Memory};
-
-const NONE: u8 = b'N';
-const TRUE: u8 = b'T';
-const FALSE: u8 = b'F';
-const INT: u8 = b'i';
-const FLOAT: u8 = b'd';
-const STR: u8 = b's';
-const BYTES: u8 = b'b';
-const TUPLE: u8 = b't';
-const LIST: u8 = b'l';
-const DICT: u8 = b'm';
-const ARRAY: u8 = b'A';
 
 /// Items of a container that are encoded directly; longer ones go to pickle, which is faster there.
 const ITEMS_MAX: usize = 64;
@@ -216,7 +206,7 @@ impl SimpleArray {
     /// All of it; positions count from the first byte of `to`.
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
         self.write_head(to);
-        while !to.len().is_multiple_of(8) {
+        while !to.len().is_multiple_of(INLINE_ALIGNMENT) {
             to.push(0);
         }
         to.extend_from_slice(self.bytes.as_slice());

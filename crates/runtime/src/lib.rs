@@ -41,7 +41,6 @@ mod start;
 mod state;
 mod stream;
 mod submit;
-pub mod value;
 mod waiting;
 mod waits;
 
@@ -68,6 +67,7 @@ pub use start::{Connected, connect};
 pub use stream::{Demand, UnsentItem};
 pub use submit::{Submission, Submitted};
 pub use waiting::{Interrupts, NoInterrupts, Wait, Waited};
+use wire::value;
 
 use crate::state::State;
 

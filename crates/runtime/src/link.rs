@@ -287,6 +287,7 @@ mod tests {
 
     fn template(name: String) -> Arc<Template> {
         Arc::new(Template {
+            language: model::Language::PYTHON,
             function: FunctionId::NIL,
             name: name.into(),
             method: "".into(),

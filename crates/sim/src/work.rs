@@ -129,6 +129,7 @@ impl Plans {
         let items = if rng.chance(150) { rng.between(1, 6) as u32 } else { 0 };
         let ahead_max = rng.below(3) as u32;
         let template = Template {
+            language: model::Language::PYTHON,
             function: FunctionId([0; 16]),
             name: "f".into(),
             method: "".into(),

@@ -1,6 +1,7 @@
 //! Every message between processes, defined once: what it says, how it is laid out, which version it has.
 //!
 //! - `frame`: the fixed header of a frame in a ring, and the bodies of calls and replies (hot).
+//! - `actor_spec`: what makes an actor; `arguments`: what a call carries; `value`: what they and answers are made of. For all languages.
 //! - `asking`: questions to a node, and its answers; part of `control`.
 //! - `control`: between a process and its node, over a Unix socket (cold, postcard).
 //! - `groups`: what a node says about placement groups.
@@ -12,6 +13,8 @@
 //! - `waits`: what is not going on, and what would end it; `words`: that as sentences.
 //! - `zygote`: between a node and the process that forks its workers.
 
+pub mod actor_spec;
+pub mod arguments;
 mod asking;
 pub mod control;
 pub mod frame;
@@ -22,6 +25,7 @@ pub mod peer;
 mod reader;
 pub mod status;
 mod surroundings;
+pub mod value;
 pub mod waits;
 mod words;
 pub mod zygote;
@@ -30,7 +34,7 @@ pub use reader::{Malformed, Reader};
 pub use surroundings::Surroundings;
 
 /// Raised whenever bytes change their meaning. Peers of another version are refused at the handshake.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 
 /// Values up to this size travel inside frames and live with their owner; larger ones are in the store.
 pub const INLINE_BYTES_MAX: usize = 100 * 1024;

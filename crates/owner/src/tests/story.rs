@@ -98,6 +98,7 @@ impl Call {
 
     fn template(&self) -> Arc<Template> {
         Arc::new(Template {
+            language: model::Language::PYTHON,
             function: FunctionId([0; 16]),
             name: "f".into(),
             method: "".into(),

@@ -237,6 +237,7 @@ impl World {
         let id = self.next_id();
         let cpus = if target == 1 { 2 } else { 1 };
         let template = Template {
+            language: model::Language::PYTHON,
             function: FunctionId([0; 16]),
             name: "f".into(),
             method: "".into(),

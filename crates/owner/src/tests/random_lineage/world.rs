@@ -194,6 +194,7 @@ impl World {
         let (deps, names) = (self.slots(deps), self.slots(names));
         let id = self.next_id();
         let template = Arc::new(Template {
+            language: model::Language::PYTHON,
             function: FunctionId([0; 16]),
             name: "f".into(),
             method: "".into(),
