@@ -19,7 +19,6 @@ pub mod launcher;
 mod leases;
 mod lines;
 mod linking;
-mod links;
 mod logs;
 mod looped;
 mod memory;

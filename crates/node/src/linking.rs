@@ -3,7 +3,7 @@
 use model::{ProcId, Tick};
 use wire::control::{FromNode, Quiet};
 
-use crate::links::{Effect, Level};
+use hub::links::{Effect, Level};
 use crate::looped::Node;
 
 impl Node {
@@ -42,7 +42,7 @@ impl Node {
         }
     }
 
-    fn with_links(&mut self, change: impl FnOnce(&mut crate::links::Links, Tick, &mut Vec<Effect>)) {
+    fn with_links(&mut self, change: impl FnOnce(&mut hub::links::Links, Tick, &mut Vec<Effect>)) {
         let mut effects = Vec::new();
         change(&mut self.links, net::clock::now(), &mut effects);
         for effect in effects {

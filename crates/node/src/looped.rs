@@ -16,7 +16,7 @@ use crate::conns::Conns;
 use crate::functions::Functions;
 use crate::inventory::Inventories;
 use crate::keeper::Estates;
-use crate::links::Links;
+use hub::links::Links;
 use crate::logs::Logs;
 use crate::memory::Memory;
 use crate::notices::Told;
