@@ -151,6 +151,16 @@ impl Links {
         }
     }
 
+    /// No pair has rings, wants some, or is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+            && self.waiting.is_empty()
+            && self.dead.is_empty()
+            && self.free.len() == self.made as usize
+            && self.ends.values().all(|ends| ends.peers.is_empty())
+    }
+
     /// Whether somebody waits for rings.
     #[must_use]
     pub fn is_short(&self) -> bool {
@@ -201,14 +211,7 @@ impl Links {
     }
 
     /// An end says whether it has anything under way.
-    pub fn answered(
-        &mut self,
-        now: Tick,
-        by: ProcId,
-        peer: ProcId,
-        quiet: Option<Quiet>,
-        out: &mut Vec<Effect>,
-    ) {
+    pub fn answered(&mut self, now: Tick, by: ProcId, peer: ProcId, quiet: Option<Quiet>, out: &mut Vec<Effect>) {
         let Some(pair) = self.pairs.get_mut(&key(by, peer)) else { return };
         let Stage::Asked(said) = &mut pair.stage else { return };
         said[end_of(by, peer)] = Some(quiet);
