@@ -36,7 +36,7 @@ impl<B: Body> Hub<B> {
             self.schedule(step, scheduler::Event::WorkerDied(id));
         }
         if !self.estates.is_unsettled(id) {
-            self.schedule(step, scheduler::Event::OwnerDied(id));
+            self.end_leases_of(step, id);
         }
         if let Kind::Driver { namespace, surroundings, .. } = kind {
             self.act(step, control::Event::JobEnded(job));

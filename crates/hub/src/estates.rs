@@ -155,12 +155,18 @@ impl<B: Body> Hub<B> {
     pub(crate) fn on_settled(&mut self, step: &mut Step<'_, B>, of: ProcId, serving: Vec<ProcId>) {
         if let Some((_, job)) = self.estates.unsettled.remove(&of) {
             self.estates.serving.extend(serving.into_iter().filter(|worker| self.procs.get(*worker).is_some()));
-            self.estates.ended = Some(Vec::new());
-            self.schedule(step, scheduler::Event::OwnerDied(of));
-            for worker in self.estates.ended.take().unwrap_or_default() {
-                self.release_lease(step, worker);
-            }
+            self.end_leases_of(step, of);
             self.job_needs_less(step, job);
+        }
+    }
+
+    /// Nothing runs any more under what a dead process had leased. Its workers end when nobody needs a value of theirs, which may be long, and
+    /// whoever does may wait for their cores: so the leases are over at once.
+    pub(crate) fn end_leases_of(&mut self, step: &mut Step<'_, B>, dead: ProcId) {
+        let outer = self.estates.ended.replace(Vec::new());
+        self.schedule(step, scheduler::Event::OwnerDied(dead));
+        for worker in std::mem::replace(&mut self.estates.ended, outer).unwrap_or_default() {
+            self.release_lease(step, worker);
         }
     }
 
