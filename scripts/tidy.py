@@ -31,10 +31,12 @@ MODEL = {"model"}
 VOCABULARY = MODEL | {"wire"}
 BRAINS = {"owner", "scheduler", "transfer", "control"}
 MUSCLE = {"store", "net"}
+#: Between brains and bodies: what a body decides with a message, held to the same rules as a brain.
+CORES = {"hub"}
 BODIES = {"runtime", "node", "head", "gateway"}
 LIBRARIES = {"tune", "rl"}
 
-BELOW_BODIES = VOCABULARY | BRAINS | MUSCLE
+BELOW_BODIES = VOCABULARY | BRAINS | MUSCLE | CORES
 BELOW_FACES = BELOW_BODIES | BODIES
 
 #: Which workspace crates a crate may depend on. A crate that is not listed has no place in the architecture yet.
@@ -43,6 +45,7 @@ ARROWS: dict[str, set[str]] = {
     "seeded": set(),
     "wire": MODEL,
     **dict.fromkeys(BRAINS, MODEL),
+    **dict.fromkeys(CORES, VOCABULARY | BRAINS | {"seeded"}),
     **dict.fromkeys(MUSCLE, VOCABULARY),
     **dict.fromkeys(BODIES, BELOW_BODIES),  # bodies meet through wire only, never each other
     "macros": set(),
@@ -261,7 +264,7 @@ def unsafe_code(tree: Tree) -> Iterator[Finding]:
 
 def pure_brains(tree: Tree) -> Iterator[Finding]:
     """Brains get time, chance and the world from outside."""
-    for crate in sorted(BRAINS & tree.crates.keys()):
+    for crate in sorted((BRAINS | CORES) & tree.crates.keys()):
         for name, entry in tree.crates[crate].dependencies("dependencies").items():
             if tree.package_of(name, entry) in BRAIN_BANNED_CRATES:
                 yield Finding(tree.crates[crate].path, 0, f"brain `{crate}` depends on {name}")

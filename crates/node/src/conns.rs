@@ -1,52 +1,168 @@
 //! Sockets: reading and writing without waiting for anyone.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use hub::{Asker, Listening};
 use model::ProcId;
 use net::unix::{Arrived, Inbox, Outbox};
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustc_hash::FxHashMap;
+use rustix::event::epoll::EventFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use wire::control::{FromNode, Hello, ToNode};
 
-use crate::looped::{Node, token};
-use crate::procs::Kind;
+use crate::looped::Node;
+use crate::poll::{Poll, token};
 
 /// Messages that a process may leave unread. What workers print waits before it comes to that.
 const UNREAD_MAX: usize = 100_000;
 
-#[derive(Default)]
 pub(crate) struct Conns {
+    poll: Poll,
     table: Vec<Option<Conn>>,
+    /// Where processes that are not dead are, as long as their connection is open.
+    of: FxHashMap<ProcId, usize>,
+    /// Connections that shall be closed, and whose processes have not been taken for lost yet.
+    broken: VecDeque<usize>,
 }
 
 pub(crate) struct Conn {
     socket: OwnedFd,
     inbox: Inbox,
-    pub(crate) outbox: Outbox,
+    outbox: Outbox,
     /// Who is at the other end, once it has said hello. A worker's is known before.
-    pub(crate) who: Option<ProcId>,
+    who: Option<ProcId>,
     is_waiting_to_write: bool,
     /// A driver's: the weight of lines that it was sent and has not said to have taken.
-    pub(crate) logs_ahead: usize,
+    logs_ahead: usize,
 }
 
 impl Conns {
-    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Conn> {
+    pub(crate) fn new(poll: Poll) -> Self {
+        Self { poll, table: Vec::new(), of: FxHashMap::default(), broken: VecDeque::new() }
+    }
+
+    fn get_mut(&mut self, at: usize) -> Option<&mut Conn> {
         self.table.get_mut(at)?.as_mut()
     }
 
-    fn insert(&mut self, conn: Conn) -> usize {
+    pub(crate) fn add(&mut self, socket: OwnedFd, who: Option<ProcId>) -> Option<usize> {
         let at = self.table.iter().position(Option::is_none).unwrap_or(self.table.len());
+        self.poll.watch(&socket, token::CONNS + at as u64).ok()?;
         if at == self.table.len() {
             self.table.push(None);
         }
-        self.table[at] = Some(conn);
-        at
+        let (inbox, outbox) = (Inbox::default(), Outbox::default());
+        self.table[at] = Some(Conn { socket, inbox, outbox, who, is_waiting_to_write: false, logs_ahead: 0 });
+        if let Some(who) = who {
+            self.of.insert(who, at);
+        }
+        Some(at)
     }
 
-    pub(crate) fn remove(&mut self, at: usize) -> Option<Conn> {
-        self.table.get_mut(at)?.take()
+    /// Who is there has said who it is.
+    pub(crate) fn is_of(&mut self, at: usize, who: ProcId) {
+        if let Some(conn) = self.get_mut(at) {
+            conn.who = Some(who);
+            self.of.insert(who, at);
+        }
+    }
+
+    pub(crate) fn who(&self, at: usize) -> Option<ProcId> {
+        self.table.get(at)?.as_ref()?.who
+    }
+
+    /// Whose connection this was, if that is still open.
+    fn remove(&mut self, at: usize) -> Option<Conn> {
+        let conn = self.table.get_mut(at)?.take()?;
+        self.broken.retain(|broken| *broken != at);
+        self.poll.forget(&conn.socket);
+        if let Some(who) = conn.who
+            && self.of.get(&who) == Some(&at)
+        {
+            self.of.remove(&who);
+        }
+        Some(conn)
+    }
+
+    /// The process is dead, or could not be started.
+    pub(crate) fn remove_of(&mut self, who: ProcId) {
+        if let Some(at) = self.of.get(&who).copied() {
+            self.remove(at);
+        }
+    }
+
+    /// Says something. Never waits: what does not go out now goes out later.
+    pub(crate) fn tell(&mut self, to: ProcId, message: &FromNode) {
+        if let Some(at) = self.of.get(&to).copied() {
+            self.tell_at(at, message, Vec::new());
+        }
+    }
+
+    pub(crate) fn tell_at(&mut self, at: usize, message: &FromNode, fds: Vec<OwnedFd>) {
+        let Some(conn) = self.get_mut(at) else { return };
+        conn.outbox.push(&wire::encode(message), fds);
+        if conn.outbox.len() > UNREAD_MAX {
+            tracing::warn!(process = ?conn.who, "a process reads nothing of what it is told; its connection is closed");
+            return self.hang_up(at);
+        }
+        self.flush(at);
+    }
+
+    /// Nobody is heard or told anything there; whose it was is taken for lost after this step.
+    pub(crate) fn hang_up(&mut self, at: usize) {
+        if !self.broken.contains(&at) {
+            self.broken.push_back(at);
+        }
+    }
+
+    pub(crate) fn take_broken(&mut self) -> Option<usize> {
+        self.broken.pop_front()
+    }
+
+    pub(crate) fn flush(&mut self, at: usize) {
+        let Some(conn) = self.table.get_mut(at).and_then(Option::as_mut) else { return };
+        let Ok(is_empty) = conn.outbox.flush(&conn.socket) else { return };
+        if is_empty == conn.is_waiting_to_write {
+            conn.is_waiting_to_write = !is_empty;
+            let want = if is_empty { EventFlags::IN } else { EventFlags::IN | EventFlags::OUT };
+            self.poll.change(conn.socket.as_fd(), token::CONNS + at as u64, want);
+        }
+    }
+
+    pub(crate) fn listening(&self, at: usize) -> Listening {
+        match self.table.get(at).and_then(Option::as_ref) {
+            _ if self.broken.contains(&at) => Listening::Gone,
+            Some(conn) if conn.outbox.is_empty() => Listening::Keeps,
+            Some(_) => Listening::IsBehind,
+            None => Listening::Gone,
+        }
+    }
+
+    /// A driver was sent output of this weight.
+    pub(crate) fn logs_sent(&mut self, to: ProcId, weight: usize) {
+        if let Some(conn) = self.of.get(&to).copied().and_then(|at| self.get_mut(at)) {
+            conn.logs_ahead += weight;
+        }
+    }
+
+    /// A driver has taken so much of it.
+    pub(crate) fn logs_taken(&mut self, by: ProcId, weight: usize) {
+        if let Some(conn) = self.of.get(&by).copied().and_then(|at| self.get_mut(at)) {
+            conn.logs_ahead = conn.logs_ahead.saturating_sub(weight);
+        }
+    }
+
+    /// The weight of what it has not taken.
+    pub(crate) fn logs_ahead(&self, of: ProcId) -> usize {
+        let conn = self.of.get(&of).and_then(|at| self.table.get(*at)?.as_ref());
+        conn.map_or(0, |conn| conn.logs_ahead)
+    }
+
+    fn has_unread(&self, at: usize) -> bool {
+        let conn = self.table.get(at).and_then(Option::as_ref);
+        conn.is_some_and(|conn| rustix::io::ioctl_fionread(&conn.socket).is_ok_and(|unread| unread > 0))
     }
 }
 
@@ -70,31 +186,9 @@ pub(crate) fn listen(path: &Path) -> std::io::Result<OwnedFd> {
 }
 
 impl Node {
-    pub(crate) fn add_conn(&mut self, socket: OwnedFd, who: Option<ProcId>) {
-        let _ = self.add_conn_at(socket, who);
-    }
-
-    pub(crate) fn add_conn_at(&mut self, socket: OwnedFd, who: Option<ProcId>) -> Option<usize> {
-        let conn = Conn {
-            socket,
-            inbox: Inbox::default(),
-            outbox: Outbox::default(),
-            who,
-            is_waiting_to_write: false,
-            logs_ahead: 0,
-        };
-        let at = self.conns.insert(conn);
-        let socket = &self.conns.get_mut(at)?.socket;
-        if epoll::add(&self.epoll, socket, EventData::new_u64(token::CONNS + at as u64), EventFlags::IN).is_err() {
-            self.conns.remove(at);
-            return None;
-        }
-        Some(at)
-    }
-
     pub(crate) fn on_conn(&mut self, at: usize, flags: EventFlags) {
         if flags.contains(EventFlags::OUT) {
-            self.flush(at);
+            self.machine.conns.flush(at);
         }
         if !flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
             return;
@@ -106,16 +200,16 @@ impl Node {
 
     /// Reads once, and handles every message that is whole.
     fn take_messages(&mut self, at: usize) -> Arrived {
-        let Some(conn) = self.conns.get_mut(at) else { return Arrived::Open };
+        let Some(conn) = self.machine.conns.get_mut(at) else { return Arrived::Open };
         let arrived = conn.inbox.fill(&conn.socket, false).unwrap_or(Arrived::Closed);
         loop {
-            let Some(conn) = self.conns.get_mut(at) else { return Arrived::Open };
+            let Some(conn) = self.machine.conns.get_mut(at) else { return Arrived::Open };
             match conn.inbox.next_message() {
                 Ok(Some(bytes)) => match wire::decode::<ToNode>(&bytes) {
                     Ok(message) => self.on_message(at, message),
                     Err(_) => {
                         if let Some(theirs) = Hello::protocol_of(&bytes).filter(|theirs| *theirs != wire::PROTOCOL) {
-                            self.refuse_protocol(at, theirs);
+                            self.machine.refuse_protocol(at, theirs);
                         }
                         return Arrived::Closed;
                     }
@@ -126,55 +220,32 @@ impl Node {
         }
     }
 
+    pub(crate) fn on_message(&mut self, at: usize, message: ToNode) {
+        match message {
+            ToNode::Hello(hello) => self.on_hello(at, hello),
+            message => {
+                let from = Asker { door: at, who: self.machine.conns.who(at) };
+                self.step(|hub, step| hub.on_message(step, from, message));
+            }
+        }
+    }
+
     /// Handles everything that a process has said so far. What else is known of it (its death, its output) came by another way, and
     /// must not overtake what it said before.
     pub(crate) fn hear(&mut self, who: ProcId) {
-        while let Some(at) = self.procs.get(who).and_then(|proc| proc.conn)
-            && let Some(conn) = self.conns.get_mut(at)
-            && rustix::io::ioctl_fionread(&conn.socket).is_ok_and(|unread| unread > 0)
+        while let Some(at) = self.machine.conns.of.get(&who).copied()
+            && self.machine.conns.has_unread(at)
             && self.take_messages(at) == Arrived::Open
         {}
     }
 
     pub(crate) fn on_conn_closed(&mut self, at: usize) {
-        let Some(conn) = self.conns.remove(at) else { return };
-        self.inventories.conn_closed(at);
-        self.watching.conn_closed(at);
-        let _ = epoll::delete(&self.epoll, &conn.socket);
-        if let Some(who) = conn.who {
-            self.on_link_lost(who);
-        }
-    }
-
-    /// Says something to a process that has joined. Never waits: what does not go out now goes out later.
-    pub(crate) fn tell(&mut self, to: ProcId, message: &FromNode) {
-        if let Some(at) = self.procs.get(to).filter(|proc| proc.kind != Kind::Starting).and_then(|proc| proc.conn) {
-            self.tell_conn(at, message, Vec::new());
-        }
-    }
-
-    pub(crate) fn tell_conn(&mut self, at: usize, message: &FromNode, fds: Vec<OwnedFd>) {
-        let Some(conn) = self.conns.get_mut(at) else { return };
-        conn.outbox.push(&wire::encode(message), fds);
-        if conn.outbox.len() > UNREAD_MAX {
-            tracing::warn!(process = ?conn.who, "a process reads nothing of what it is told; its connection is closed");
-            return self.on_conn_closed(at);
-        }
-        self.flush(at);
-    }
-
-    #[cfg(test)]
-    pub(crate) fn flush_to(&mut self, at: usize) {
-        self.flush(at);
-    }
-
-    fn flush(&mut self, at: usize) {
-        let Some(conn) = self.conns.get_mut(at) else { return };
-        let Ok(is_empty) = conn.outbox.flush(&conn.socket) else { return };
-        if is_empty == conn.is_waiting_to_write {
-            conn.is_waiting_to_write = !is_empty;
-            let want = if is_empty { EventFlags::IN } else { EventFlags::IN | EventFlags::OUT };
-            let _ = epoll::modify(&self.epoll, conn.socket.as_fd(), EventData::new_u64(token::CONNS + at as u64), want);
-        }
+        let Some(conn) = self.machine.conns.remove(at) else { return };
+        self.step(|hub, step| {
+            hub.door_closed(at);
+            if let Some(who) = conn.who {
+                hub.connection_lost(step, who);
+            }
+        });
     }
 }

@@ -1,39 +1,28 @@
 //! One node: its worker pool, local scheduler, control tables and store, in one thread.
 //!
-//! The same node runs inside a driver (`init()`) or as a daemon (`eagleray start`). Decisions are made by the scheduler's and the control
-//! tables' brains; this crate turns messages into events and effects into system calls. No Python here.
+//! The same node runs inside a driver (`init()`) or as a daemon (`eagleray start`). It decides nothing: `looped` turns sockets, deaths and
+//! time into steps of the core (`hub::Hub`), and `machine` does what that asks for (`hub::Body`). No Python here.
 //!
-//! - **NODE-1** a dead process's rings, slot and extents are reused only after every peer has read what it published.
+//! - **NODE-1** a dead process's rings, slot and extents are reused only after every peer has read what it published: see `hub`.
 //! - **NODE-2** a worker's death is what the zygote's wait says, never a closed socket alone.
 //! - **NODE-3** nothing outlives the node: workers, zygote, session folder.
 
-mod actors;
 mod conns;
 mod family;
 mod folders;
-mod functions;
-mod groups;
-mod inventory;
-mod keeper;
+mod handshake;
 pub mod launcher;
-mod leases;
 mod lines;
-mod linking;
-mod links;
 mod logs;
 mod looped;
+mod machine;
 mod memory;
-mod messages;
-mod notices;
 mod output;
 #[cfg(test)]
 mod output_tests;
-mod procs;
-mod room;
-mod status;
+mod poll;
 #[cfg(test)]
 mod tests;
-mod watching;
 mod zygote;
 
 use std::collections::VecDeque;
@@ -43,7 +32,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 pub use folders::remove_session;
-pub use keeper::StartKeeper;
+pub use handshake::StartKeeper;
 pub use memory::MemoryOptions;
 use model::{NodeId, Resources};
 use net::unix;

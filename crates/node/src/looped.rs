@@ -1,87 +1,28 @@
-//! The node's one loop: waits for sockets, the zygote, log files and time, and hands each to its room.
+//! The node's one loop: waits for sockets, the zygote, log files and time, and hands each to its room, or to the core.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use model::{ProcId, Tick};
-use net::Segment;
+use hub::{Hub, Step};
+use model::Tick;
 use net::clock::now;
-use rustc_hash::FxHashMap;
 use rustix::event::Timespec;
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 
-use crate::actors::ActorLeases;
-use crate::conns::Conns;
-use crate::functions::Functions;
-use crate::inventory::Inventories;
-use crate::keeper::Estates;
-use crate::links::Links;
-use crate::logs::Logs;
+use crate::machine::Machine;
 use crate::memory::Memory;
-use crate::notices::Told;
-use crate::procs::Procs;
-use crate::room::Room;
-use crate::watching::Watching;
-use crate::zygote::Zygote;
+use crate::poll::token;
 use crate::{Command, Error, Options};
 
-/// What a readiness event is about.
-pub(crate) mod token {
-    pub(crate) const WAKE: u64 = 0;
-    pub(crate) const LISTEN: u64 = 1;
-    pub(crate) const ZYGOTE: u64 = 2;
-    pub(crate) const ZYGOTE_PID: u64 = 3;
-    pub(crate) const LOGS: u64 = 4;
-    /// Connections from here on.
-    pub(crate) const CONNS: u64 = 1 << 32;
-    /// Drivers' pidfds from here on.
-    pub(crate) const DRIVERS: u64 = 1 << 33;
-}
-
 pub(crate) struct Node {
-    pub(crate) options: Options,
-    pub(crate) epoll: OwnedFd,
+    /// What is decided.
+    pub(crate) hub: Hub<Machine>,
+    /// What is done.
+    pub(crate) machine: Machine,
+    pub(crate) memory: Memory,
     wake: OwnedFd,
     commands: Arc<Mutex<VecDeque<Command>>>,
-    pub(crate) listener: Option<OwnedFd>,
-    pub(crate) segment: Arc<Segment>,
-    pub(crate) conns: Conns,
-    pub(crate) procs: Procs,
-    pub(crate) links: Links,
-    pub(crate) zygote: Zygote,
-    pub(crate) scheduler: scheduler::Scheduler,
-    pub(crate) scheduled: Vec<scheduler::Effect>,
-    pub(crate) actors: control::Actors,
-    pub(crate) acted: Vec<control::Effect>,
-    pub(crate) groups: control::Groups,
-    /// Who waits for a placement group.
-    pub(crate) group_watchers: FxHashMap<model::GroupId, Vec<ProcId>>,
-    pub(crate) watchers: FxHashMap<model::ActorId, Vec<ProcId>>,
-    pub(crate) actor_leases: ActorLeases,
-    pub(crate) actor_lease_next: u64,
-    /// Who asked for an actor and waits for the answer.
-    pub(crate) creators: FxHashMap<model::ActorId, ProcId>,
-    /// The last lease of tasks that each worker had.
-    pub(crate) lease_of: FxHashMap<ProcId, model::LeaseId>,
-    /// What each lease of tasks asks for.
-    pub(crate) lease_needs: FxHashMap<model::LeaseId, model::Need>,
-    /// Which function each is for.
-    pub(crate) lease_names: FxHashMap<model::LeaseId, Box<str>>,
-    /// Namespace and surroundings of drivers that left while actors of theirs live on.
-    pub(crate) departed: FxHashMap<model::JobId, (Box<str>, wire::Surroundings)>,
-    pub(crate) told: Told,
-    pub(crate) functions: Functions,
-    pub(crate) room: Room,
-    /// What processes leave behind when they die.
-    pub(crate) journals: store::Journals,
-    pub(crate) estates: Estates,
-    pub(crate) inventories: Inventories,
-    pub(crate) watching: Watching,
-    pub(crate) logs: Logs,
-    pub(crate) memory: Memory,
-    pub(crate) stopping: bool,
-    pub(crate) jobs_next: u32,
 }
 
 /// Workers that start at the same time: more would not be up any sooner, and each takes descriptors.
@@ -89,96 +30,49 @@ const STARTS_PER_CORE: u32 = 2;
 const STARTS_MIN: u32 = 8;
 
 impl Node {
-    pub(crate) fn new(
-        mut options: Options,
-        wake: OwnedFd,
-        commands: Arc<Mutex<VecDeque<Command>>>,
-    ) -> Result<Self, Error> {
-        let io = |what: &'static str| move |errno: rustix::io::Errno| Error::Io { what, cause: errno.into() };
-        let logs_dir = options.session_dir.join("logs");
-        std::fs::create_dir_all(&logs_dir).map_err(|cause| Error::Io { what: "making the session's folder", cause })?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io("making an epoll"))?;
-        let segment = Arc::new(Segment::create().map_err(io("making the shared segment"))?);
-        segment.spin().cores.store(options.cores, std::sync::atomic::Ordering::Relaxed);
-        let rings = options.rings_max.min(segment.rings());
-        let room = Room::new(store::Host::create(options.store_bytes, net::segment::PROCS_MAX)?);
-        let journals = store::Journals::create(net::segment::PROCS_MAX)?;
-        let logs = Logs::new(logs_dir).map_err(io("watching the log folder"))?;
-        let listener = match options.listen.as_deref().map(crate::conns::listen) {
-            None => None,
-            Some(Ok(listener)) => Some(listener),
-            Some(Err(cause)) if options.must_listen => return Err(Error::Io { what: "listening", cause }),
-            Some(Err(_)) => {
-                options.listen = None;
-                None
-            }
-        };
-        let scheduler = scheduler::Scheduler::new(scheduler::Options {
+    pub(crate) fn new(options: Options, wake: OwnedFd, commands: Arc<Mutex<VecDeque<Command>>>) -> Result<Self, Error> {
+        let machine = Machine::new(options)?;
+        let options = &machine.options;
+        let hub = Hub::new(hub::Options {
+            id: options.id,
+            pid: rustix::process::getpid().as_raw_nonzero().get(),
             total: options.total.clone(),
             gpu_names: options.gpu_names.clone(),
-            prestart: options.prestart,
-            idle_ms_max: options.idle_ms_max,
+            procs_max: net::segment::PROCS_MAX,
             workers_max: u32::from(net::segment::PROCS_MAX) - 64,
             starts_max: (STARTS_PER_CORE * options.cores).max(STARTS_MIN),
+            prestart: options.prestart,
+            idle_ms_max: options.idle_ms_max,
+            rings_max: options.rings_max.min(machine.shared.segment.rings()),
+            link_idle_ms_max: options.link_idle_ms_max,
+            grace_ms_max: options.grace_ms_max,
         });
-        let node = Self {
-            epoll,
-            wake,
-            commands,
-            listener,
-            segment,
-            conns: Conns::default(),
-            procs: Procs::default(),
-            links: Links::new(rings, options.link_idle_ms_max),
-            zygote: Zygote::default(),
-            scheduler,
-            scheduled: Vec::new(),
-            actors: control::Actors::new(),
-            acted: Vec::new(),
-            groups: control::Groups::default(),
-            group_watchers: FxHashMap::default(),
-            watchers: FxHashMap::default(),
-            actor_leases: ActorLeases::default(),
-            actor_lease_next: 0,
-            creators: FxHashMap::default(),
-            lease_of: FxHashMap::default(),
-            lease_needs: FxHashMap::default(),
-            lease_names: FxHashMap::default(),
-            departed: FxHashMap::default(),
-            told: Told::default(),
-            functions: Functions::new(&options.session_dir),
-            room,
-            journals,
-            estates: Estates::default(),
-            inventories: Inventories::default(),
-            watching: Watching::default(),
-            logs,
-            memory: Memory::new(&options.memory),
-            stopping: false,
-            jobs_next: 0,
-            options,
-        };
-        node.watch(&node.wake, token::WAKE).map_err(io("watching"))?;
-        node.watch(node.logs.fd(), token::LOGS).map_err(io("watching"))?;
-        if let Some(listener) = &node.listener {
-            node.watch(listener, token::LISTEN).map_err(io("watching"))?;
-        }
-        Ok(node)
+        machine.poll.watch(&wake, token::WAKE).map_err(|errno| Error::Io { what: "watching", cause: errno.into() })?;
+        let memory = Memory::new(&options.memory);
+        Ok(Self { hub, machine, memory, wake, commands })
     }
 
-    pub(crate) fn watch(&self, fd: impl AsFd, token: u64) -> rustix::io::Result<()> {
-        epoll::add(&self.epoll, fd, EventData::new_u64(token), EventFlags::IN)
+    /// One step of the core, and then what its body has learnt meanwhile.
+    pub(crate) fn step<R>(&mut self, step: impl FnOnce(&mut Hub<Machine>, &mut Step<'_, Machine>) -> R) -> R {
+        let result = step(&mut self.hub, &mut Step { now: now(), body: &mut self.machine });
+        while let Some((dead, label)) = self.machine.deaths.pop_front() {
+            self.logs_of_dead(&dead, label);
+        }
+        while let Some(at) = self.machine.conns.take_broken() {
+            self.on_conn_closed(at);
+        }
+        result
     }
 
     /// Serves until it is told to stop; then ends everything it started.
     pub(crate) fn run(mut self) {
         self.start_zygote();
-        self.schedule(scheduler::Event::Tick);
+        self.step(|hub, step| hub.open(step));
         let mut events = Vec::with_capacity(256);
-        while !self.stopping {
+        while !self.machine.is_stopping {
             let timeout = self.timeout();
             events.clear();
-            let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
+            let waited = self.machine.poll.wait(&mut events, timeout.as_ref());
             if let Err(errno) = waited
                 && errno != rustix::io::Errno::INTR
             {
@@ -211,8 +105,8 @@ impl Node {
         loop {
             let command = self.commands.lock().expect("never poisoned").pop_front();
             match command {
-                Some(Command::Connect(socket)) => self.add_conn(socket, None),
-                Some(Command::Stop) => self.stopping = true,
+                Some(Command::Connect(socket)) => _ = self.machine.conns.add(socket, None),
+                Some(Command::Stop) => self.machine.is_stopping = true,
                 None => return,
             }
         }
@@ -220,7 +114,7 @@ impl Node {
 
     fn on_knock(&mut self) {
         loop {
-            let Some(listener) = &self.listener else { return };
+            let Some(listener) = &self.machine.listener else { return };
             let socket = match rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC) {
                 Ok(socket) => socket,
                 Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
@@ -232,56 +126,50 @@ impl Node {
             let is_ours =
                 rustix::net::sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid());
             if is_ours {
-                self.add_conn(socket, None);
+                self.machine.conns.add(socket, None);
             }
         }
     }
 
     /// Nothing is polled while nothing waits.
     fn timeout(&self) -> Option<Timespec> {
-        if self.logs.is_behind() {
+        if self.machine.logs.is_behind() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let now = now();
         let next = [
-            self.scheduler.next_tick(now),
-            self.actors.next_tick(),
-            self.functions.next_deadline(),
-            self.room.next_deadline(),
-            self.inventories.next_deadline(),
-            self.watching.next_look(),
-            self.estates.next_deadline(),
-            self.procs.next_deadline(),
-            self.links.next_look(),
+            self.hub.next_deadline(now),
             self.next_memory_look(),
-            self.zygote.next_start(),
-            self.logs.next_look(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()?;
+            self.machine.zygote.next_start(),
+            self.machine.logs.next_look(),
+        ];
+        let next = next.into_iter().flatten().min()?;
         let wait_us = next.0.saturating_sub(now.0).clamp(1_000, 60_000_000);
         Some(Timespec { tv_sec: (wait_us / 1_000_000) as i64, tv_nsec: (wait_us % 1_000_000 * 1_000) as i64 })
     }
 
     fn on_time(&mut self, now: Tick) {
         self.look_after_logs(now);
-        if self.scheduler.next_tick(now).is_some_and(|next| next <= now) {
-            self.schedule(scheduler::Event::Tick);
-        }
-        if self.actors.next_tick().is_some_and(|next| next <= now) {
-            self.act(control::Event::Tick);
-        }
-        self.expire_functions(now);
-        self.look_after_room(now);
-        self.end_late_inventories(now);
-        self.look_at_waits(now);
-        self.end_late_estates(now);
-        self.end_overdue(now);
-        self.look_for_idle_links(now);
+        self.step(|hub, step| hub.on_time(step));
         self.look_at_memory(now);
-        if self.zygote.next_start().is_some_and(|next| next <= now) {
+        if self.machine.zygote.next_start().is_some_and(|next| next <= now) {
             self.start_zygote();
+        }
+    }
+
+    /// A driver's process has ended: its death must not depend on its socket, which a forked child may hold open.
+    fn on_driver_pidfd(&mut self, slot: u16) {
+        if let Some(id) = self.hub.at_slot(slot) {
+            self.hear(id);
+            self.step(|hub, step| hub.process_died(step, id, model::WorkerExit::Unknown));
+        }
+    }
+
+    /// Listens no more; drivers that knock are told so.
+    pub(crate) fn close_doors(&mut self) {
+        self.machine.listener = None;
+        if let Some(path) = &self.machine.options.listen {
+            let _ = std::fs::remove_file(path);
         }
     }
 }

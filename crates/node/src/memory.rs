@@ -8,8 +8,9 @@ use model::{ProcId, Remains, Tick, WorkerExit};
 use scheduler::{Busy, Look, Relief, Watch, Work};
 use wire::control::FromNode;
 
+use hub::Kind;
+
 use crate::looped::Node;
-use crate::procs::Kind;
 
 /// Processes that a report names.
 const NAMED_MAX: usize = 10;
@@ -64,7 +65,8 @@ const MOVED_BYTES: u64 = 256 << 20;
 
 impl Node {
     pub(crate) fn next_memory_look(&self) -> Option<Tick> {
-        let is_watched = self.options.memory.refresh_ms > 0 && (self.memory.is_low || !self.scheduler.is_at_rest());
+        let is_watched =
+            self.machine.options.memory.refresh_ms > 0 && (self.memory.is_low || !self.hub.scheduler().is_at_rest());
         is_watched.then_some(self.memory.look_at)
     }
 
@@ -72,15 +74,15 @@ impl Node {
         if self.next_memory_look().is_none_or(|at| at > now) {
             return;
         }
-        self.memory.look_at = now.plus_ms(self.options.memory.refresh_ms);
-        let Some(reading) = read(self.options.memory.meminfo.as_deref()) else { return };
-        let stalled_percent = if self.options.memory.meminfo.is_none() { stalled_percent() } else { None };
+        self.memory.look_at = now.plus_ms(self.machine.options.memory.refresh_ms);
+        let Some(reading) = read(self.machine.options.memory.meminfo.as_deref()) else { return };
+        let stalled_percent = if self.machine.options.memory.meminfo.is_none() { stalled_percent() } else { None };
         let busy = self.busy_workers();
         let look = Look { used: reading.used, total: reading.total, stalled_percent, busy: &busy };
         let verdict = self.memory.watch.look(&look);
         if verdict.is_low != self.memory.is_low {
             self.memory.is_low = verdict.is_low;
-            self.schedule(scheduler::Event::Pressure { is_low: verdict.is_low });
+            self.step(|hub, step| hub.pressure_changed(step, verdict.is_low));
         }
         match verdict.relief {
             Relief::Nothing => {}
@@ -91,26 +93,25 @@ impl Node {
 
     /// The store's processes give back what they do not use and move some of what they own to disk; what is free then goes back to the system.
     fn make_room(&mut self) {
-        let everyone: Vec<ProcId> = self.procs.iter().map(|proc| proc.id).collect();
-        for process in everyone {
-            self.tell(process, &FromNode::GiveBackRoom { round: UNASKED, bytes: MOVED_BYTES });
+        for process in self.hub.procs().filter(|proc| proc.hears()).map(hub::Proc::id) {
+            self.machine.conns.tell(process, &FromNode::GiveBackRoom { round: UNASKED, bytes: MOVED_BYTES });
         }
-        self.room.host.cool();
+        self.machine.shared.host.cool();
     }
 
     /// Workers that do something, in the order of their leases.
     fn busy_workers(&self) -> Vec<Busy> {
-        let mut leased: Vec<_> = self.scheduler.granted().collect();
-        leased.sort_by_key(|(_, worker)| self.procs.get(*worker).map_or_else(Tick::default, |proc| proc.assigned_at));
+        let mut leased: Vec<_> = self.hub.scheduler().granted().collect();
+        leased.sort_by_key(|(_, worker)| self.hub.proc(*worker).map_or_else(Tick::default, hub::Proc::assigned_at));
         let busy = |(lease, worker): (model::LeaseId, ProcId)| {
-            let (number, duty) = self.segment.proc(worker.slot).duty();
+            let (number, duty) = self.machine.shared.segment.proc(worker.slot).duty();
             let work = match duty {
-                _ if self.actor_leases.get(&lease).is_some() => Work::Actor,
+                _ if self.hub.is_of_actor(&lease) => Work::Actor,
                 net::Duty::Idle => return None,
                 net::Duty::Retriable => Work::Retriable,
                 net::Duty::Final => Work::Final,
             };
-            self.procs.get(worker).is_some_and(|proc| proc.kind == Kind::Worker).then_some(Busy {
+            self.hub.proc(worker).is_some_and(|proc| *proc.kind() == Kind::Worker).then_some(Busy {
                 worker,
                 work,
                 number,
@@ -121,28 +122,26 @@ impl Node {
 
     fn kill_for_memory(&mut self, worker: ProcId, is_alone: bool, reading: Reading) {
         tracing::warn!(process = %worker, used = reading.used, total = reading.total, "memory is low: a worker is killed");
-        let Some(pid) = self.procs.get(worker).map(|proc| proc.pid) else { return };
+        let Some(pid) = self.hub.proc(worker).map(hub::Proc::pid) else { return };
         self.memory.killed += 1;
         let report = self.memory_report(worker, pid, reading);
-        if let Some(proc) = self.procs.get_mut(worker) {
-            proc.verdict = Some(WorkerExit::OutOfMemory { report: report.into(), is_alone });
-        }
-        self.zygote_kill(pid);
+        let verdict = WorkerExit::OutOfMemory { report: report.into(), is_alone };
+        self.step(|hub, step| hub.kill_worker(step, worker, verdict));
     }
 
     fn memory_report(&self, worker: ProcId, pid: i32, reading: Reading) -> String {
-        let label = self.segment.proc(worker.slot).label();
+        let label = self.machine.shared.segment.proc(worker.slot).label();
         let killed = self.memory.killed;
         let mut report = format!(
             "Memory on the node (IP: 127.0.0.1, ID: {}) where {label} (pid={pid}, using {:.2} GB) ran was {:.2} GB / {:.2} GB \
              ({:.4}), which exceeds the memory usage threshold of {}. {killed} worker(s) were killed due to the node running low on \
              memory.\nThe {NAMED_MAX} largest processes, by memory of their own:\nPID\tMEM(GB)\tCOMMAND",
-            self.options.id,
+            self.machine.options.id,
             own_bytes(pid).unwrap_or(0) as f64 / GB,
             reading.used as f64 / GB,
             reading.total as f64 / GB,
             reading.share(),
-            self.options.memory.threshold,
+            self.machine.options.memory.threshold,
         );
         for (bytes, pid, command) in largest() {
             report.push_str(&format!("\n{pid}\t{:.2}\t{command}", bytes as f64 / GB));

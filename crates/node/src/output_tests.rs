@@ -7,7 +7,6 @@ use wire::control::{FromNode, ToNode};
 use wire::logs::{AboutLogs, LOGS_BYTES_AHEAD, LogLines};
 
 use crate::logs::of_worker;
-use crate::procs::Kind;
 use crate::tests::{Bench, Driver};
 
 struct Heard {
@@ -19,8 +18,7 @@ struct Heard {
 impl Bench {
     /// A worker of this driver's job, and the file that it prints to.
     fn printer(&mut self, driver: &Driver) -> (ProcId, std::fs::File) {
-        let worker = self.node.add_proc(0, Kind::Worker).unwrap();
-        self.node.procs.get_mut(worker).unwrap().job = driver.job;
+        let worker = self.lease(driver);
         let path = self.dir.join("logs").join(&*of_worker(worker, "out"));
         (worker, std::fs::File::options().create(true).append(true).open(path).unwrap())
     }
@@ -31,7 +29,7 @@ impl Bench {
         self.node.on_logs();
         loop {
             self.node.look_after_logs(net::clock::now());
-            let is_done = !self.node.logs.is_behind();
+            let is_done = !self.node.machine.logs.is_behind();
             for message in driver.hears_all(&mut self.node) {
                 match message {
                     FromNode::Log(lines) => {
@@ -112,7 +110,7 @@ fn what_a_dead_worker_printed_waits_for_its_driver() {
     let path = bench.dir.join("logs").join(&*of_worker(worker, "out"));
     let lines = numbered(30_000);
     print(&mut file, &lines);
-    bench.node.process_died(worker, WorkerExit::Intended("it was told to".into()));
+    bench.node.step(|hub, step| hub.process_died(step, worker, WorkerExit::Intended("it was told to".into())));
     let (mut all, mut had_file) = (Vec::new(), false);
     loop {
         let heard = bench.hear_all(&mut driver);
@@ -160,7 +158,7 @@ fn what_has_no_end_comes_when_its_writer_is_silent() {
     let (_, mut file) = bench.printer(&driver);
     file.write_all(b"loading").unwrap();
     assert!(bench.hear_all(&mut driver).lines.is_empty());
-    let later = bench.node.logs.next_look().unwrap().plus_ms(2_000);
+    let later = bench.node.machine.logs.next_look().unwrap().plus_ms(2_000);
     bench.node.look_after_logs(later);
     assert_eq!(bench.hear_all(&mut driver).lines, ["loading"]);
     file.write_all(b"\nnext\n").unwrap();

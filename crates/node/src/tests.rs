@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use model::{FunctionId, JobId, Need, NodeId, ProcId, Resources, WorkerExit};
+use hub::Kind;
+use model::{FunctionId, JobId, Need, NodeId, ProcId, Resources};
 use net::unix::{self, Inbox};
 use wire::control::{FromNode, Hello, Question, Role, ToNode};
 
 use crate::Options;
 use crate::looped::Node;
-use crate::procs::Kind;
 
 const STORE_BYTES: u64 = 32 << 20;
 const F: FunctionId = FunctionId([1; 16]);
@@ -19,13 +19,15 @@ const F: FunctionId = FunctionId([1; 16]);
 pub(crate) struct Bench {
     pub(crate) node: Node,
     pub(crate) dir: PathBuf,
+    /// What the zygote is asked.
+    forks: OwnedFd,
+    leases: u64,
 }
 
 pub(crate) struct Driver {
     socket: OwnedFd,
     inbox: Inbox,
     pub(crate) conn: usize,
-    id: ProcId,
     pub(crate) job: JobId,
 }
 
@@ -59,18 +61,37 @@ impl Bench {
             id: NodeId([7; 28]),
         };
         let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        Self { node: Node::new(options, wake, Arc::default()).unwrap(), dir }
+        let mut node = Node::new(options, wake, Arc::default()).unwrap();
+        let forks = node.machine.zygote.pretend();
+        Self { node, dir, forks, leases: 0 }
+    }
+
+    /// A worker that this driver has a lease of.
+    pub(crate) fn lease(&mut self, driver: &Driver) -> ProcId {
+        self.leases += 1;
+        let need = Need::same(Resources::default());
+        self.says(driver, ToNode::RequestLease { number: self.leases, job: driver.job, need, name: "f".into() });
+        let mut packet = [0; wire::zygote::PACKET_BYTES];
+        unix::receive_some(&self.forks, &mut packet, &mut Vec::new(), rustix::net::RecvFlags::DONTWAIT).unwrap();
+        let id = self.node.hub.procs().find(|proc| *proc.kind() == Kind::Starting).unwrap().id();
+        let pid = 1_000_000 + i32::from(id.slot);
+        self.node.step(|hub, step| {
+            assert!(hub.worker_forked(step, id, pid));
+            hub.worker_joined(step, id, pid);
+        });
+        assert_eq!(self.node.hub.proc(id).unwrap().job(), driver.job);
+        id
     }
 
     pub(crate) fn join(&mut self) -> Driver {
         let (socket, theirs) = unix::pair().unwrap();
-        let conn = self.node.add_conn_at(theirs, None).unwrap();
+        let conn = self.node.machine.conns.add(theirs, None).unwrap();
         let role = Role::Driver { namespace: "".into(), surroundings: wire::Surroundings::default(), logs: true };
         let pid = std::process::id() as i32;
         self.node.on_message(conn, ToNode::Hello(Hello { protocol: wire::PROTOCOL, python: "3".into(), pid, role }));
-        let id = self.node.conns.get_mut(conn).unwrap().who.unwrap();
-        let job = self.node.procs.get(id).unwrap().job;
-        let mut driver = Driver { socket, inbox: Inbox::default(), conn, id, job };
+        let id = self.node.machine.conns.who(conn).unwrap();
+        let job = self.node.hub.proc(id).unwrap().job();
+        let mut driver = Driver { socket, inbox: Inbox::default(), conn, job };
         assert!(matches!(driver.heard()[..], [FromNode::Welcome(_)]));
         driver
     }
@@ -106,7 +127,7 @@ impl Driver {
     pub(crate) fn hears_all(&mut self, node: &mut Node) -> Vec<FromNode> {
         let mut all = Vec::new();
         loop {
-            node.flush_to(self.conn);
+            node.machine.conns.flush(self.conn);
             if rustix::io::ioctl_fionread(&self.socket).unwrap() == 0 {
                 return all;
             }
@@ -156,45 +177,11 @@ fn room_that_a_dead_process_waited_for_stays_free() {
     let mut bench = Bench::new();
     let (full, waits) = (bench.join(), bench.join());
     bench.says(&full, ToNode::WantExtent { length: STORE_BYTES });
-    assert_eq!(bench.node.room.host.free(), 0);
+    assert_eq!(bench.node.machine.shared.host.free(), 0);
     bench.says(&waits, ToNode::WantExtent { length: 1 << 20 });
     bench.leaves(&waits);
     bench.says(&full, ToNode::ReturnExtent { offset: 0, length: STORE_BYTES });
-    assert_eq!(bench.node.room.host.free(), STORE_BYTES);
-}
-
-/// A daemon kept every body that any job had ever sent.
-#[test]
-fn a_jobs_functions_end_with_it_unless_another_has_them_too() {
-    let mut bench = Bench::new();
-    let (a, b) = (bench.join(), bench.join());
-    let only_a = FunctionId([2; 16]);
-    bench.says(&a, export(F));
-    bench.says(&b, export(F));
-    bench.says(&a, export(only_a));
-    assert_eq!(bench.node.functions.count(), 2);
-    bench.leaves(&a);
-    assert_eq!(bench.node.functions.count(), 1);
-    let mut c = bench.join();
-    bench.asks(&c, F);
-    assert!(c.was_answered());
-    bench.leaves(&b);
-    assert_eq!(bench.node.functions.count(), 0);
-}
-
-/// The lease goes with its worker; its owner never gives it back.
-#[test]
-fn nothing_is_kept_of_a_lease_whose_worker_died() {
-    let mut bench = Bench::new();
-    let owner = bench.join();
-    let worker = bench.node.add_proc(0, Kind::Worker).unwrap();
-    bench.node.schedule(scheduler::Event::WorkerReady(worker));
-    let need = Need::same(Resources::cpus(1));
-    bench.says(&owner, ToNode::RequestLease { number: 1, job: owner.job, need, name: "f".into() });
-    assert_eq!(bench.node.lease_of.len(), 1, "it is granted");
-    bench.node.process_died(worker, WorkerExit::Signal(9, model::Remains::default()));
-    assert_eq!((bench.node.lease_needs.len(), bench.node.lease_names.len()), (0, 0));
-    assert_eq!(bench.node.procs.get(owner.id).unwrap().job, owner.job);
+    assert_eq!(bench.node.machine.shared.host.free(), STORE_BYTES);
 }
 
 /// A driver that defines ever new functions grew with each of them.
@@ -209,12 +196,13 @@ fn bodies_beyond_a_bound_lie_in_files_and_are_found_there() {
     let files = || std::fs::read_dir(bench.dir.join("functions")).unwrap().count();
     assert_eq!(files(), 12, "eight are in memory");
     for number in 0..20 {
-        bench.node.ask_function(driver.id, 0, id(number));
+        bench.asks(&driver, id(number));
         let answer = driver.hears_all(&mut bench.node);
         let is_it = |message: &FromNode| matches!(message, FromNode::Answer { answer: wire::control::Answer::Function(Some(body)), .. } if *body == vec![number; 1 << 20]);
         assert!(answer.iter().any(is_it), "{number}");
     }
     let dir = bench.dir.clone();
     bench.leaves(&driver);
-    assert_eq!((bench.node.functions.count(), std::fs::read_dir(dir.join("functions")).unwrap().count()), (0, 0));
+    assert_eq!(std::fs::read_dir(dir.join("functions")).unwrap().count(), 0);
+    assert_eq!(bench.node.hub.left(), [""; 0]);
 }

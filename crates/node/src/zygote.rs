@@ -10,11 +10,12 @@ use rustix::net::{RecvFlags, SendFlags};
 use wire::zygote::{DIED, FORK, FORK_FAILED, FORKED, KILL, PACKET_BYTES, Packet, UP};
 
 use crate::NO_DESCRIPTORS;
-use crate::looped::{Node, token};
-use crate::procs::Kind;
+use crate::conns::Conns;
+use crate::looped::Node;
+use crate::poll::{Poll, token};
 
-#[derive(Default)]
 pub(crate) struct Zygote {
+    poll: Poll,
     child: Option<Child>,
     socket: Option<OwnedFd>,
     pidfd: Option<OwnedFd>,
@@ -25,89 +26,93 @@ pub(crate) struct Zygote {
 }
 
 impl Zygote {
+    pub(crate) fn new(poll: Poll) -> Self {
+        Self { poll, child: None, socket: None, pidfd: None, is_up: false, restart_at: None, failures: 0 }
+    }
+
     pub(crate) fn next_start(&self) -> Option<Tick> {
         self.restart_at
     }
-}
 
-impl Node {
-    /// Starts the zygote. It gets its socket as standard input and finds everything else in its arguments.
-    pub(crate) fn start_zygote(&mut self) {
-        self.zygote.restart_at = None;
-        if let Err(error) = self.spawn_zygote() {
-            self.zygote_failed(&format!("cannot start the worker launcher: {error}"));
-        }
+    /// Somebody else answers for it: what it is asked comes out at the other end.
+    #[cfg(test)]
+    pub(crate) fn pretend(&mut self) -> OwnedFd {
+        let (ours, theirs) = unix::packet_pair().expect("descriptors are there");
+        self.socket = Some(ours);
+        theirs
     }
 
-    fn spawn_zygote(&mut self) -> std::io::Result<()> {
+    fn spawn(&mut self, options: &crate::Options) -> std::io::Result<()> {
         let (ours, theirs) = unix::packet_pair()?;
         let log = |name: &str| {
-            std::fs::OpenOptions::new().create(true).append(true).open(self.options.session_dir.join("logs").join(name))
+            std::fs::OpenOptions::new().create(true).append(true).open(options.session_dir.join("logs").join(name))
         };
-        let child = Command::new(&self.options.zygote[0])
-            .args(&self.options.zygote[1..])
-            .envs(self.options.zygote_env.iter().cloned())
+        let child = Command::new(&options.zygote[0])
+            .args(&options.zygote[1..])
+            .envs(options.zygote_env.iter().cloned())
             .stdin(Stdio::from(theirs))
             .stdout(log("zygote.out")?)
             .stderr(log("zygote.err")?)
             .spawn()?;
         let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a pid is not zero");
         let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
-        self.watch(ours.as_fd(), token::ZYGOTE)?;
-        self.watch(pidfd.as_fd(), token::ZYGOTE_PID)?;
-        self.zygote.child = Some(child);
-        self.zygote.socket = Some(ours);
-        self.zygote.pidfd = Some(pidfd);
-        self.zygote.is_up = false;
+        self.poll.watch(ours.as_fd(), token::ZYGOTE)?;
+        self.poll.watch(pidfd.as_fd(), token::ZYGOTE_PID)?;
+        self.child = Some(child);
+        self.socket = Some(ours);
+        self.pidfd = Some(pidfd);
+        self.is_up = false;
         Ok(())
     }
 
-    fn zygote_failed(&mut self, why: &str) {
-        self.zygote.failures += 1;
-        let wait_ms = 100 << self.zygote.failures.min(6);
-        self.zygote.restart_at = Some(net::clock::now().plus_ms(wait_ms));
-        if self.zygote.failures == 3 {
-            let tail = self.logs.tail("zygote.err");
-            let text = format!("no worker can be started: {why}\n{tail}");
-            self.notice_all("worker_not_started", &text);
-        }
-    }
-
     /// Asks for one more worker.
-    pub(crate) fn fork_worker(&mut self) {
-        let Some(id) = self.add_proc(0, Kind::Starting) else {
-            return self.schedule(scheduler::Event::WorkerNotStarted);
-        };
-        let Ok((ours, theirs)) = unix::pair() else {
-            return self.process_died(id, WorkerExit::NotStarted(NO_DESCRIPTORS.into()));
-        };
-        let forked = self.add_conn_at(ours, Some(id)).and_then(|at| {
-            self.procs.get_mut(id)?.conn = Some(at);
+    pub(crate) fn fork(&mut self, id: ProcId, conns: &mut Conns) -> Result<(), Box<str>> {
+        let Ok((ours, theirs)) = unix::pair() else { return Err(NO_DESCRIPTORS.into()) };
+        let forked = conns.add(ours, Some(id)).and_then(|_| {
             let packet = Packet { kind: FORK, slot: id.slot, pid: 0, status: id.epoch as i32 };
-            let socket = self.zygote.socket.as_ref()?;
+            let socket = self.socket.as_ref()?;
             unix::send_some(socket, &packet.to_bytes(), &[theirs.as_fd()], SendFlags::DONTWAIT).ok()
         });
-        if forked.is_none() {
-            self.process_died(id, WorkerExit::NotStarted("the node's launcher of workers is gone or busy".into()));
+        forked.map(|_| ()).ok_or_else(|| "the node's launcher of workers is gone or busy".into())
+    }
+
+    pub(crate) fn kill(&self, pid: i32) {
+        let packet = Packet { kind: KILL, slot: 0, pid, status: 0 };
+        if let Some(socket) = &self.socket {
+            let _ = unix::send_some(socket, &packet.to_bytes(), &[], SendFlags::empty());
+        }
+    }
+}
+
+impl Node {
+    /// Starts the zygote. It gets its socket as standard input and finds everything else in its arguments.
+    pub(crate) fn start_zygote(&mut self) {
+        self.machine.zygote.restart_at = None;
+        if let Err(error) = self.machine.zygote.spawn(&self.machine.options) {
+            self.zygote_failed(&format!("cannot start the worker launcher: {error}"));
         }
     }
 
-    pub(crate) fn zygote_kill(&mut self, pid: i32) {
-        let packet = Packet { kind: KILL, slot: 0, pid, status: 0 };
-        if let Some(socket) = &self.zygote.socket {
-            let _ = unix::send_some(socket, &packet.to_bytes(), &[], SendFlags::empty());
+    fn zygote_failed(&mut self, why: &str) {
+        self.machine.zygote.failures += 1;
+        let wait_ms = 100 << self.machine.zygote.failures.min(6);
+        self.machine.zygote.restart_at = Some(net::clock::now().plus_ms(wait_ms));
+        if self.machine.zygote.failures == 3 {
+            let tail = self.machine.logs.tail("zygote.err");
+            let text = format!("no worker can be started: {why}\n{tail}");
+            self.step(|hub, step| hub.notice_all(step, "worker_not_started", &text));
         }
     }
 
     pub(crate) fn on_zygote(&mut self) {
         loop {
-            let Some(socket) = &self.zygote.socket else { return };
+            let Some(socket) = &self.machine.zygote.socket else { return };
             let mut bytes = [0; PACKET_BYTES];
             match unix::receive_some(socket, &mut bytes, &mut Vec::new(), RecvFlags::DONTWAIT) {
                 Ok(PACKET_BYTES) => self.on_packet(Packet::from_bytes(bytes)),
                 Ok(0) => {
                     // Its end is told by its pidfd; until then there is nothing more to read.
-                    let _ = rustix::event::epoll::delete(&self.epoll, socket);
+                    self.machine.poll.forget(socket);
                     return;
                 }
                 _ => return,
@@ -119,35 +124,29 @@ impl Node {
         match packet.kind {
             UP => {
                 tracing::info!("workers can be forked");
-                self.zygote.is_up = true;
-                self.zygote.failures = 0;
+                self.machine.zygote.is_up = true;
+                self.machine.zygote.failures = 0;
             }
             FORKED => {
-                let epoch = packet.status as u32;
-                if let Some(proc) = self.procs.get_mut(ProcId { slot: packet.slot, epoch }) {
-                    proc.pid = packet.pid;
-                    let is_unwanted = proc.ending.is_some();
-                    self.segment.proc(packet.slot).pid.store(packet.pid, std::sync::atomic::Ordering::Relaxed);
-                    if is_unwanted {
-                        self.zygote_kill(packet.pid);
-                    }
-                } else {
-                    self.zygote_kill(packet.pid);
+                let id = ProcId { slot: packet.slot, epoch: packet.status as u32 };
+                if self.step(|hub, step| hub.worker_forked(step, id, packet.pid)) {
+                    let entry = self.machine.shared.segment.proc(packet.slot);
+                    entry.pid.store(packet.pid, std::sync::atomic::Ordering::Relaxed);
                 }
             }
             FORK_FAILED => {
                 let why = std::io::Error::from_raw_os_error(packet.status).to_string();
                 tracing::warn!("a worker could not be forked: {why}");
-                if let Some(id) = self.procs.at_slot(packet.slot).map(|proc| proc.id) {
-                    self.process_died(id, WorkerExit::NotStarted(why.into()));
+                if let Some(id) = self.hub.at_slot(packet.slot) {
+                    self.step(|hub, step| hub.process_died(step, id, WorkerExit::NotStarted(why.into())));
                 }
             }
             DIED => {
-                if let Some(id) = self.procs.by_pid(packet.pid) {
+                if let Some(id) = self.hub.by_pid(packet.pid) {
                     self.hear(id);
                     let exit = self.exit_of(id, packet.pid, packet.status);
                     let exit = self.name_kernel_kill(exit);
-                    self.process_died(id, exit);
+                    self.step(|hub, step| hub.process_died(step, id, exit));
                 }
             }
             _ => {}
@@ -156,49 +155,42 @@ impl Node {
 
     /// What a wait status says; for a fatal signal, with the Python stack that faulthandler wrote.
     fn exit_of(&self, id: ProcId, pid: i32, status: i32) -> WorkerExit {
-        let mut remains = Remains { pid, has_output: self.logs.has_output(id), ..Remains::default() };
+        let mut remains = Remains { pid, has_output: self.machine.logs.has_output(id), ..Remains::default() };
         let signal = status & 0x7f;
         if signal == 0 {
             return WorkerExit::Code((status >> 8) & 0xff, remains);
         }
-        remains.stack = self.logs.crash_stack(id).into();
+        remains.stack = self.machine.logs.crash_stack(id).into();
         WorkerExit::Signal(signal, remains)
     }
 
     /// The zygote is dead, and every worker with it (they are killed with their parent).
     pub(crate) fn on_zygote_died(&mut self) {
         self.on_zygote();
-        let Some(mut child) = self.zygote.child.take() else { return };
+        let Some(mut child) = self.machine.zygote.child.take() else { return };
         let how = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         tracing::warn!("the process that workers are forked from has ended, and all workers with it: {how}");
-        if let Some(pidfd) = self.zygote.pidfd.take() {
-            let _ = rustix::event::epoll::delete(&self.epoll, pidfd);
+        if let Some(pidfd) = self.machine.zygote.pidfd.take() {
+            self.machine.poll.forget(pidfd);
         }
-        self.zygote.socket = None;
-        let workers: Vec<ProcId> = self
-            .procs
-            .iter()
-            .filter(|proc| !matches!(proc.kind, Kind::Driver { .. } | Kind::Keeper))
-            .map(|proc| proc.id)
-            .collect();
+        self.machine.zygote.socket = None;
+        let is_forked = |proc: &&hub::Proc| matches!(proc.kind(), hub::Kind::Starting | hub::Kind::Worker);
+        let workers: Vec<(ProcId, i32)> =
+            self.hub.procs().filter(is_forked).map(|proc| (proc.id(), proc.pid())).collect();
         self.zygote_failed(&format!("the worker launcher ended ({how})"));
-        for id in workers {
-            let pid = self.procs.get(id).map_or(0, |proc| proc.pid);
-            let remains = Remains { pid, has_output: self.logs.has_output(id), ..Remains::default() };
-            self.process_died(id, WorkerExit::Signal(9, remains));
+        for (id, pid) in workers {
+            let remains = Remains { pid, has_output: self.machine.logs.has_output(id), ..Remains::default() };
+            self.step(|hub, step| hub.process_died(step, id, WorkerExit::Signal(9, remains)));
         }
     }
 
     /// NODE-3: ends everything this node started.
     pub(crate) fn end_all(mut self) {
         // Nobody comes in any more, and who has just knocked is told so.
-        self.listener = None;
-        if let Some(path) = &self.options.listen {
-            let _ = std::fs::remove_file(path);
-        }
+        self.close_doors();
         // Drivers of other processes see the end of their streams.
-        self.zygote.socket = None;
-        if let Some(mut child) = self.zygote.child.take() {
+        self.machine.zygote.socket = None;
+        if let Some(mut child) = self.machine.zygote.child.take() {
             let deadline = net::clock::now_ns() + Duration::from_secs(5).as_nanos() as u64;
             while matches!(child.try_wait(), Ok(None)) {
                 if net::clock::now_ns() > deadline {
@@ -214,6 +206,7 @@ impl Node {
             }
         }
         self.flush_logs();
-        crate::folders::remove(&self.options.session_dir, self.options.keep_session, &self.options.folders);
+        let options = &self.machine.options;
+        crate::folders::remove(&options.session_dir, options.keep_session, &options.folders);
     }
 }

@@ -90,6 +90,12 @@ impl Scheduler {
         }
     }
 
+    /// Whether the lease has been asked for and is not over.
+    #[must_use]
+    pub fn has_lease(&self, lease: &LeaseId) -> bool {
+        self.leases.find(*lease).is_some()
+    }
+
     /// Workers without a lease.
     #[must_use]
     pub fn idle_count(&self) -> usize {

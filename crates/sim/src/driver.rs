@@ -1,9 +1,9 @@
 //! A user's program: submits tasks, makes actors and calls them, cancels, kills, and lets go of what it
 //! has, step by step.
 
-use control::{Creation, Registered};
 use model::{ActorId, ActorOptions, JobId, Lifetime, Need, ObjectId, TaskId};
 use owner::{Slot, Target};
+use wire::control::ActorRegistration;
 
 use crate::env::Env;
 use crate::large::Content;
@@ -33,8 +33,9 @@ struct Handle {
 }
 
 impl Driver {
-    pub(crate) fn new(job: JobId, steps: u64) -> Self {
-        let root = TaskId::root(job, [job.0[0]; 16]);
+    /// A program of the job on this node.
+    pub(crate) fn new(job: JobId, node: usize, steps: u64) -> Self {
+        let root = TaskId::root(job, [node as u8 + 1; 16]);
         Self {
             root,
             steps_left: steps,
@@ -183,18 +184,17 @@ impl Process {
             self.driver().actors.push(handle)
         };
         let get_if_exists = has_name && env.rng.chance(500);
-        let (owner, job) = (self.pid.1, self.job);
-        let creation = Creation { actor, owner, job, options, get_if_exists, spec: Box::default() };
-        env.tell_node(self.pid, ToNode::CreateActor(Box::new(creation)));
+        let (job, spec) = (self.job, Vec::new());
+        env.tell_node(self.pid, ToNode::CreateActor { actor, job, options, get_if_exists, spec });
     }
 
-    pub(crate) fn on_actor_answer(&mut self, request: ActorId, answer: &Registered) {
+    pub(crate) fn on_actor_answer(&mut self, request: ActorId, answer: &ActorRegistration) {
         let Role::Driver(driver) = &mut self.role else { return };
         let Some(at) = driver.unnamed.iter().position(|handle| handle.actor == request) else { return };
         let handle = driver.unnamed.swap_remove(at);
         match answer {
-            Registered::Created(_) => driver.actors.push(handle),
-            Registered::Existing(_) | Registered::NameTaken => {
+            ActorRegistration::Created => driver.actors.push(handle),
+            ActorRegistration::Existing(_) | ActorRegistration::NameTaken => {
                 self.owner.on_actor_not_made(handle.slot);
                 self.owner.on_handle_dropped(handle.slot, &mut self.effects);
             }

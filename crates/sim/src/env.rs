@@ -1,6 +1,6 @@
 //! What every simulated process and node shares: clock, chance, network, history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use model::{ProcId, Tick, Where};
@@ -99,8 +99,12 @@ pub(crate) struct Env {
     pub(crate) counts: Counts,
     pub(crate) oracle: Oracle,
     pub(crate) plans: Plans,
+    /// The node that takes a step.
+    pub(crate) stepping: usize,
     /// Of each node.
     pub(crate) memories: Vec<Memory>,
+    /// Workers that own something that others may need: a word in shared memory.
+    pub(crate) needed: BTreeSet<Pid>,
     /// Somebody is going to be asked to make room.
     pub(crate) is_short: bool,
     /// What the dead have recorded, until their heir has read it.
@@ -125,7 +129,9 @@ impl Env {
             counts: Counts::default(),
             oracle: Oracle::default(),
             plans: Plans::default(),
+            stepping: 0,
             memories,
+            needed: BTreeSet::new(),
             is_short: false,
             journals: BTreeMap::new(),
             unread: BTreeMap::new(),
@@ -167,11 +173,11 @@ impl Env {
             // A lease in a group that nobody has heard of yet would be refused.
             ToNode::RequestLease { ref need, .. } if matches!(need.at, Where::Bundle(_)) => (Order::Kept, true),
             ToNode::RequestLease { .. } | ToNode::ReturnLease { .. } => (Order::Loose, true),
-            ToNode::CreateActor(_) | ToNode::KillActor { .. } | ToNode::OutOfScope(_) => (Order::Kept, true),
-            ToNode::CreateGroup { .. } | ToNode::RemoveGroup(_) => (Order::Kept, true),
-            ToNode::Relay { .. } | ToNode::WatchGroup(_) | ToNode::WatchActor(_) => (Order::Kept, false),
-            ToNode::Settled { .. } | ToNode::Served(_) => (Order::Kept, false),
-            ToNode::Blocked(_) | ToNode::Built(_) | ToNode::BuildFailed(_) | ToNode::Leaving => (Order::Kept, false),
+            ToNode::CreateActor { .. } | ToNode::KillActor { .. } | ToNode::ActorOutOfScope { .. } => {
+                (Order::Kept, true)
+            }
+            ToNode::Ask { .. } | ToNode::RemoveGroup(_) => (Order::Kept, true),
+            _ => (Order::Kept, false),
         };
         self.send(order, may_repeat, Item::ToNode { from, message });
     }
@@ -181,8 +187,16 @@ impl Env {
         self.send(Order::Kept, may_repeat, Item::FromNode { to, message });
     }
 
+    /// Whether the process owns something that others may need.
+    pub(crate) fn owns_something(&mut self, process: Pid, is_needed: bool) {
+        if is_needed {
+            self.needed.insert(process);
+        } else {
+            self.needed.remove(&process);
+        }
+    }
+
     pub(crate) fn frame(&mut self, from: Pid, to: Pid, frame: Frame) {
-        self.memories[from.0].link(from.1, to.1);
         self.send(Order::Kept, false, Item::Frame { from, to, frame });
     }
 

@@ -63,8 +63,13 @@ impl World {
             self.env.journals.insert(pid, process.journal);
         }
         let us = self.env.rng.between(10, 2_000);
-        // The end of its stream comes behind all that it said.
+        // The end of its stream comes behind all that it said, and is mostly seen before its death is.
         let when = model::Tick(self.env.now.0 + us);
+        let us = self.env.rng.below(500);
+        if us > 100 {
+            self.env.queue.send(when, Order::Kept, Item::HungUp { process: pid });
+        }
+        let when = model::Tick(when.0 + us);
         self.env.queue.send(when, Order::Kept, Item::Ended { process: pid, exit });
     }
 

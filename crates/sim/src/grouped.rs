@@ -8,14 +8,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use control::{GroupCreation, GroupEffect, GroupEvent, GroupState, Maker};
-use model::{Failure, GroupId, GroupOptions, Lifetime, Need, ObjectId, ProcId, Quantity, Resources, Seat, Where};
+use control::GroupState;
+use model::{Failure, GroupId, GroupOptions, Lifetime, Need, ObjectId, Quantity, Resources, Seat, Where};
 use model::{Strategy, TaskId};
 use owner::{Slot, Target, Value};
+use wire::control::Question;
 
 use crate::env::Env;
 use crate::node::Node;
-use crate::process::{FromNode, Process, Role, ToNode};
+use crate::process::{Process, Role, ToNode};
 use crate::work::cpu;
 
 /// Seats that a node has.
@@ -62,9 +63,10 @@ impl Process {
             strategy: Strategy::Pack,
             bundles: seats_each.iter().map(|count| seats(*count, 100)).collect(),
         };
-        env.tell_node(self.pid, ToNode::CreateGroup { group, options: Box::new(options) });
+        let question = Question::CreateGroup { group, options };
+        env.tell_node(self.pid, ToNode::Ask { request: 0, question });
         let ready = self.owner.on_promised(ObjectId::of(id, 1));
-        env.tell_node(self.pid, ToNode::WatchGroup(group));
+        env.tell_node(self.pid, ToNode::WatchGroup { group });
         self.group = Some(Made { id: group, seats: seats_each, ready });
         env.counts.groups += 1;
     }
@@ -122,48 +124,6 @@ impl Process {
 }
 
 impl Node {
-    pub(crate) fn create_group(&mut self, env: &mut Env, by: ProcId, group: GroupId, options: GroupOptions) {
-        // What a dead process asked for is not heard.
-        if let Some(Some(job)) = self.job_of(by) {
-            let creation = GroupCreation { group, maker: Maker::Job(job), options };
-            self.group_changed(env, GroupEvent::CreateRequested(creation));
-        }
-    }
-
-    pub(crate) fn group_changed(&mut self, env: &mut Env, event: GroupEvent) {
-        let mut effects = Vec::new();
-        self.groups.step(env.now, event, &mut effects);
-        for effect in effects {
-            match effect {
-                GroupEffect::Answer { is_name_taken, .. } if is_name_taken => {
-                    env.oracle.fail("a group without a name is told that it is taken".into());
-                }
-                GroupEffect::Answer { .. } => {}
-                GroupEffect::Reserve(group) => {
-                    let bundles = self.groups.get(group).expect("it is made").creation.options.bundles.clone();
-                    self.schedule(env, scheduler::Event::GroupRequested { group, bundles, is_apart: false });
-                }
-                GroupEffect::Unreserve(group) => self.schedule(env, scheduler::Event::GroupRemoved(group)),
-                GroupEffect::Publish(group, state) => {
-                    for watcher in self.group_watchers.remove(&group).unwrap_or_default() {
-                        self.tell_group(env, watcher, group, state);
-                    }
-                }
-            }
-        }
-    }
-
-    pub(crate) fn watch_group(&mut self, env: &mut Env, by: ProcId, group: GroupId) {
-        match self.groups.state(group) {
-            GroupState::Pending => self.group_watchers.entry(group).or_default().push(by),
-            state => self.tell_group(env, by, group, state),
-        }
-    }
-
-    fn tell_group(&self, env: &mut Env, to: ProcId, group: GroupId, state: GroupState) {
-        self.tell(env, to, FromNode::Group { group, is_there: state == GroupState::Created });
-    }
-
     /// SIM-11: groups that are there have their seats, all of them, and what runs in one fits into it.
     pub(crate) fn check_groups<'a>(
         &self,
@@ -171,13 +131,13 @@ impl Node {
         processes: impl Iterator<Item = &'a Process>,
     ) -> Result<(), String> {
         let mut free: BTreeMap<GroupId, Vec<i64>> = BTreeMap::new();
-        for record in self.groups.iter().filter(|record| record.state == GroupState::Created) {
+        for record in self.hub.group_table().iter().filter(|record| record.state == GroupState::Created) {
             let bundles = &record.creation.options.bundles;
             free.insert(record.creation.group, bundles.iter().map(seats_of).collect());
         }
         let aside: i64 = free.values().flatten().sum();
-        let left = seats_of(&self.scheduler.available());
-        if aside + left > seats_of(&self.scheduler.total()) {
+        let left = seats_of(&self.hub.scheduler().available());
+        if aside + left > seats_of(&self.hub.scheduler().total()) {
             return Err(format!("SIM-11: {aside} seats are set aside, and {left} are free"));
         }
         let mut anywhere: BTreeMap<GroupId, i64> = BTreeMap::new();
@@ -185,7 +145,7 @@ impl Node {
             match (free.get_mut(&seat.group), seat.bundle) {
                 (Some(bundles), Some(bundle)) => bundles[usize::from(bundle)] -= count,
                 (Some(_), None) => *anywhere.entry(seat.group).or_default() += count,
-                (None, _) if self.groups.state(seat.group) == GroupState::Removed => {}
+                (None, _) if self.hub.group_table().state(seat.group) == GroupState::Removed => {}
                 (None, _) => return Err(format!("SIM-11: a task runs in {}, which is not there", seat.group)),
             }
         }
@@ -200,11 +160,11 @@ impl Node {
 
     /// SIM-6: no group is left, and every seat is free.
     pub(crate) fn check_groups_at_rest(&self) -> Result<(), String> {
-        if let Some(left) = self.groups.iter().find(|record| record.state != GroupState::Removed) {
+        if let Some(left) = self.hub.group_table().iter().find(|record| record.state != GroupState::Removed) {
             return Err(format!("SIM-6: a group is left: {left:?}"));
         }
-        let (available, total) = (self.scheduler.available(), self.scheduler.total());
-        if seats_of(&available) != seats_of(&total) || (self.scheduler.is_at_rest() && available != total) {
+        let (available, total) = (self.hub.scheduler().available(), self.hub.scheduler().total());
+        if seats_of(&available) != seats_of(&total) || (self.hub.scheduler().is_at_rest() && available != total) {
             return Err(format!("SIM-6: of {total} only {available} are free"));
         }
         Ok(())

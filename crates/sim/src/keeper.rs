@@ -186,7 +186,7 @@ impl Process {
         for task in tasks {
             if estate.wants(task.request.is_some(), &task.returns, owner) {
                 if let Target::Actor(actor) = task.target {
-                    env.tell_node(self.pid, ToNode::WatchActor(actor));
+                    env.tell_node(self.pid, ToNode::WatchActor { actor });
                 }
                 estate.take(task, heirs, owner, effects);
             }
@@ -203,7 +203,9 @@ impl Process {
         self.effects.retain(|effect| !matches!(effect, Effect::Resolved(slot) if is_old(*slot)));
         self.count_late();
         self.apply(env);
+        env.tell_node(self.pid, ToNode::Inherited { of });
         let Self { keeping, owner, effects, .. } = self;
+        let witnesses = witnesses.into_iter().filter(|witness| *witness != self.pid.1);
         let chores = keeping.on_death(of, witnesses, estate, owner, effects);
         self.do_chores(env, chores);
     }
@@ -254,7 +256,7 @@ impl Process {
                     witnesses.into_iter().for_each(|witness| self.relay(env, witness, Peer::Settle { of }));
                 }
                 Chore::Settled { of, serving } => env.tell_node(self.pid, ToNode::Settled { of, serving }),
-                Chore::Served(worker) => env.tell_node(self.pid, ToNode::Served(worker)),
+                Chore::Served(worker) => env.tell_node(self.pid, ToNode::Served { worker }),
             }
         }
     }

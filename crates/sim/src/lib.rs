@@ -1,8 +1,7 @@
 //! A whole cluster in one thread from one seed.
 //!
-//! The brains are the real ones: `scheduler::Scheduler`, `control::Actors` and `control::Groups` in each node,
-//! `owner::Owner` in each process. What is simulated is their surroundings: the clock, the network, the
-//! processes and what users' programs do. The simulator decides nothing that a brain decides.
+//! What a node decides is the real code, `hub::Hub` with the brains in it, and so is `owner::Owner` in each process; nodes and processes
+//! speak `wire`. What is simulated is their surroundings: the clock, the network, the processes and what users' programs do.
 //!
 //! A run has two halves. While faults last, messages are lost (and sent again), repeated, delayed and
 //! overtaken, processes are killed and paused, workers fail to start. Then faults stop, and whatever is

@@ -42,10 +42,6 @@ pub(crate) struct Memory {
     files_made: u32,
     /// Files that something was done to.
     harmed: BTreeSet<FileId>,
-    /// Who has a ring to whom.
-    links: BTreeSet<(ProcId, ProcId)>,
-    /// The dead whose rings are still to be read, and by whom.
-    unburied: BTreeMap<ProcId, BTreeSet<ProcId>>,
 }
 
 impl Memory {
@@ -193,44 +189,15 @@ impl Memory {
         true
     }
 
-    /// A ring between two is used.
-    pub(crate) fn link(&mut self, one: ProcId, other: ProcId) {
-        self.links.insert((one.min(other), one.max(other)));
-    }
-
-    /// A process is dead. What it had is kept until all who had a ring with it have read that, and the keeper what it had said.
-    pub(crate) fn died(&mut self, dead: ProcId, keeper: Option<ProcId>, alive: impl Iterator<Item = ProcId>) {
-        let has_ring = |other: &ProcId| self.links.contains(&(dead.min(*other), dead.max(*other)));
-        let witnesses = alive.filter(|other| has_ring(other) || keeper == Some(*other)).collect();
-        self.unburied.insert(dead, witnesses);
-        self.links.retain(|(one, other)| *one != dead && *other != dead);
-        for others in self.unburied.values_mut() {
-            others.remove(&dead);
+    /// Nobody needs anything of a dead process any more.
+    pub(crate) fn bury(&mut self, dead: ProcId) {
+        self.pins.retain(|(_, by), _| *by != dead);
+        self.files.retain(|file, _| file.by != dead);
+        for block in self.blocks.values_mut().filter(|block| block.holder == dead) {
+            block.state = if block.state == State::Freed { State::Freed } else { State::Orphaned };
         }
-        self.bury();
-    }
-
-    /// Somebody has read what a dead process had written.
-    pub(crate) fn mourned(&mut self, dead: ProcId, by: ProcId) {
-        if let Some(witnesses) = self.unburied.get_mut(&dead) {
-            witnesses.remove(&by);
-        }
-        self.bury();
-    }
-
-    fn bury(&mut self) {
-        let ready: Vec<ProcId> =
-            self.unburied.iter().filter(|(_, witnesses)| witnesses.is_empty()).map(|(dead, _)| *dead).collect();
-        for dead in ready {
-            self.unburied.remove(&dead);
-            self.pins.retain(|(_, by), _| *by != dead);
-            self.files.retain(|file, _| file.by != dead);
-            for block in self.blocks.values_mut().filter(|block| block.holder == dead) {
-                block.state = if block.state == State::Freed { State::Freed } else { State::Orphaned };
-            }
-            let offsets: Vec<u64> = self.blocks.keys().copied().collect();
-            offsets.into_iter().for_each(|offset| self.sweep(offset));
-        }
+        let offsets: Vec<u64> = self.blocks.keys().copied().collect();
+        offsets.into_iter().for_each(|offset| self.sweep(offset));
     }
 
     /// What is left of blocks, pins and files; empty if nothing is.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use hub::Past;
 use model::{Place, ProcId, Tick, WorkerExit};
 use rustc_hash::FxHashMap;
 
@@ -33,13 +34,22 @@ pub(crate) enum Item {
     },
     /// A worker that was asked for is up, or failed to start.
     Forked {
-        node: usize,
+        process: Pid,
         is_up: bool,
+    },
+    /// A node has started the process that takes over from the dead.
+    KeeperStarted {
+        process: Pid,
+        past: Past,
     },
     /// A process ends, if it still lives.
     Kill {
         process: Pid,
         exit: WorkerExit,
+    },
+    /// Its node sees the end of a process's connection.
+    HungUp {
+        process: Pid,
     },
     /// Its node sees that a process has ended.
     Ended {
@@ -210,7 +220,9 @@ impl Queue {
 
 fn link_of(item: &Item) -> Option<Link> {
     match item {
-        Item::ToNode { from, .. } | Item::Ended { process: from, .. } => Some((from.0, Some(from.1), None)),
+        Item::ToNode { from, .. } | Item::HungUp { process: from } | Item::Ended { process: from, .. } => {
+            Some((from.0, Some(from.1), None))
+        }
         Item::FromNode { to, .. } => Some((to.0, None, Some(to.1))),
         Item::Frame { from, to, .. } => Some((from.0, Some(from.1), Some(to.1))),
         _ => None,

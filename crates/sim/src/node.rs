@@ -1,338 +1,227 @@
-//! The body of a simulated node: messages become events of the scheduler and the actor table, their
-//! effects become messages. It does what the real node does, in the same order.
+//! A simulated node: the real core, `hub::Hub`, with a body of queues and dice. It decides nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use control::{ActorState, ActorView, Actors, GroupEvent, Groups};
-use model::{ActorId, GroupId, JobId, LeaseId, ProcId, Tick, WorkerExit};
-use owner::{ActorNews, Heirs};
-use rustc_hash::FxHashMap;
-use scheduler::{LeaseKind, Options, Scheduler};
+use hub::links::Level;
+use hub::{Asker, Body, Dead, Door, Hub, Listening, NoRoom, Options, Past, Step, StoreUse};
+use model::{FunctionId, JobId, NodeId, ProcId, Tick, WorkerExit};
+use wire::control::Answer;
 
 use crate::env::Env;
 use crate::grouped::with_seats;
 use crate::network::{Item, Pid};
 use crate::process::{FromNode, ToNode};
+use crate::refs::Peer;
 use crate::work::with_licence;
 
 const GRACE_MS: u64 = 2_000;
-const WORKERS_MAX: u32 = 64;
+const LINK_IDLE_MS: u64 = 60_000;
+const WORKERS_MAX: u16 = 64;
+/// Drivers, the keeper, and the dead that are not buried.
+const OTHERS_MAX: u16 = 192;
+/// How long it takes until a signal has ended a process.
+const KILL_US: u64 = 100;
 
 pub(crate) struct Node {
     index: usize,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) actors: Actors,
-    pub(crate) groups: Groups,
-    pub(crate) group_watchers: FxHashMap<GroupId, Vec<ProcId>>,
-    /// Processes that are not known to be dead, and the job of each driver.
-    procs: BTreeMap<ProcId, Option<JobId>>,
-    /// Told to end.
-    ending: BTreeSet<ProcId>,
-    epochs: Vec<u32>,
-    actor_leases: FxHashMap<LeaseId, (ActorId, u32)>,
-    actor_lease_next: u64,
-    creators: FxHashMap<ActorId, ProcId>,
-    watchers: FxHashMap<ActorId, BTreeSet<ProcId>>,
+    pub(crate) hub: Hub<Env>,
     tick_at: Option<Tick>,
-    /// Who takes over from the dead.
-    keeper: Option<ProcId>,
-    /// Who was taken over from, in this order.
-    heirs: Vec<(ProcId, ProcId)>,
-    /// Those of which it is not known what is still under way.
-    unsettled: BTreeSet<ProcId>,
-    /// Workers that go on with what a dead process had sent them; and of those the ones that shall end then.
-    serving: BTreeSet<ProcId>,
-    ending_later: BTreeSet<ProcId>,
+}
+
+/// Stands for the connection of a process: each has one.
+fn door_of(who: ProcId) -> Door {
+    usize::try_from(who.to_u64()).expect("a word")
+}
+
+/// What the system calls a simulated process.
+fn pid_of(who: ProcId) -> i32 {
+    i32::from(who.slot as i16) + 1
 }
 
 impl Node {
     pub(crate) fn new(index: usize, cpus: i64) -> Self {
-        let options = Options {
+        let hub = Hub::new(Options {
+            id: NodeId([index as u8 + 1; 28]),
+            pid: i32::MAX,
             total: with_seats(with_licence(model::Resources::cpus(cpus))),
             gpu_names: Vec::new(),
+            procs_max: WORKERS_MAX + OTHERS_MAX,
+            workers_max: u32::from(WORKERS_MAX),
+            starts_max: 3,
             prestart: 1,
             idle_ms_max: 1_000,
-            workers_max: WORKERS_MAX,
-            starts_max: 3,
-        };
-        Self {
-            index,
-            scheduler: Scheduler::new(options),
-            actors: Actors::new(),
-            groups: Groups::default(),
-            group_watchers: FxHashMap::default(),
-            procs: BTreeMap::new(),
-            ending: BTreeSet::new(),
-            epochs: Vec::new(),
-            actor_leases: FxHashMap::default(),
-            actor_lease_next: 0,
-            creators: FxHashMap::default(),
-            watchers: FxHashMap::default(),
-            tick_at: None,
-            keeper: None,
-            heirs: Vec::new(),
-            unsettled: BTreeSet::new(),
-            serving: BTreeSet::new(),
-            ending_later: BTreeSet::new(),
-        }
+            rings_max: u32::MAX,
+            link_idle_ms_max: LINK_IDLE_MS,
+            grace_ms_max: GRACE_MS,
+        });
+        Self { index, hub, tick_at: None }
     }
 
-    pub(crate) fn add_keeper(&mut self) -> ProcId {
-        let keeper = self.add_process(None);
-        self.keeper = Some(keeper);
-        keeper
-    }
-
-    /// What a new process is told of the dead.
-    pub(crate) fn heirs(&self) -> Heirs {
-        Heirs::new(self.heirs.iter().copied(), self.heirs.len() as u16)
-    }
-
-    /// The keeper knows what a dead process has left: its leases end, and with them the workers that do not answer calls of its.
-    fn on_settled(&mut self, env: &mut Env, of: ProcId, serving: Vec<ProcId>) {
-        if self.unsettled.remove(&of) {
-            self.serving.extend(serving.into_iter().filter(|worker| self.procs.contains_key(worker)));
-            self.schedule(env, scheduler::Event::OwnerDied(of));
-        }
-    }
-
-    fn on_served(&mut self, env: &mut Env, worker: ProcId) {
-        self.serving.remove(&worker);
-        if self.ending_later.remove(&worker) {
-            self.end_worker(env, worker, false);
-        }
-    }
-
-    fn watch_actor(&mut self, env: &mut Env, actor: ActorId, by: ProcId) {
-        let view = self.actors.view(actor);
-        if !matches!(view.state, ActorState::Dead(_)) {
-            self.watchers.entry(actor).or_default().insert(by);
-        }
-        self.tell(env, by, FromNode::Actor { actor, news: news_of(&view), incarnation: view.incarnation });
-    }
-
-    /// A process of this node; slots are used again, with another epoch.
-    pub(crate) fn add_process(&mut self, job: Option<JobId>) -> ProcId {
-        let slot = (0..).find(|slot| self.procs.keys().all(|other| other.slot != *slot)).expect("a free slot");
-        let at = usize::from(slot);
-        self.epochs.resize(self.epochs.len().max(at + 1), 0);
-        self.epochs[at] += 1;
-        let process = ProcId { slot, epoch: self.epochs[at] };
-        self.procs.insert(process, job);
-        process
-    }
-
-    pub(crate) fn on_message(&mut self, env: &mut Env, who: ProcId, message: ToNode) {
-        let lease = |number| LeaseId { owner: who, number };
-        match message {
-            ToNode::RequestLease { number, need } => {
-                let event = scheduler::Event::LeaseRequested {
-                    lease: lease(number),
-                    job: JobId([0; 4]),
-                    kind: LeaseKind::Tasks,
-                    need,
-                };
-                self.schedule(env, event);
-            }
-            ToNode::ReturnLease { number } => self.schedule(env, scheduler::Event::LeaseReturned(lease(number))),
-            ToNode::Blocked(true) => self.schedule(env, scheduler::Event::WorkerBlocked(who)),
-            ToNode::Blocked(false) => self.schedule(env, scheduler::Event::WorkerUnblocked(who)),
-            ToNode::CreateActor(creation) => {
-                self.creators.insert(creation.actor, who);
-                self.watchers.entry(creation.actor).or_default().insert(who);
-                self.act(env, control::Event::CreateRequested(*creation));
-            }
-            ToNode::KillActor { actor, no_restart } => {
-                self.act(env, control::Event::KillRequested { actor, no_restart });
-            }
-            ToNode::OutOfScope(actor) => self.act(env, control::Event::OutOfScope(actor)),
-            ToNode::Relay { to, message } if self.procs.contains_key(&to) => {
-                self.tell(env, to, FromNode::Relay { from: who, message });
-            }
-            ToNode::Relay { to, message } => self.tell(env, who, FromNode::Undeliverable { to, message }),
-            ToNode::CreateGroup { group, options } => self.create_group(env, who, group, *options),
-            ToNode::RemoveGroup(group) => self.group_changed(env, GroupEvent::RemoveRequested(group)),
-            ToNode::WatchGroup(group) => self.watch_group(env, who, group),
-            ToNode::WatchActor(actor) => self.watch_actor(env, actor, who),
-            ToNode::Settled { of, serving } => self.on_settled(env, of, serving),
-            ToNode::Served(worker) => self.on_served(env, worker),
-            ToNode::Built(actor) => self.act(env, control::Event::Built { actor, worker: who }),
-            ToNode::BuildFailed(actor) => {
-                self.act(env, control::Event::BuildFailed { actor, worker: who, error: [1].into() });
-            }
-            ToNode::Leaving => self.act(env, control::Event::Leaving { worker: who }),
-        }
-    }
-
-    /// A process is dead: everyone who may care is told.
-    pub(crate) fn process_died(&mut self, env: &mut Env, dead: ProcId, exit: WorkerExit) {
-        let Some(job) = self.procs.remove(&dead) else { return };
-        let exit = if self.ending.remove(&dead) { WorkerExit::Intended("ended".into()) } else { exit };
-        let heir = self.keeper.filter(|_| env.journals.contains_key(&(self.index, dead)));
-        env.memories[self.index].died(dead, self.keeper, self.procs.keys().copied());
-        if let Some(keeper) = heir {
-            env.counts.estates += 1;
-            self.heirs.push((dead, keeper));
-            self.unsettled.insert(dead);
-            let witnesses = self.procs.keys().copied().filter(|process| *process != keeper).collect();
-            self.tell(env, keeper, FromNode::Inherit { of: dead, witnesses });
-        }
-        for other in self.procs.keys() {
-            env.tell_process((self.index, *other), FromNode::PeerDied { peer: dead, exit: exit.clone(), heir });
-        }
-        self.schedule(env, scheduler::Event::WorkerDied(dead));
-        if heir.is_none() {
-            self.schedule(env, scheduler::Event::OwnerDied(dead));
-        }
-        self.serving.remove(&dead);
-        self.ending_later.remove(&dead);
-        if let Some(job) = job {
-            self.act(env, control::Event::JobEnded(job));
-            self.group_changed(env, GroupEvent::JobEnded(job));
-        }
-        self.act(env, control::Event::ProcessDied { process: dead, exit });
-        self.watchers.values_mut().for_each(|watchers| watchers.retain(|watcher| *watcher != dead));
-    }
-
-    pub(crate) fn on_tick(&mut self, env: &mut Env) {
-        self.tick_at = None;
-        self.act(env, control::Event::Tick);
-        self.schedule(env, scheduler::Event::Tick);
-    }
-
-    pub(crate) fn schedule(&mut self, env: &mut Env, event: scheduler::Event) {
-        let mut effects = Vec::new();
-        self.scheduler.step(env.now, event, &mut effects);
-        for effect in effects {
-            self.on_scheduled(env, effect);
-        }
-        self.plan_tick(env);
-    }
-
-    fn plan_tick(&mut self, env: &mut Env) {
-        if let Some(at) = self.scheduler.next_tick(env.now).into_iter().chain(self.actors.next_tick()).min()
+    fn step<R>(&mut self, env: &mut Env, step: impl FnOnce(&mut Hub<Env>, &mut Step<'_, Env>) -> R) -> R {
+        env.stepping = self.index;
+        let now = env.now;
+        let result = step(&mut self.hub, &mut Step { now, body: env });
+        if let Some(at) = self.hub.next_deadline(now)
             && self.tick_at.is_none_or(|planned| at < planned)
         {
             self.tick_at = Some(at);
             env.queue.at(at, Item::NodeTick { node: self.index });
         }
+        result
     }
 
-    fn on_scheduled(&mut self, env: &mut Env, effect: scheduler::Effect) {
-        match effect {
-            scheduler::Effect::StartWorker => {
-                let is_up = !(env.has_faults() && env.rng.chance(env.settings.start_fails));
-                env.counts.not_started += u64::from(!is_up);
-                let us = env.rng.between(2_000, 8_000);
-                env.later(us, Item::Forked { node: self.index, is_up });
-            }
-            scheduler::Effect::Granted { lease, worker, grant: _ } => match self.actor_leases.get(&lease).copied() {
-                Some((actor, incarnation)) => self.act(env, control::Event::Placed { actor, incarnation, worker }),
-                None => self.tell(env, lease.owner, FromNode::Granted { number: lease.number, worker }),
-            },
-            scheduler::Effect::Revoke(lease) => {
-                self.tell(env, lease.owner, FromNode::Revoke { number: lease.number });
-            }
-            scheduler::Effect::EndWorker(worker) if self.serving.contains(&worker) => {
-                self.ending_later.insert(worker);
-            }
-            scheduler::Effect::EndWorker(worker) => self.end_worker(env, worker, false),
-            scheduler::Effect::Infeasible(lease) => env.oracle.fail(format!("{lease:?} is infeasible")),
-            scheduler::Effect::GroupPlaced(group) => self.group_changed(env, GroupEvent::Placed(group)),
-            scheduler::Effect::GroupInfeasible(group) => env.oracle.fail(format!("{group:?} is infeasible")),
-            scheduler::Effect::Refused(lease) => {
-                self.tell(env, lease.owner, FromNode::LeaseRefused { number: lease.number });
-            }
-            scheduler::Effect::KillWorker(worker) => self.end_worker(env, worker, false),
-        }
+    pub(crate) fn open(&mut self, env: &mut Env) {
+        self.step(env, |hub, step| hub.open(step));
     }
 
-    fn act(&mut self, env: &mut Env, event: control::Event) {
-        let mut effects = Vec::new();
-        self.actors.step(env.now, event, &mut effects);
-        for effect in effects {
-            self.on_acted(env, effect);
-        }
-        self.plan_tick(env);
+    pub(crate) fn add_driver(&mut self, env: &mut Env, pid: i32) -> (ProcId, JobId) {
+        let joining =
+            self.step(env, |hub, step| hub.driver_joined(step, pid, "".into(), wire::Surroundings::default(), true));
+        let joining = joining.expect("a free slot");
+        (joining.id, joining.job)
     }
 
-    fn on_acted(&mut self, env: &mut Env, effect: control::Effect) {
-        match effect {
-            control::Effect::Answer { request, answer } => {
-                if let Some(creator) = self.creators.remove(&request) {
-                    self.tell(env, creator, FromNode::ActorAnswer { request, answer });
-                }
-            }
-            control::Effect::Place { actor, incarnation } => self.place_actor(env, actor, incarnation),
-            control::Effect::Unplace { actor, incarnation } => {
-                let is_it =
-                    |(lease, life): (&LeaseId, &(ActorId, u32))| (*life == (actor, incarnation)).then_some(*lease);
-                if let Some(lease) = self.actor_leases.iter().find_map(is_it) {
-                    self.actor_leases.remove(&lease);
-                    self.schedule(env, scheduler::Event::LeaseCancelled(lease));
-                }
-            }
-            control::Effect::Build { actor, worker } => self.tell(env, worker, FromNode::BuildActor { actor }),
-            control::Effect::Publish(view) => self.publish(env, &view),
-            control::Effect::EndWorker { worker, gracefully } => self.end_worker(env, worker, gracefully),
+    /// A worker was forked: it joins, with what it is told of the dead, or nobody needs it any more.
+    pub(crate) fn worker_up(&mut self, env: &mut Env, who: ProcId) -> Option<Past> {
+        let is_wanted = self.step(env, |hub, step| hub.worker_forked(step, who, pid_of(who)));
+        if !is_wanted {
+            self.ended(env, who, WorkerExit::Signal(9, model::Remains::default()));
+            return None;
         }
+        let past = self.hub.past();
+        self.step(env, |hub, step| hub.worker_joined(step, who, pid_of(who)));
+        Some(past)
     }
 
-    fn place_actor(&mut self, env: &mut Env, actor: ActorId, incarnation: u32) {
-        let Some(record) = self.actors.get(actor) else { return };
-        let (owner, job, need) = (record.creation.owner, record.creation.job, record.creation.options.need.clone());
-        self.actor_lease_next += 1;
-        let lease = LeaseId { owner, number: (1 << 63) | self.actor_lease_next };
-        self.actor_leases.retain(|_, life| life.0 != actor);
-        self.actor_leases.insert(lease, (actor, incarnation));
-        self.schedule(env, scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Actor, need });
+    pub(crate) fn on_message(&mut self, env: &mut Env, who: ProcId, message: ToNode) {
+        let from = Asker { door: door_of(who), who: Some(who) };
+        self.step(env, |hub, step| hub.on_message(step, from, message));
     }
 
-    fn publish(&mut self, env: &mut Env, view: &ActorView) {
-        let (actor, incarnation, news) = (view.actor, view.incarnation, news_of(view));
-        for watcher in self.watchers.get(&actor).into_iter().flatten() {
-            self.tell(env, *watcher, FromNode::Actor { actor, news: news.clone(), incarnation });
-        }
-        if matches!(view.state, ActorState::Dead(_)) {
-            self.watchers.remove(&actor);
-            self.actor_leases.retain(|_, life| life.0 != actor);
-        }
+    /// A process has let go of its connection: it is about to end.
+    pub(crate) fn hung_up(&mut self, env: &mut Env, who: ProcId) {
+        self.step(env, |hub, step| hub.connection_lost(step, who));
     }
 
-    fn end_worker(&mut self, env: &mut Env, worker: ProcId, gracefully: bool) {
-        if !self.procs.contains_key(&worker) {
-            return;
-        }
-        self.ending.insert(worker);
-        let process: Pid = (self.index, worker);
-        // Whoever called it may hear that it is dead, and let go, before it is.
-        env.oracle.died(process);
-        let exit = WorkerExit::Signal(9, model::Remains::default());
-        if gracefully {
-            self.tell(env, worker, FromNode::Exit);
-            env.later(GRACE_MS * 1_000, Item::Kill { process, exit });
-        } else {
-            env.later(100, Item::Kill { process, exit });
-        }
+    pub(crate) fn ended(&mut self, env: &mut Env, who: ProcId, exit: WorkerExit) {
+        self.step(env, |hub, step| hub.process_died(step, who, exit));
     }
 
-    /// The job of a driver that is not known to be dead.
-    pub(crate) fn job_of(&self, process: ProcId) -> Option<Option<JobId>> {
-        self.procs.get(&process).copied()
-    }
-
-    pub(crate) fn tell(&self, env: &mut Env, to: ProcId, message: FromNode) {
-        if self.procs.contains_key(&to) {
-            env.tell_process((self.index, to), message);
-        }
+    pub(crate) fn on_tick(&mut self, env: &mut Env) {
+        self.tick_at = None;
+        self.step(env, |hub, step| hub.on_time(step));
     }
 }
 
-fn news_of(view: &ActorView) -> ActorNews {
-    match &view.state {
-        ActorState::Pending => ActorNews::Pending,
-        ActorState::Alive { worker } => ActorNews::Alive(*worker),
-        ActorState::Restarting => ActorNews::Restarting,
-        ActorState::Dead(death) => ActorNews::Dead(death.clone()),
+/// The body of the node that is stepping.
+impl Body for Env {
+    type Letter = Peer;
+
+    fn tell(&mut self, to: ProcId, message: FromNode) {
+        let process: Pid = (self.stepping, to);
+        match &message {
+            // Whoever called it may hear that it is dead, and let go, before it is.
+            FromNode::Exit { .. } => self.oracle.died(process),
+            FromNode::Inherit { .. } => self.counts.estates += 1,
+            _ => {}
+        }
+        self.tell_process(process, message);
     }
+
+    fn answer(&mut self, to: Door, request: u64, answer: Answer) {
+        self.tell(ProcId::from_u64(to as u64), FromNode::Answer { request, answer });
+    }
+
+    fn listening(&self, _: Door) -> Listening {
+        Listening::Keeps
+    }
+
+    fn hang_up(&mut self, _: Door) {}
+
+    fn logs_taken(&mut self, _: ProcId, _: u64) {}
+
+    fn last_words_wanted(&mut self, _: ProcId, _: JobId, _: Vec<ProcId>) {}
+
+    fn stop(&mut self) {}
+
+    fn enter(&mut self, who: ProcId, _: i32) {
+        self.owns_something((self.stepping, who), false);
+    }
+
+    fn start_worker(&mut self, who: ProcId) -> Result<(), Box<str>> {
+        let is_up = !(self.has_faults() && self.rng.chance(self.settings.start_fails));
+        self.counts.not_started += u64::from(!is_up);
+        let us = self.rng.between(2_000, 8_000);
+        self.later(us, Item::Forked { process: (self.stepping, who), is_up });
+        Ok(())
+    }
+
+    fn start_keeper(&mut self, who: ProcId, past: Past) -> bool {
+        self.queue.at_once(self.now, Item::KeeperStarted { process: (self.stepping, who), past });
+        true
+    }
+
+    fn kill(&mut self, who: ProcId, _: i32) {
+        let process: Pid = (self.stepping, who);
+        self.oracle.died(process);
+        self.later(KILL_US, Item::Kill { process, exit: WorkerExit::Signal(9, model::Remains::default()) });
+    }
+
+    fn is_needed(&self, who: ProcId) -> bool {
+        self.needed.contains(&(self.stepping, who))
+    }
+
+    fn assigned(&mut self, _: ProcId) {}
+
+    fn label(&self, _: ProcId) -> Box<str> {
+        "".into()
+    }
+
+    fn last_errors(&self, _: ProcId) -> String {
+        String::new()
+    }
+
+    fn own_bytes(&self, _: i32) -> u64 {
+        0
+    }
+
+    fn died(&mut self, _: Dead) {}
+
+    fn has_left(&self, dead: ProcId) -> bool {
+        self.journals.contains_key(&(self.stepping, dead))
+    }
+
+    fn bury(&mut self, dead: ProcId) {
+        self.memories[self.stepping].bury(dead);
+    }
+
+    fn level(&self, _: u32) -> Level {
+        Level { tail: 0, head: 0 }
+    }
+
+    fn reset_ring(&mut self, _: u32) {}
+
+    fn grant(&mut self, _: ProcId, _: u64) -> Result<(u64, u64), NoRoom> {
+        Err(NoRoom::TooLarge)
+    }
+
+    fn take_back(&mut self, _: ProcId, _: u64, _: u64) {}
+
+    fn sweep(&mut self) {}
+
+    fn store(&self) -> StoreUse {
+        StoreUse::default()
+    }
+
+    fn files(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn file_function(&mut self, _: FunctionId, _: &[u8]) -> bool {
+        false
+    }
+
+    fn filed_function(&self, _: FunctionId) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn remove_function(&mut self, _: FunctionId) {}
 }

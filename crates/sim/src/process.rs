@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use control::{Creation, Registered};
-use model::{ActorId, Failure, GroupId, GroupOptions, JobId, ObjectId, ProcId, TaskId, TaskKey, Where, WorkerExit};
+use hub::Past;
+use model::{Failure, GroupId, JobId, ObjectId, ProcId, TaskId, TaskKey, Where, WorkerExit};
 use owner::{ActorNews, Effect, Heirs, Keeping, Kept, Owner, Slot, Spec, Stage, Submitted, Target, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use wire::control::ActorPlace;
 
 use crate::driver::Driver;
 use crate::env::{Claim, Env};
@@ -25,98 +26,10 @@ use crate::worker::Worker;
 const OWNER_TICK_MS: u64 = 100;
 
 /// What a process says to its node.
-#[derive(Clone, Debug)]
-pub(crate) enum ToNode {
-    RequestLease {
-        number: u64,
-        need: model::Need,
-    },
-    ReturnLease {
-        number: u64,
-    },
-    Blocked(bool),
-    CreateActor(Box<Creation>),
-    KillActor {
-        actor: ActorId,
-        no_restart: bool,
-    },
-    OutOfScope(ActorId),
-    Relay {
-        to: ProcId,
-        message: Peer,
-    },
-    CreateGroup {
-        group: GroupId,
-        options: Box<GroupOptions>,
-    },
-    RemoveGroup(GroupId),
-    WatchGroup(GroupId),
-    WatchActor(ActorId),
-    /// The keeper knows what a dead process has left, and who still answers its calls.
-    Settled {
-        of: ProcId,
-        serving: Vec<ProcId>,
-    },
-    /// That worker has answered all of them.
-    Served(ProcId),
-    Built(ActorId),
-    BuildFailed(ActorId),
-    Leaving,
-}
+pub(crate) type ToNode = wire::control::ToNodeOf<Peer>;
 
 /// What a node says to a process.
-#[derive(Clone, Debug)]
-pub(crate) enum FromNode {
-    Granted {
-        number: u64,
-        worker: ProcId,
-    },
-    Revoke {
-        number: u64,
-    },
-    LeaseRefused {
-        number: u64,
-    },
-    Group {
-        group: GroupId,
-        is_there: bool,
-    },
-    PeerDied {
-        peer: ProcId,
-        exit: WorkerExit,
-        heir: Option<ProcId>,
-    },
-    /// To the keeper: a process is dead and has left something.
-    Inherit {
-        of: ProcId,
-        witnesses: Vec<ProcId>,
-    },
-    ActorAnswer {
-        request: ActorId,
-        answer: Registered,
-    },
-    Actor {
-        actor: ActorId,
-        news: ActorNews,
-        incarnation: u32,
-    },
-    BuildActor {
-        actor: ActorId,
-    },
-    Interrupt {
-        caller: ProcId,
-        key: TaskKey,
-    },
-    Relay {
-        from: ProcId,
-        message: Peer,
-    },
-    Undeliverable {
-        to: ProcId,
-        message: Peer,
-    },
-    Exit,
-}
+pub(crate) type FromNode = wire::control::FromNodeOf<Peer>;
 
 /// What one process writes into another's ring.
 #[derive(Clone, Debug)]
@@ -213,6 +126,10 @@ pub(crate) struct Process {
     pub(crate) awaited: Vec<(GroupId, Slot)>,
     submissions: u64,
     is_tick_planned: bool,
+    /// Processes that it has rings to.
+    linked: BTreeSet<ProcId>,
+    /// It ends once nothing of its is left.
+    is_retired: bool,
     /// Processes that it was told are gone.
     pub(crate) dead: BTreeSet<ProcId>,
     pub(crate) gifts: owner::Gifts,
@@ -221,7 +138,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(pid: Pid, job: JobId, role: Role, heirs: Heirs) -> Self {
+    pub(crate) fn new(pid: Pid, job: JobId, role: Role, past: Past) -> Self {
         let mut owner = Owner::new();
         if !matches!(role, Role::Keeper) {
             owner.set_mortal();
@@ -230,7 +147,7 @@ impl Process {
             pid,
             job,
             owner,
-            heirs,
+            heirs: Heirs::new(past.heirs, past.estates),
             keeping: Keeping::default(),
             journal: Journal::default(),
             effects: Vec::new(),
@@ -243,6 +160,8 @@ impl Process {
             awaited: Vec::new(),
             submissions: 0,
             is_tick_planned: false,
+            linked: BTreeSet::new(),
+            is_retired: false,
             dead: BTreeSet::new(),
             gifts: owner::Gifts::default(),
             stopped: None,
@@ -251,25 +170,43 @@ impl Process {
 
     pub(crate) fn on_message(&mut self, env: &mut Env, message: FromNode) {
         match message {
-            FromNode::Granted { number, worker } => {
+            FromNode::Granted { number, worker, .. } => {
                 self.owner.on_lease_granted(env.now, number, worker, &mut self.effects);
             }
             FromNode::Revoke { number } => self.owner.on_lease_revoked(env.now, number, &mut self.effects),
-            FromNode::LeaseRefused { number } => {
-                self.owner.on_lease_refused(number, &Failure::GroupRemoved, &mut self.effects);
+            FromNode::LeaseRefused { number, why } => {
+                self.owner.on_lease_refused(number, &why, &mut self.effects);
             }
             FromNode::Group { group, is_there } => self.on_group(group, is_there),
             FromNode::PeerDied { peer, exit, heir } => self.on_peer_died(env, peer, &exit, heir),
             FromNode::Inherit { of, witnesses } => self.on_inherit(env, of, witnesses),
             FromNode::ActorAnswer { request, answer } => self.on_actor_answer(request, &answer),
-            FromNode::Actor { actor, news, incarnation } => {
-                self.owner.on_actor_news(actor, incarnation, news, &mut self.effects);
+            FromNode::Actor { actor, state, incarnation } => {
+                self.owner.on_actor_news(actor, incarnation, news_of(state), &mut self.effects);
             }
-            FromNode::BuildActor { actor } => self.on_build(env, actor),
-            FromNode::Interrupt { caller, key } => self.on_interrupt(env, caller, key),
-            FromNode::Relay { from, message } => self.on_peer(env, from, message),
+            FromNode::BuildActor { actor, .. } => self.on_build(env, actor),
+            FromNode::Relay { sender, message } => self.on_peer(env, sender, message),
             FromNode::Undeliverable { to, message } => self.on_undeliverable(to, &message),
-            FromNode::Exit => self.on_exit(env),
+            FromNode::Exit { .. } => self.on_exit(env),
+            FromNode::Retire => self.on_retire(env),
+            FromNode::Assigned { job, .. } => self.job = job,
+            FromNode::Linked { peer, .. } => {
+                self.linked.insert(peer);
+            }
+            // Links are never given back here; what then happens is run by the tests of `hub::links`.
+            FromNode::MayUnlink { peer } => env.tell_node(self.pid, ToNode::Idle { peer, quiet: None }),
+            FromNode::Notice { kind, text } if &*kind == "infeasible" => env.oracle.fail(text.into()),
+            FromNode::Notice { .. } | FromNode::Answer { .. } => {}
+            FromNode::Welcome(_)
+            | FromNode::Refused(_)
+            | FromNode::Keep { .. }
+            | FromNode::Unlink { .. }
+            | FromNode::Extent { .. }
+            | FromNode::GiveBackRoom { .. }
+            | FromNode::CollectGarbage
+            | FromNode::TellHoldings { .. }
+            | FromNode::Log(_)
+            | FromNode::LastWords => env.oracle.fail("a node says what nobody asked for".into()),
         }
         self.apply(env);
     }
@@ -345,8 +282,13 @@ impl Process {
         }
         self.giver_died(env, peer);
         self.reader_died(env, peer, exit);
-        env.memories[self.pid.0].mourned(peer, self.pid.1);
+        if self.linked.remove(&peer) {
+            env.tell_node(self.pid, ToNode::LinkClosed { peer });
+        }
         if let Role::Keeper = self.role {
+            if heir.is_none() {
+                env.tell_node(self.pid, ToNode::Inherited { of: peer });
+            }
             self.witness_died(env, peer);
         }
     }
@@ -417,8 +359,27 @@ impl Process {
         self.look_at_children(env);
         self.look_at_gets(env);
         self.finish_program(env);
+        self.look_at_what_it_owns(env);
         if !self.effects.is_empty() {
             self.apply(env);
+        }
+    }
+
+    /// The node needs this worker no more: one that runs something ends at once, since whoever wanted that is gone.
+    fn on_retire(&mut self, env: &mut Env) {
+        if matches!(&self.role, Role::Worker(worker) if worker.running().is_some()) {
+            return self.end(env, WorkerExit::Signal(9, model::Remains::default()));
+        }
+        self.is_retired = true;
+    }
+
+    /// A retired worker ends once no value and no task of its is left.
+    fn look_at_what_it_owns(&mut self, env: &mut Env) {
+        let Role::Worker(_) = self.role else { return };
+        env.owns_something(self.pid, self.owner.may_own_something());
+        if self.is_retired && self.holdings.given.is_empty() && !self.owner.owns_something() {
+            self.is_retired = false;
+            self.end(env, WorkerExit::Code(0, model::Remains::default()));
         }
     }
 
@@ -435,7 +396,9 @@ impl Process {
                 }
             }
             Effect::RequestLease { number, need, name: _ } => {
-                env.tell_node(self.pid, ToNode::RequestLease { number, need });
+                let is_keeper = matches!(self.role, Role::Keeper);
+                let job = self.owner.job_waiting(&need).filter(|_| is_keeper).unwrap_or(self.job);
+                env.tell_node(self.pid, ToNode::RequestLease { number, job, need, name: "f".into() });
             }
             Effect::ReturnLease { number } => env.tell_node(self.pid, ToNode::ReturnLease { number }),
             Effect::Resolved(slot) if !self.maker.contains_key(&slot) => self.put_resolved(env, slot),
@@ -473,8 +436,7 @@ impl Process {
             }
             Effect::Interrupt { task, worker, .. } => {
                 if self.owner.is_under(task, worker) {
-                    let message = FromNode::Interrupt { caller: self.pid.1, key: task };
-                    env.tell_process((self.pid.0, worker), message);
+                    self.relay(env, worker, Peer::Interrupt { key: task });
                 }
             }
             Effect::Unread { .. } => {}
@@ -484,8 +446,8 @@ impl Process {
             Effect::Record(what) => self.record(what),
             Effect::Erase(cell) => self.journal.erase(cell),
             Effect::Note(key) => self.note_progress(key),
-            Effect::AskActor(actor) => env.tell_node(self.pid, ToNode::WatchActor(actor)),
-            Effect::ActorUnreachable(actor) => env.tell_node(self.pid, ToNode::OutOfScope(actor)),
+            Effect::AskActor(actor) => env.tell_node(self.pid, ToNode::WatchActor { actor }),
+            Effect::ActorUnreachable(actor) => env.tell_node(self.pid, ToNode::ActorOutOfScope { actor }),
             Effect::Want { owner, object } => self.relay(env, owner, Peer::Want { object }),
             Effect::Have { to, object, value } => self.answer_want(env, to, object, &value),
             Effect::Borrowed { owner, object, borrower, count } => {
@@ -536,6 +498,15 @@ impl Process {
     fn actor_slot(&self, call: Target) -> Option<Slot> {
         let (Target::Actor(actor), Role::Driver(driver)) = (call, &self.role) else { return None };
         driver.slot_of(actor)
+    }
+}
+
+fn news_of(place: ActorPlace) -> ActorNews {
+    match place {
+        ActorPlace::Pending => ActorNews::Pending,
+        ActorPlace::Alive { worker, .. } => ActorNews::Alive(worker),
+        ActorPlace::Restarting => ActorNews::Restarting,
+        ActorPlace::Dead(death) => ActorNews::Dead(death),
     }
 }
 

@@ -54,6 +54,10 @@ pub(crate) enum Peer {
         from: ProcId,
         count: u64,
     },
+    /// To a worker: nobody wants this call of the sender's any more.
+    Interrupt {
+        key: TaskKey,
+    },
     /// To the heir of a dead process: what came of a call of its.
     Reply {
         caller: ProcId,
@@ -227,6 +231,7 @@ impl Process {
                 self.owner.on_have(&object, value, contains, &mut self.effects);
             }
             Peer::Missing { object, bulk } => self.on_missing(env, from, object, bulk),
+            Peer::Interrupt { key } => self.on_interrupt(env, from, key),
             Peer::FreePlace(place) => self.free_given_place(env, place),
             Peer::Given(gift) => {
                 let to = gift.to;

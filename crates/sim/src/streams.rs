@@ -122,7 +122,7 @@ impl Process {
             return self.give_up(env, run);
         }
         worker.duty = Duty::Full(run);
-        env.tell_node(pid, ToNode::Blocked(true));
+        env.tell_node(pid, ToNode::Blocked { blocked: true });
         if worker.actor.is_none() {
             for call in std::mem::take(&mut worker.incoming) {
                 give_back(self, env, &call);
@@ -145,7 +145,7 @@ impl Process {
         run.consumed = run.consumed.max(count);
         if matches!(&worker.duty, Duty::Full(run) if !Self::is_full(env, run)) {
             let Duty::Full(run) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
-            env.tell_node(pid, ToNode::Blocked(false));
+            env.tell_node(pid, ToNode::Blocked { blocked: false });
             self.go_on(env, run);
         }
     }
@@ -158,7 +158,7 @@ impl Process {
             return;
         }
         let Duty::Full(mut run) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
-        env.tell_node(pid, ToNode::Blocked(false));
+        env.tell_node(pid, ToNode::Blocked { blocked: false });
         if exit.is_own_will() {
             run.consumed = u32::MAX;
             self.go_on(env, run);

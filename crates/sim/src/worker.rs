@@ -130,7 +130,7 @@ impl Process {
             }
             Duty::Full(run) if run.call.caller == caller && run.call.key == key => {
                 let Duty::Full(run) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
-                env.tell_node(pid, ToNode::Blocked(false));
+                env.tell_node(pid, ToNode::Blocked { blocked: false });
                 self.give_up(env, run);
             }
             _ => {}
@@ -228,7 +228,7 @@ impl Process {
         let pid = self.pid;
         let worker = self.worker().expect("only workers run");
         worker.duty = Duty::Waits(run, children);
-        env.tell_node(pid, ToNode::Blocked(true));
+        env.tell_node(pid, ToNode::Blocked { blocked: true });
         if worker.actor.is_none() {
             for call in std::mem::take(&mut worker.incoming) {
                 give_back(self, env, &call);
@@ -276,7 +276,7 @@ impl Process {
         for child in dropped {
             self.owner.on_handle_dropped(child, &mut self.effects);
         }
-        env.tell_node(self.pid, ToNode::Blocked(false));
+        env.tell_node(self.pid, ToNode::Blocked { blocked: false });
         self.compute(env, us);
     }
 
@@ -299,10 +299,10 @@ impl Process {
                 }
             }
             Duty::Builds(actor) => match env.rng.below(100) {
-                0..3 if env.has_faults() => env.tell_node(pid, ToNode::BuildFailed(actor)),
+                0..3 if env.has_faults() => env.tell_node(pid, ToNode::ActorBuildFailed { actor, error: vec![1] }),
                 3..6 if env.has_faults() => self.end(env, WorkerExit::Code(1, model::Remains::default())),
                 _ => {
-                    env.tell_node(pid, ToNode::Built(actor));
+                    env.tell_node(pid, ToNode::ActorBuilt { actor, shown_as: "A".into() });
                     self.start_next(env);
                 }
             },

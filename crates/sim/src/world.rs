@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use model::{JobId, Tick};
+use hub::Past;
+use model::{JobId, Tick, WorkerExit};
 use owner::Value;
 
 use crate::Settings;
@@ -96,14 +97,12 @@ impl World {
         let mut procs = BTreeMap::new();
         for index in 0..env.settings.nodes {
             let mut node = Node::new(index, env.settings.cpus);
-            node.schedule(&mut env, scheduler::Event::Tick);
-            let keeper = (index, node.add_keeper());
-            procs.insert(keeper, Process::new(keeper, JobId([0; 4]), Role::Keeper, node.heirs()));
+            node.open(&mut env);
             for number in 0..env.settings.drivers {
-                let job = JobId([number as u8 + 1, index as u8, 0, 0]);
-                let pid = (index, node.add_process(Some(job)));
-                let driver = Driver::new(job, env.settings.steps);
-                procs.insert(pid, Process::new(pid, job, Role::Driver(driver), node.heirs()));
+                let (who, job) = node.add_driver(&mut env, 1_000 + number as i32);
+                let pid = (index, who);
+                let driver = Driver::new(job, index, env.settings.steps);
+                procs.insert(pid, Process::new(pid, job, Role::Driver(driver), Past::default()));
                 env.later(1, Item::Step { process: pid });
             }
             nodes.push(node);
@@ -174,16 +173,21 @@ impl World {
                     None => {}
                 }
             }
-            Item::Forked { node, is_up: false } => self.nodes[node].schedule(env, scheduler::Event::WorkerNotStarted),
-            Item::Forked { node, is_up: true } => {
-                let worker = self.nodes[node].add_process(None);
-                let (job, role) = (JobId([0; 4]), Role::Worker(Box::default()));
-                let process = Process::new((node, worker), job, role, self.nodes[node].heirs());
-                self.procs.insert((node, worker), process);
-                self.nodes[node].schedule(env, scheduler::Event::WorkerReady(worker));
+            Item::Forked { process, is_up: false } => {
+                self.nodes[process.0].ended(env, process.1, WorkerExit::NotStarted("it could not be forked".into()));
+            }
+            Item::Forked { process, is_up: true } => {
+                if let Some(past) = self.nodes[process.0].worker_up(env, process.1) {
+                    let (job, role) = (JobId([0; 4]), Role::Worker(Box::default()));
+                    self.procs.insert(process, Process::new(process, job, role, past));
+                }
+            }
+            Item::KeeperStarted { process, past } => {
+                self.procs.insert(process, Process::new(process, JobId([0; 4]), Role::Keeper, past));
             }
             Item::Kill { process, exit } => self.kill(process, exit),
-            Item::Ended { process, exit } => self.nodes[process.0].process_died(env, process.1, exit),
+            Item::HungUp { process } => self.nodes[process.0].hung_up(env, process.1),
+            Item::Ended { process, exit } => self.nodes[process.0].ended(env, process.1, exit),
             Item::Computed { process, serial } => {
                 if let Some(process) = self.procs.get_mut(&process) {
                     process.on_computed(env, serial);
@@ -251,18 +255,16 @@ impl World {
     fn waits(&self) -> String {
         let mut waits = self.env.oracle.unended(|pid| self.procs.contains_key(&pid));
         for node in &self.nodes {
-            waits.extend(node.scheduler.waiting().map(|wait| format!("{wait:?}")));
-            waits.extend(node.scheduler.granted().map(|(lease, worker)| format!("{lease:?} has {worker}")));
-            waits.push(format!("available {}", node.scheduler.available()));
+            waits.extend(node.hub.scheduler().waiting().map(|wait| format!("{wait:?}")));
+            waits.extend(node.hub.scheduler().granted().map(|(lease, worker)| format!("{lease:?} has {worker}")));
+            waits.push(format!("available {}", node.hub.scheduler().available()));
         }
         waits.join("\n  ")
     }
 
     fn check_brains(&self) {
         for node in &self.nodes {
-            node.scheduler.check_invariants();
-            node.actors.check_invariants();
-            node.groups.check_invariants();
+            node.hub.check_invariants();
         }
         for process in self.procs.values() {
             process.owner.check_invariants();
@@ -325,17 +327,18 @@ impl World {
         }
         self.check_brains();
         for node in &self.nodes {
-            let waiting: Vec<_> = node.scheduler.waiting().collect();
+            let waiting: Vec<_> = node.hub.scheduler().waiting().collect();
             if !waiting.is_empty() {
                 return Err(format!("SIM-6: at rest somebody waits: {waiting:?}"));
             }
             node.check_groups_at_rest()?;
-            let alive: Vec<_> = node.actors.iter().filter(|record| record.death().is_none()).collect();
+            let alive: Vec<_> = node.hub.actor_table().iter().filter(|record| record.death().is_none()).collect();
             if let Some(left) = alive.iter().find(|record| record.is_owned() || record.worker().is_none()) {
                 return Err(format!("SIM-6: an actor is left: {left:?}"));
             }
             let workers: Vec<_> = alive.iter().filter_map(|record| record.worker()).collect();
-            if let Some((lease, worker)) = node.scheduler.granted().find(|(_, worker)| !workers.contains(worker)) {
+            if let Some((lease, worker)) = node.hub.scheduler().granted().find(|(_, worker)| !workers.contains(worker))
+            {
                 return Err(format!("SIM-6: {lease:?} is still held by {worker}"));
             }
         }

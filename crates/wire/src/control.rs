@@ -122,8 +122,11 @@ pub struct Quiet {
 }
 
 /// From a process to its node.
+pub type ToNode = ToNodeOf<Peer>;
+
+/// From a process to its node; `M` is what processes say to each other, which the node carries unread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ToNode {
+pub enum ToNodeOf<M> {
     /// First on every connection.
     Hello(Hello),
     /// Wants a worker. Answered by `Granted`, or by `LeaseRefused`.
@@ -248,10 +251,10 @@ pub enum ToNode {
         /// To whom.
         to: ProcId,
         /// The message.
-        message: Peer,
+        message: M,
     },
     /// For other processes: all of it is passed on, or nothing if the sender dies while it says so.
-    RelayAll(Vec<(ProcId, Peer)>),
+    RelayAll(Vec<(ProcId, M)>),
     /// End this worker at once (a forced cancel).
     KillWorker {
         /// The worker.
@@ -308,8 +311,11 @@ pub enum ToNode {
 }
 
 /// From a node to a process.
+pub type FromNode = FromNodeOf<Peer>;
+
+/// From a node to a process; `M` is what processes say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FromNode {
+pub enum FromNodeOf<M> {
     /// May come in.
     Welcome(Welcome),
     /// May not; the text says why and what to do.
@@ -452,14 +458,14 @@ pub enum FromNode {
         /// Who sent it.
         sender: ProcId,
         /// The message.
-        message: Peer,
+        message: M,
     },
     /// A relay could not be delivered: its receiver is gone.
     Undeliverable {
         /// To whom.
         to: ProcId,
         /// The message.
-        message: Peer,
+        message: M,
     },
     /// The answer to a question.
     Answer {

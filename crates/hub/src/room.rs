@@ -3,10 +3,10 @@
 
 use model::{ProcId, Tick};
 use rustc_hash::FxHashSet;
-use wire::control::FromNode;
+use wire::control::FromNodeOf;
 
-use crate::looped::Node;
-use crate::procs::Kind;
+use crate::body::{Body, NoRoom, Step};
+use crate::hub::Hub;
 
 /// How long a request waits for room that others may give back without being asked.
 const PATIENCE_MS: u64 = 300;
@@ -22,10 +22,12 @@ const ROUND_BYTES_MAX: u64 = 256 << 20;
 /// Values that outlive the process that made them are looked after this often.
 const SWEEP_MS: u64 = 1_000;
 
+#[derive(Default)]
 pub(crate) struct Room {
-    pub(crate) host: store::Host,
     waiting: Vec<Request>,
     rounds: Rounds,
+    /// Values are left behind by processes that are gone, as far as is known.
+    has_orphans: bool,
     swept: Tick,
 }
 
@@ -93,126 +95,133 @@ impl Rounds {
 }
 
 impl Room {
-    pub(crate) fn new(host: store::Host) -> Self {
-        Self { host, waiting: Vec::new(), rounds: Rounds::default(), swept: Tick(0) }
+    pub(crate) fn next_deadline(&self) -> Option<Tick> {
+        let sweep = self.has_orphans.then(|| self.swept.plus_ms(SWEEP_MS));
+        self.rounds.next.into_iter().chain(sweep).min()
     }
 
-    pub(crate) fn next_deadline(&self) -> Option<Tick> {
-        let sweep = (self.host.orphaned() > 0).then(|| self.swept.plus_ms(SWEEP_MS));
-        self.rounds.next.into_iter().chain(sweep).min()
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &ProcId> {
+        self.waiting.iter().map(|request| &request.who).chain(&self.rounds.awaited)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.rounds.awaited.is_empty()
     }
 }
 
-impl Node {
-    pub(crate) fn want_extent(&mut self, who: ProcId, length: u64) {
-        match self.room.host.grant(who.slot, length) {
-            Ok(extent) => self.grant_extent(who, length, Ok((extent.offset, extent.length))),
-            Err(store::Error::TooLarge { .. }) => self.refuse_extent(who, length),
-            Err(_) => {
-                self.room.waiting.push(Request { since: net::clock::now(), who, length });
+impl<B: Body> Hub<B> {
+    pub(crate) fn want_extent(&mut self, step: &mut Step<'_, B>, who: ProcId, length: u64) {
+        match step.body.grant(who, length) {
+            Ok(extent) => self.tell(step, who, FromNodeOf::Extent { granted: Ok(extent), wanted: length }),
+            Err(NoRoom::TooLarge) => self.refuse_extent(step, who, length),
+            Err(NoRoom::Full) => {
+                self.room.waiting.push(Request { since: step.now, who, length });
                 if !self.room.rounds.is_under_way() {
-                    self.begin_round();
+                    self.begin_round(step);
                 }
             }
         }
     }
 
-    fn begin_round(&mut self) {
-        let can_answer = |proc: &&crate::procs::Proc| proc.kind != Kind::Starting && proc.conn.is_some();
-        let others: Vec<ProcId> = self.procs.iter().filter(can_answer).map(|proc| proc.id).collect();
+    fn begin_round(&mut self, step: &mut Step<'_, B>) {
+        let others = self.everyone_who_hears();
         let wanted: u64 = self.room.waiting.iter().map(|request| request.length).sum();
-        let least = (self.room.host.capacity() / SHARE_PER_ROUND).min(ROUND_BYTES_MAX);
+        let least = (step.body.store().capacity / SHARE_PER_ROUND).min(ROUND_BYTES_MAX);
         let round = self.room.rounds.begin(others.iter().copied());
-        self.room.rounds.next = Some(net::clock::now().plus_ms(ROUND_MS_MAX));
+        self.room.rounds.next = Some(step.now.plus_ms(ROUND_MS_MAX));
         for other in others {
-            self.tell(other, &FromNode::GiveBackRoom { round, bytes: wanted.max(least) });
+            self.tell(step, other, FromNodeOf::GiveBackRoom { round, bytes: wanted.max(least) });
         }
     }
 
-    pub(crate) fn on_gave_back(&mut self, who: ProcId, round: u64, bytes: u64) {
+    pub(crate) fn on_gave_back(&mut self, step: &mut Step<'_, B>, who: ProcId, round: u64, bytes: u64) {
         if self.room.rounds.answered(who, round, bytes) {
-            self.end_round();
+            self.end_round(step);
         }
     }
 
     /// Nothing is granted to a process that is dead: nobody would give it back.
-    pub(crate) fn room_without(&mut self, gone: ProcId) {
+    pub(crate) fn room_without(&mut self, step: &mut Step<'_, B>, gone: ProcId) {
         self.room.waiting.retain(|request| request.who != gone);
         if self.room.rounds.gone(gone) {
-            self.end_round();
+            self.end_round(step);
         }
     }
 
-    fn end_round(&mut self) {
+    /// A dead process's room is free, but for what others still read.
+    pub(crate) fn note_orphans(&mut self, step: &Step<'_, B>) {
+        self.room.has_orphans = step.body.store().orphaned > 0;
+    }
+
+    fn end_round(&mut self, step: &mut Step<'_, B>) {
         self.room.rounds.next = None;
-        self.serve_waiting();
-        let now = net::clock::now();
-        let verdicts = self.room.waiting.iter().map(|request| self.room.rounds.verdict(now.ms_since(request.since)));
+        self.serve_waiting(step);
+        let verdicts =
+            self.room.waiting.iter().map(|request| self.room.rounds.verdict(step.now.ms_since(request.since)));
         let verdicts: Vec<Verdict> = verdicts.collect();
         let waiting = std::mem::take(&mut self.room.waiting);
         for (request, verdict) in waiting.into_iter().zip(&verdicts) {
             match verdict {
-                Verdict::GiveUp => self.refuse_extent(request.who, request.length),
+                Verdict::GiveUp => self.refuse_extent(step, request.who, request.length),
                 Verdict::AskAgain | Verdict::Pause => self.room.waiting.push(request),
             }
         }
         if verdicts.contains(&Verdict::AskAgain) {
-            self.begin_round();
+            self.begin_round(step);
         } else if verdicts.contains(&Verdict::Pause) {
-            self.room.rounds.next = Some(now.plus_ms(PAUSE_MS));
+            self.room.rounds.next = Some(step.now.plus_ms(PAUSE_MS));
         }
     }
 
-    pub(crate) fn return_extent(&mut self, who: ProcId, offset: u64, length: u64) {
-        // A process can only give back what it was given; anything else is refused by the host and changes nothing.
-        let _ = self.room.host.take_back(who.slot, store::Extent { offset, length });
-        self.serve_waiting();
+    pub(crate) fn return_extent(&mut self, step: &mut Step<'_, B>, who: ProcId, offset: u64, length: u64) {
+        step.body.take_back(who, offset, length);
+        self.serve_waiting(step);
     }
 
     /// What is due by now.
-    pub(crate) fn look_after_room(&mut self, now: Tick) {
-        if now.ms_since(self.room.swept) >= SWEEP_MS && self.room.host.orphaned() > 0 {
-            self.room.swept = now;
-            self.room.host.sweep();
+    pub(crate) fn look_after_room(&mut self, step: &mut Step<'_, B>) {
+        if self.room.has_orphans && step.now.ms_since(self.room.swept) >= SWEEP_MS {
+            self.room.swept = step.now;
+            step.body.sweep();
+            self.note_orphans(step);
         }
-        if self.room.rounds.next.is_some_and(|next| next <= now) {
+        if self.room.rounds.next.is_some_and(|next| next <= step.now) {
             self.room.rounds.next = None;
             if self.room.rounds.is_under_way() {
                 // Somebody is stopped, or its disk is slow: the others do not wait for it.
                 self.room.rounds.awaited.clear();
-                return self.end_round();
+                return self.end_round(step);
             }
-            self.serve_waiting();
+            self.serve_waiting(step);
             if !self.room.waiting.is_empty() {
-                self.begin_round();
+                self.begin_round(step);
             }
         }
     }
 
-    fn serve_waiting(&mut self) {
+    fn serve_waiting(&mut self, step: &mut Step<'_, B>) {
         if self.room.waiting.is_empty() {
             return;
         }
-        self.room.host.sweep();
+        step.body.sweep();
         for request in std::mem::take(&mut self.room.waiting) {
-            match self.room.host.grant(request.who.slot, request.length) {
-                Ok(extent) => self.grant_extent(request.who, request.length, Ok((extent.offset, extent.length))),
+            match step.body.grant(request.who, request.length) {
+                Ok(extent) => {
+                    self.tell(step, request.who, FromNodeOf::Extent { granted: Ok(extent), wanted: request.length });
+                }
                 Err(_) => self.room.waiting.push(request),
             }
         }
     }
 
-    fn refuse_extent(&mut self, who: ProcId, length: u64) {
-        let (free, capacity) = (self.room.host.free(), self.room.host.capacity());
+    fn refuse_extent(&self, step: &mut Step<'_, B>, who: ProcId, length: u64) {
+        let store = step.body.store();
         let why = format!(
-            "the object store is full: {length} bytes are needed, {free} of {capacity} are free. \
-             Drop references that are no longer used, or pass a larger object_store_memory to init()."
+            "the object store is full: {length} bytes are needed, {} of {} are free. \
+             Drop references that are no longer used, or pass a larger object_store_memory to init().",
+            store.free, store.capacity
         );
-        self.grant_extent(who, length, Err(why.into()));
-    }
-
-    fn grant_extent(&mut self, who: ProcId, wanted: u64, granted: Result<(u64, u64), Box<str>>) {
-        self.tell(who, &FromNode::Extent { granted, wanted });
+        self.tell(step, who, FromNodeOf::Extent { granted: Err(why.into()), wanted: length });
     }
 }
 

@@ -14,7 +14,6 @@
 use std::collections::VecDeque;
 
 use model::{ProcId, Tick};
-use net::segment::RINGS_PER_PROC;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::{Quiet, Rings};
 
@@ -27,27 +26,52 @@ const SPARE: usize = 32;
 
 /// What is to be said or done, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// `to` has rings to `peer`.
-    Linked { to: ProcId, peer: ProcId, rings: Rings },
+    Linked {
+        /// Who is told.
+        to: ProcId,
+        /// The other end.
+        peer: ProcId,
+        /// As `to` sees them.
+        rings: Rings,
+    },
     /// May the link be closed?
-    Ask { to: ProcId, peer: ProcId },
+    Ask {
+        /// Who is told.
+        to: ProcId,
+        /// The other end.
+        peer: ProcId,
+    },
     /// It stays.
-    Keep { to: ProcId, peer: ProcId },
+    Keep {
+        /// Who is told.
+        to: ProcId,
+        /// The other end.
+        peer: ProcId,
+    },
     /// It is closed: let go of it.
-    Unlink { to: ProcId, peer: ProcId },
+    Unlink {
+        /// Who is told.
+        to: ProcId,
+        /// The other end.
+        peer: ProcId,
+    },
     /// Nobody uses the ring any more: it must be fresh before it is given out again.
     Reset(u32),
 }
 
 /// How far a ring is: written and read, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Level {
-    pub(crate) tail: u64,
-    pub(crate) head: u64,
+pub struct Level {
+    /// Bytes written.
+    pub tail: u64,
+    /// Bytes read.
+    pub head: u64,
 }
 
-pub(crate) struct Links {
+/// All pairs that have rings, and those that wait for some.
+pub struct Links {
     rings_max: u32,
     /// A pair on whose rings nothing moved for so long is asked.
     idle_ms_max: u64,
@@ -95,7 +119,9 @@ enum Stage {
 }
 
 impl Links {
-    pub(crate) fn new(rings_max: u32, idle_ms_max: u64) -> Self {
+    /// For so many rings; a pair on which nothing moved for `idle_ms_max` is asked whether it still needs its own.
+    #[must_use]
+    pub fn new(rings_max: u32, idle_ms_max: u64) -> Self {
         Self {
             rings_max,
             idle_ms_max,
@@ -110,7 +136,7 @@ impl Links {
     }
 
     /// `a` is going to call `b`. Wanting again changes nothing.
-    pub(crate) fn want(&mut self, now: Tick, a: ProcId, b: ProcId, out: &mut Vec<Effect>) {
+    pub fn want(&mut self, now: Tick, a: ProcId, b: ProcId, out: &mut Vec<Effect>) {
         if self.dead.contains(&a) || self.dead.contains(&b) {
             return;
         }
@@ -125,8 +151,19 @@ impl Links {
         }
     }
 
+    /// No pair has rings, wants some, or is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+            && self.waiting.is_empty()
+            && self.dead.is_empty()
+            && self.free.len() == self.made as usize
+            && self.ends.values().all(|ends| ends.peers.is_empty())
+    }
+
     /// Whether somebody waits for rings.
-    pub(crate) fn is_short(&self) -> bool {
+    #[must_use]
+    pub fn is_short(&self) -> bool {
         !self.waiting.is_empty()
     }
 
@@ -174,14 +211,7 @@ impl Links {
     }
 
     /// An end says whether it has anything under way.
-    pub(crate) fn answered(
-        &mut self,
-        now: Tick,
-        by: ProcId,
-        peer: ProcId,
-        quiet: Option<Quiet>,
-        out: &mut Vec<Effect>,
-    ) {
+    pub fn answered(&mut self, now: Tick, by: ProcId, peer: ProcId, quiet: Option<Quiet>, out: &mut Vec<Effect>) {
         let Some(pair) = self.pairs.get_mut(&key(by, peer)) else { return };
         let Stage::Asked(said) = &mut pair.stage else { return };
         said[end_of(by, peer)] = Some(quiet);
@@ -203,7 +233,7 @@ impl Links {
     }
 
     /// `by` uses the rings to `peer` no more. Believed only where it was told so, or where `peer` is dead.
-    pub(crate) fn let_go(&mut self, now: Tick, by: ProcId, peer: ProcId, out: &mut Vec<Effect>) {
+    pub fn let_go(&mut self, now: Tick, by: ProcId, peer: ProcId, out: &mut Vec<Effect>) {
         let key = key(by, peer);
         if let Some(pair) = self.pairs.get_mut(&key)
             && matches!(pair.stage, Stage::Closing)
@@ -214,7 +244,7 @@ impl Links {
     }
 
     /// A process is dead: its peers read what it published, then let go.
-    pub(crate) fn died(&mut self, now: Tick, who: ProcId, out: &mut Vec<Effect>) {
+    pub fn died(&mut self, now: Tick, who: ProcId, out: &mut Vec<Effect>) {
         self.dead.insert(who);
         self.waiting.retain(|(a, b)| *a != who && *b != who);
         let peers: Vec<ProcId> =
@@ -233,7 +263,7 @@ impl Links {
     }
 
     /// Whether nobody holds a ring of this dead process any more. If so it is forgotten.
-    pub(crate) fn forget(&mut self, dead: ProcId) -> bool {
+    pub fn forget(&mut self, dead: ProcId) -> bool {
         let is_free = self.ends.get(&dead).is_none_or(|ends| ends.peers.is_empty());
         if is_free {
             self.ends.remove(&dead);
@@ -266,14 +296,15 @@ impl Links {
     }
 
     /// When to look for idle pairs next.
-    pub(crate) fn next_look(&self) -> Option<Tick> {
+    #[must_use]
+    pub fn next_look(&self) -> Option<Tick> {
         let pause_ms = if self.is_short() { RETRY_MS } else { self.idle_ms_max / 2 };
         (self.is_short() || !self.pairs.is_empty()).then(|| self.looked.plus_ms(pause_ms))
     }
 
     /// Asks pairs that have long been idle and, while somebody waits for rings, as many more as are needed: those first on whose rings
     /// nothing has moved for longest. `level` says how far a ring is.
-    pub(crate) fn look(&mut self, now: Tick, level: impl Fn(u32) -> Level, out: &mut Vec<Effect>) {
+    pub fn look(&mut self, now: Tick, level: impl Fn(u32) -> Level, out: &mut Vec<Effect>) {
         self.looked = now;
         let mut idle = Vec::new();
         let mut to_come = 0;
@@ -309,14 +340,14 @@ impl Links {
 }
 
 impl Ends {
-    /// There is a bit for every other process that there can be.
+    /// The lowest that is free: there are never more in use than there are other processes, and a map has a bit for each.
     fn take_bit(&mut self) -> u16 {
-        if self.bits.is_empty() {
-            self.bits = vec![false; usize::from(RINGS_PER_PROC)];
+        let bit = self.bits.iter().position(|taken| !taken).unwrap_or(self.bits.len());
+        if bit == self.bits.len() {
+            self.bits.push(false);
         }
-        let bit = self.bits.iter().position(|taken| !taken).expect("one bit for each process");
         self.bits[bit] = true;
-        bit as u16
+        u16::try_from(bit).expect("processes are fewer")
     }
 }
 

@@ -3,48 +3,50 @@
 use wire::status::{ActorPhase, ActorStatus, ProcessState, ProcessStatus, Status};
 use wire::waits::{Awaited, LeaseReason, WaitRecord, Waiter};
 
-use crate::looped::Node;
+use crate::body::{Body, Step};
+use crate::hub::Hub;
 use crate::procs::{Kind, Proc};
 
-impl Node {
-    pub(crate) fn state_of(&self, proc: &Proc) -> ProcessState {
-        match &proc.kind {
+impl<B: Body> Hub<B> {
+    pub(crate) fn state_of(&self, step: &Step<'_, B>, proc: &Proc) -> ProcessState {
+        match proc.kind() {
             Kind::Driver { .. } => ProcessState::Driver,
             Kind::Starting => ProcessState::Starting,
             Kind::Keeper => ProcessState::Keeper,
             Kind::Worker => {
-                let label = self.segment.proc(proc.id.slot).label();
-                if label.is_empty() { ProcessState::Idle } else { ProcessState::Busy(label.into()) }
+                let label = step.body.label(proc.id());
+                if label.is_empty() { ProcessState::Idle } else { ProcessState::Busy(label) }
             }
         }
     }
 
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self, step: &Step<'_, B>) -> Status {
         let list =
             |resources: model::Resources| resources.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
-        let now = net::clock::now();
+        let (now, store) = (step.now, step.body.store());
         let mut processes: Vec<ProcessStatus> = self
             .procs
             .iter()
             // It is no process of its own.
-            .filter(|proc| proc.kind != Kind::Keeper)
+            .filter(|proc| *proc.kind() != Kind::Keeper)
             .map(|proc| ProcessStatus {
-                pid: proc.pid,
-                state: self.state_of(proc),
-                own_bytes: crate::memory::own_bytes(proc.pid).unwrap_or(0),
+                pid: proc.pid(),
+                state: self.state_of(step, proc),
+                own_bytes: step.body.own_bytes(proc.pid()),
                 waits: proc.waits_at(now),
             })
             .collect();
         processes.sort_by_key(|process| process.pid);
         let actors = self
             .actors
+            .table()
             .iter()
             .filter_map(|record| {
                 let actor = record.creation.actor;
                 let (phase, pid) = match record.state {
                     control::ActorState::Pending => (ActorPhase::Pending, 0),
                     control::ActorState::Alive { worker } => {
-                        (ActorPhase::Alive, self.procs.get(worker).map_or(0, |proc| proc.pid))
+                        (ActorPhase::Alive, self.procs.get(worker).map_or(0, Proc::pid))
                     }
                     control::ActorState::Restarting => (ActorPhase::Restarting, 0),
                     control::ActorState::Dead(_) => return None,
@@ -60,10 +62,10 @@ impl Node {
             })
             .collect();
         Status {
-            total: list(self.scheduler.total()),
-            free: list(self.scheduler.available()),
-            store: (self.room.host.used(), self.room.host.capacity()),
-            pid: rustix::process::getpid().as_raw_nonzero().get(),
+            total: list(self.leases.scheduler().total()),
+            free: list(self.leases.scheduler().available()),
+            store: (store.used, store.capacity),
+            pid: self.options.pid,
             processes,
             actors,
             waiting: self.waiting_here(now),
@@ -72,14 +74,15 @@ impl Node {
 
     /// Leases, actors and placement groups that wait.
     pub(crate) fn waiting_here(&self, now: model::Tick) -> Vec<WaitRecord> {
-        self.scheduler
+        self.leases
+            .scheduler()
             .waiting()
             .map(|wait| WaitRecord {
-                who: match self.actor_leases.get(&wait.lease) {
-                    Some((actor, _)) => Waiter::Actor(*actor),
+                who: match self.actors.life_of(&wait.lease) {
+                    Some((actor, _)) => Waiter::Actor(actor),
                     None => Waiter::Lease {
-                        name: self.lease_names.get(&wait.lease).cloned().unwrap_or_default(),
-                        pid: self.procs.get(wait.lease.owner).map_or(0, |proc| proc.pid),
+                        name: self.leases.name(&wait.lease),
+                        pid: self.procs.get(wait.lease.owner).map_or(0, Proc::pid),
                     },
                 },
                 on: Awaited::Resources { why: reason(wait.reason), need: wait.need.to_place.clone() },

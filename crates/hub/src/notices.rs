@@ -2,10 +2,11 @@
 
 use model::{GroupId, JobId, LeaseId, ProcId, Quantity, Tick, WorkerExit};
 use rustc_hash::FxHashSet;
-use wire::control::FromNode;
+use wire::control::FromNodeOf;
 
-use crate::looped::Node;
-use crate::procs::Kind;
+use crate::body::{Body, Step};
+use crate::hub::Hub;
+use crate::procs::{Kind, Proc};
 
 /// Workers that fail to start one after the other before the user is told.
 const FAILED_STARTS_MAX: u32 = 3;
@@ -53,47 +54,65 @@ fn is_large_pool(workers: u32, cpus: u32, told: u32) -> bool {
     workers >= POOL_LARGE_MIN.max(POOL_LARGE_PER_CPU * cpus) && workers >= 2 * told
 }
 
-impl Node {
+impl<B: Body> Hub<B> {
+    /// Drivers that can be told something: of one job those that want its output, or all.
+    #[must_use]
+    pub fn listeners(&self, job: Option<JobId>) -> Vec<ProcId> {
+        let listens = |proc: &&Proc| match proc.kind() {
+            Kind::Driver { logs, .. } => job.is_none_or(|job| *logs && proc.job() == job),
+            Kind::Starting | Kind::Worker | Kind::Keeper => false,
+        };
+        self.procs.iter().filter(listens).filter(|proc| proc.hears()).map(Proc::id).collect()
+    }
+
     /// Something every driver should read.
-    pub(crate) fn notice_all(&mut self, kind: &str, text: &str) {
-        for (driver, _) in self.listeners(None) {
-            self.tell(driver, &FromNode::Notice { kind: kind.into(), text: text.into() });
+    pub fn notice_all(&self, step: &mut Step<'_, B>, kind: &str, text: &str) {
+        for driver in self.listeners(None) {
+            self.tell(step, driver, FromNodeOf::Notice { kind: kind.into(), text: text.into() });
         }
     }
 
     /// Something one job's driver should read.
-    pub(crate) fn notice_job(&mut self, job: JobId, kind: &str, text: &str) {
-        for (driver, _) in self.listeners(Some(job)) {
-            self.tell(driver, &FromNode::Notice { kind: kind.into(), text: text.into() });
+    pub fn notice_job(&self, step: &mut Step<'_, B>, job: JobId, kind: &str, text: &str) {
+        for driver in self.listeners(Some(job)) {
+            self.tell(step, driver, FromNodeOf::Notice { kind: kind.into(), text: text.into() });
+        }
+    }
+
+    /// Something that a process says its driver should read.
+    pub(crate) fn on_notice(&mut self, step: &mut Step<'_, B>, who: ProcId, kind: &str, text: &str) {
+        if let Some(job) = self.procs.get(who).map(Proc::job)
+            && self.told.is_news(job, kind, text)
+        {
+            self.notice_job(step, job, kind, text);
         }
     }
 
     /// A worker ended before it had joined. One may have been killed; if it goes on the user must know why nothing runs.
-    pub(crate) fn warn_of_failed_start(&mut self, id: ProcId, exit: &WorkerExit) {
+    pub(crate) fn warn_of_failed_start(&mut self, step: &mut Step<'_, B>, id: ProcId, exit: &WorkerExit) {
         if matches!(exit, WorkerExit::Intended(_)) {
             return; // nobody needed it any more
         }
         self.told.failed_starts += 1;
-        let now = net::clock::now();
-        if self.told.failed_starts < FAILED_STARTS_MAX || now < self.told.start_again_at {
+        if self.told.failed_starts < FAILED_STARTS_MAX || step.now < self.told.start_again_at {
             return;
         }
-        self.told.start_again_at = now.plus_ms(FAILED_STARTS_TOLD_MS);
+        self.told.start_again_at = step.now.plus_ms(FAILED_STARTS_TOLD_MS);
         let why = match exit {
             WorkerExit::NotStarted(why) => why.to_string(),
             _ => format!("the last one ended with {exit}"),
         };
-        let tail = self.logs.tail(&format!("worker-{}-{}.err", id.slot, id.epoch));
+        let tail = step.body.last_errors(id);
         let text = format!("Workers could not be started: {why}. They are tried again.\n{tail}");
-        self.notice_all("worker_not_started", text.trim_end());
+        self.notice_all(step, "worker_not_started", text.trim_end());
     }
 
     /// One more worker is up: are very many of them in use? Told once, and again each time that they have doubled since.
-    pub(crate) fn warn_of_large_pool(&mut self) {
+    pub(crate) fn warn_of_large_pool(&mut self, step: &mut Step<'_, B>) {
         self.told.failed_starts = 0;
         let cpus = u32::try_from(self.options.total.cpu.0 / Quantity::PARTS).unwrap_or(1).max(1);
-        let workers = self.procs.iter().filter(|proc| proc.kind == Kind::Worker).count();
-        let workers = workers.saturating_sub(self.scheduler.idle_count());
+        let workers = self.procs.iter().filter(|proc| *proc.kind() == Kind::Worker).count();
+        let workers = workers.saturating_sub(self.leases.scheduler().idle_count());
         if !is_large_pool(workers as u32, cpus, self.told.pool) {
             return;
         }
@@ -102,42 +121,40 @@ impl Node {
             "Warning: {workers} worker processes are in use on this node, which has {cpus} CPUs. Each takes memory. Many actors make \
              that many, and so do many tasks that wait for other tasks."
         );
-        self.notice_all("worker_pool_large", &text);
+        self.notice_all(step, "worker_pool_large", &text);
     }
 
     /// This node can never run what the lease is for; told once for each job and need.
-    pub(crate) fn on_infeasible(&mut self, lease: LeaseId) {
-        let actor = self.actor_leases.get(&lease).and_then(|(actor, _)| self.actors.get(*actor));
+    pub(crate) fn on_infeasible(&mut self, step: &mut Step<'_, B>, lease: LeaseId) {
+        let actor = self.actors.life_of(&lease).and_then(|(actor, _)| self.actors.table().get(actor));
         let (job, need) = match actor {
-            Some(record) => (Some(record.creation.job), Some(record.creation.options.need.to_place.to_string())),
-            None => {
-                let need = self.lease_needs.get(&lease).map(|need| need.to_place.to_string());
-                (self.procs.get(lease.owner).map(|proc| proc.job), need)
-            }
+            Some(record) => (Some(record.creation.job), Some(&record.creation.options.need)),
+            None => (self.procs.get(lease.owner).map(Proc::job), self.leases.need(&lease)),
         };
         let (Some(job), Some(need)) = (job, need) else { return };
-        self.tell_infeasible(job, need);
+        let need = need.to_place.to_string();
+        self.tell_infeasible(step, job, need);
     }
 
     /// This node can never hold the group.
-    pub(crate) fn on_infeasible_group(&mut self, group: GroupId) {
-        let Some(record) = self.groups.get(group) else { return };
+    pub(crate) fn on_infeasible_group(&mut self, step: &mut Step<'_, B>, group: GroupId) {
+        let Some(record) = self.groups.table().get(group) else { return };
         let control::Maker::Job(job) = record.creation.maker else { return };
         let bundles: Vec<String> = record.creation.options.bundles.iter().map(ToString::to_string).collect();
         let strategy = record.creation.options.strategy.as_str();
-        self.tell_infeasible(job, format!("[{}] (placement group, {strategy})", bundles.join(", ")));
+        self.tell_infeasible(step, job, format!("[{}] (placement group, {strategy})", bundles.join(", ")));
     }
 
-    fn tell_infeasible(&mut self, job: JobId, need: String) {
+    fn tell_infeasible(&mut self, step: &mut Step<'_, B>, job: JobId, need: String) {
         if !self.told.infeasible.insert((job, need.clone())) {
             return;
         }
         let text = format!(
             "(autoscaler) No available node types can fulfill resource request {need}. This node has {}; it waits until a node \
              that can is added.",
-            self.scheduler.total()
+            self.leases.scheduler().total()
         );
-        self.notice_job(job, "infeasible", &text);
+        self.notice_job(step, job, "infeasible", &text);
     }
 }
 

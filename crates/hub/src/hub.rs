@@ -1,0 +1,224 @@
+//! The rooms, what all of them use, and time.
+
+use model::{NodeId, ProcId, Resources, Tick};
+use wire::control::FromNodeOf;
+
+use crate::actors::ActorRoom;
+use crate::body::{Body, Past, Step};
+use crate::estates::Estates;
+use crate::functions::Functions;
+use crate::groups::GroupRoom;
+use crate::inventory::Inventories;
+use crate::jobs::Jobs;
+use crate::leases::Leases;
+use crate::links::Links;
+use crate::notices::Told;
+use crate::post::Post;
+use crate::procs::{Proc, Procs};
+use crate::room::Room;
+use crate::watching::Watching;
+
+/// What a node's core is told once.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its id.
+    pub id: NodeId,
+    /// Pid of the process that hosts it.
+    pub pid: i32,
+    /// What it has.
+    pub total: Resources,
+    /// Visible names of its GPUs.
+    pub gpu_names: Vec<Box<str>>,
+    /// Processes that it may have.
+    pub procs_max: u16,
+    /// Workers that it may have.
+    pub workers_max: u32,
+    /// Workers that start at the same time.
+    pub starts_max: u32,
+    /// Workers to start before anyone asks.
+    pub prestart: u32,
+    /// An idle worker beyond those is ended after this long.
+    pub idle_ms_max: u64,
+    /// Rings that there may be at once.
+    pub rings_max: u32,
+    /// The rings of a pair that had nothing to say for this long are taken back.
+    pub link_idle_ms_max: u64,
+    /// How long an ending worker may take for its exit handlers before it is killed.
+    pub grace_ms_max: u64,
+}
+
+/// What a node decides. See the crate's documentation.
+pub struct Hub<B: Body> {
+    pub(crate) options: Options,
+    pub(crate) procs: Procs,
+    pub(crate) post: Post<B::Letter>,
+    pub(crate) links: Links,
+    pub(crate) leases: Leases,
+    pub(crate) actors: ActorRoom,
+    pub(crate) groups: GroupRoom,
+    pub(crate) jobs: Jobs,
+    pub(crate) estates: Estates,
+    pub(crate) functions: Functions,
+    pub(crate) room: Room,
+    pub(crate) told: Told,
+    pub(crate) inventories: Inventories,
+    pub(crate) watching: Watching,
+}
+
+impl<B: Body> Hub<B> {
+    /// A node without processes.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            procs: Procs::new(options.procs_max),
+            post: Post::default(),
+            links: Links::new(options.rings_max, options.link_idle_ms_max),
+            leases: Leases::new(&options),
+            actors: ActorRoom::default(),
+            groups: GroupRoom::default(),
+            jobs: Jobs::default(),
+            estates: Estates::default(),
+            functions: Functions::default(),
+            room: Room::default(),
+            told: Told::default(),
+            inventories: Inventories::default(),
+            watching: Watching::default(),
+            options,
+        }
+    }
+
+    /// The first step: workers are started ahead.
+    pub fn open(&mut self, step: &mut Step<'_, B>) {
+        self.schedule(step, scheduler::Event::Tick);
+    }
+
+    /// When time itself changes something next. None: nothing waits.
+    #[must_use]
+    pub fn next_deadline(&self, now: Tick) -> Option<Tick> {
+        let deadlines = [
+            self.leases.scheduler().next_tick(now),
+            self.actors.table().next_tick(),
+            self.functions.next_deadline(),
+            self.room.next_deadline(),
+            self.inventories.next_deadline(),
+            self.watching.next_look(),
+            self.estates.next_deadline(),
+            self.procs.next_deadline(),
+            self.links.next_look(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Time has passed: what is due is done.
+    pub fn on_time(&mut self, step: &mut Step<'_, B>) {
+        if self.leases.scheduler().next_tick(step.now).is_some_and(|next| next <= step.now) {
+            self.schedule(step, scheduler::Event::Tick);
+        }
+        if self.actors.table().next_tick().is_some_and(|next| next <= step.now) {
+            self.act(step, control::Event::Tick);
+        }
+        self.expire_functions(step);
+        self.look_after_room(step);
+        self.end_late_inventories(step);
+        self.look_at_waits(step);
+        self.end_late_estates(step);
+        self.end_overdue(step);
+        self.look_for_idle_links(step);
+    }
+
+    /// Says something to a process that has joined.
+    pub(crate) fn tell(&self, step: &mut Step<'_, B>, to: ProcId, message: FromNodeOf<B::Letter>) {
+        if self.procs.get(to).is_some_and(Proc::hears) {
+            step.body.tell(to, message);
+        }
+    }
+
+    /// Who is not known to be dead.
+    #[must_use]
+    pub fn proc(&self, who: ProcId) -> Option<&Proc> {
+        self.procs.get(who)
+    }
+
+    /// Everyone who is not known to be dead.
+    pub fn procs(&self) -> impl Iterator<Item = &Proc> {
+        self.procs.iter()
+    }
+
+    /// Who this is, also if it is dead and something of it is still needed.
+    #[must_use]
+    pub fn proc_or_remains(&self, who: ProcId) -> Option<&Proc> {
+        self.procs.any(who)
+    }
+
+    /// Who has this pid.
+    #[must_use]
+    pub fn by_pid(&self, pid: i32) -> Option<ProcId> {
+        self.procs.by_pid(pid)
+    }
+
+    /// Who is in this slot.
+    #[must_use]
+    pub fn at_slot(&self, slot: u16) -> Option<ProcId> {
+        self.procs.at_slot(slot).map(Proc::id)
+    }
+
+    /// What a new process is told of those that have died.
+    #[must_use]
+    pub fn past(&self) -> Past {
+        self.estates.past()
+    }
+
+    /// The brain that gives leases.
+    #[must_use]
+    pub fn scheduler(&self) -> &scheduler::Scheduler {
+        self.leases.scheduler()
+    }
+
+    /// The brain of actors.
+    #[must_use]
+    pub fn actor_table(&self) -> &control::Actors {
+        self.actors.table()
+    }
+
+    /// The brain of placement groups.
+    #[must_use]
+    pub fn group_table(&self) -> &control::Groups {
+        self.groups.table()
+    }
+
+    /// Panics if an invariant of the core or of its brains does not hold. For tests and the simulator: it looks at everything.
+    pub fn check_invariants(&self) {
+        self.leases.scheduler().check_invariants();
+        self.actors.table().check_invariants();
+        self.groups.table().check_invariants();
+        let is_living = |who: &ProcId| self.procs.get(*who).is_some();
+        assert!(self.leases.owners().all(is_living), "NODE-4: a lease of a dead process is kept");
+        assert!(self.actors.waiting().all(is_living), "NODE-4: a dead process is to be told of an actor");
+        assert!(self.groups.waiting().all(is_living), "NODE-4: a dead process is to be told of a group");
+        assert!(self.functions.waiting().all(is_living), "NODE-4: a dead process is to be told of a function");
+        assert!(self.room.waiting().all(is_living), "NODE-4: a dead process is to be given room");
+        assert!(self.inventories.awaited().all(is_living), "NODE-4: an answer of a dead process is waited for");
+        assert!(self.post.held_for().all(is_living), "NODE-4: letters to a dead process are kept");
+        assert!(self.estates.at_work().all(is_living), "NODE-4: a dead worker is thought to serve");
+    }
+
+    /// What is kept of what is over, for tests: empty if no process is here and nothing was left.
+    #[must_use]
+    pub fn left(&self) -> Vec<&'static str> {
+        let rooms = [
+            ("processes", self.procs.is_empty()),
+            ("letters", self.post.is_empty()),
+            ("leases", self.leases.is_empty()),
+            ("actors", self.actors.is_empty()),
+            ("groups", self.groups.is_empty()),
+            ("jobs", self.jobs.is_empty()),
+            ("estates", self.estates.is_empty()),
+            ("functions", self.functions.is_empty()),
+            ("room", self.room.is_empty()),
+            ("inventories", self.inventories.is_empty()),
+            ("watching", self.watching.is_empty()),
+            ("links", self.links.is_empty()),
+        ];
+        rooms.into_iter().filter(|(_, is_empty)| !is_empty).map(|(name, _)| name).collect()
+    }
+}

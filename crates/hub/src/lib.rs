@@ -1,0 +1,45 @@
+//! What a node decides, without a clock, thread, socket or process of its own (decision 16).
+//!
+//! Messages and what happened to processes come in; the core tells brains of it and works through a [`Body`]: the node's with epoll, sockets
+//! and a zygote, or the simulator's. Both run this code as it is. What it keeps lies in rooms, each in the file of its name, with fields that
+//! no other file sees:
+//!
+//! - `procs`: who is here. `death`: what is done when one dies, and when nobody needs anything of it any more. `post`: what processes say to
+//!   each other.
+//! - `links`: which pairs have rings; `linking` carries that out.
+//! - `leases`, `actors`, `groups`: carry out what the brains of those names decide. `jobs`: what is kept of drivers that left.
+//! - `estates`: who testifies when somebody died, and until when that is waited for.
+//! - `functions`: who has, who asks, who waits. `room`: rounds of giving room in the arena back.
+//! - `notices`, `inventory`, `watching`, `status`: what people are told.
+//!
+//! Invariants:
+//!
+//! - **NODE-1** a dead process's rings, slot and extents are reused only after every peer has read what it published, and the keeper has read
+//!   what it left.
+//! - **NODE-4** whoever asks is answered once, or is dead; of what is over nothing is left in any table.
+//! - **LINK-1..3**: see `links`.
+
+mod actors;
+mod body;
+mod death;
+mod estates;
+mod functions;
+mod groups;
+mod hub;
+mod inventory;
+mod jobs;
+mod leases;
+mod linking;
+pub mod links;
+mod messages;
+mod notices;
+mod post;
+mod procs;
+mod questions;
+mod room;
+mod status;
+mod watching;
+
+pub use body::{Asker, Body, Dead, Door, Listening, NoRoom, Past, Step, StoreUse};
+pub use hub::{Hub, Options};
+pub use procs::{Joining, Kind, Proc};

@@ -1,0 +1,47 @@
+//! What processes say to each other by way of the node, which carries it unread.
+
+use model::ProcId;
+use rustc_hash::FxHashMap;
+use wire::control::FromNodeOf;
+
+use crate::body::{Body, Step};
+use crate::hub::Hub;
+
+/// What others had to say to processes that have let go of their end and are not known to be dead: who hears of their death first knows
+/// whom to turn to.
+pub(crate) struct Post<M> {
+    held: FxHashMap<ProcId, Vec<(ProcId, M)>>,
+}
+
+impl<M> Default for Post<M> {
+    fn default() -> Self {
+        Self { held: FxHashMap::default() }
+    }
+}
+
+impl<M> Post<M> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    pub(crate) fn held_for(&self) -> impl Iterator<Item = &ProcId> {
+        self.held.keys()
+    }
+}
+
+impl<B: Body> Hub<B> {
+    pub(crate) fn relay(&mut self, step: &mut Step<'_, B>, sender: ProcId, to: ProcId, message: B::Letter) {
+        match self.procs.get(to) {
+            Some(proc) if proc.hears() => step.body.tell(to, FromNodeOf::Relay { sender, message }),
+            Some(_) => self.post.held.entry(to).or_default().push((sender, message)),
+            None => self.tell(step, sender, FromNodeOf::Undeliverable { to, message }),
+        }
+    }
+
+    /// A process is dead, and everyone knows.
+    pub(crate) fn return_letters(&mut self, step: &mut Step<'_, B>, to: ProcId) {
+        for (sender, message) in self.post.held.remove(&to).unwrap_or_default() {
+            self.tell(step, sender, FromNodeOf::Undeliverable { to, message });
+        }
+    }
+}
