@@ -18,6 +18,7 @@ const UNREAD_MAX: usize = 100_000;
 #[derive(Default)]
 pub(crate) struct Conns {
     table: Vec<Option<Conn>>,
+    free: Vec<usize>,
 }
 
 pub(crate) struct Conn {
@@ -37,16 +38,18 @@ impl Conns {
     }
 
     fn insert(&mut self, conn: Conn) -> usize {
-        let at = self.table.iter().position(Option::is_none).unwrap_or(self.table.len());
-        if at == self.table.len() {
+        let at = self.free.pop().unwrap_or_else(|| {
             self.table.push(None);
-        }
+            self.table.len() - 1
+        });
         self.table[at] = Some(conn);
         at
     }
 
     pub(crate) fn remove(&mut self, at: usize) -> Option<Conn> {
-        self.table.get_mut(at)?.take()
+        let conn = self.table.get_mut(at)?.take()?;
+        self.free.push(at);
+        Some(conn)
     }
 }
 

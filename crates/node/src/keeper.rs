@@ -59,6 +59,15 @@ impl Estates {
         self.heirs.clone()
     }
 
+    pub(crate) fn keeper(&self) -> Option<ProcId> {
+        self.keeper
+    }
+
+    /// Whether somebody has what this process left.
+    pub(crate) fn has_heir(&self, dead: ProcId) -> bool {
+        self.heirs.iter().any(|(of, _)| *of == dead)
+    }
+
     pub(crate) fn count(&self) -> u16 {
         self.count
     }

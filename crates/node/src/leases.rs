@@ -17,6 +17,9 @@ impl Node {
         for effect in done {
             self.on_scheduled(effect);
         }
+        if self.scheduler.has_all_workers() {
+            self.note_full_node();
+        }
     }
 
     fn on_scheduled(&mut self, effect: scheduler::Effect) {

@@ -11,6 +11,7 @@ impl Node {
     pub(crate) fn link(&mut self, a: ProcId, b: ProcId) -> bool {
         let can_talk = self.procs.get(a).is_some() && self.procs.get(b).is_some();
         if can_talk {
+            self.meet(a, b);
             self.with_links(|links, now, out| links.want(now, a, b, out));
         }
         can_talk

@@ -18,6 +18,8 @@ use net::segment::RINGS_PER_PROC;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::{Quiet, Rings};
 
+use crate::numbers::Numbers;
+
 /// While somebody waits for rings, idle pairs are looked for this often.
 const RETRY_MS: u64 = 10;
 /// Pairs asked at a time.
@@ -66,7 +68,7 @@ pub(crate) struct Links {
 struct Ends {
     peers: FxHashSet<ProcId>,
     /// Of its ready map: which are in use.
-    bits: Vec<bool>,
+    bits: Numbers,
 }
 
 /// The lower id is end 0.
@@ -247,10 +249,15 @@ impl Links {
             return;
         }
         let Some(pair) = self.pairs.remove(&key) else { return };
-        for (end, peer, bit) in [(key.0, key.1, pair.bits[0]), (key.1, key.0, pair.bits[1])] {
+        for (end, peer) in [key, (key.1, key.0)] {
             if let Some(ends) = self.ends.get_mut(&end) {
                 ends.peers.remove(&peer);
-                ends.bits[usize::from(bit)] = false;
+            }
+        }
+        let ends = [(key.0, pair.bits[0]), (key.1, pair.bits[1])];
+        for (end, bit) in ends.into_iter().take(if key.0 == key.1 { 1 } else { 2 }) {
+            if let Some(ends) = self.ends.get_mut(&end) {
+                ends.bits.give(bit);
             }
         }
         let count = if key.0 == key.1 { 1 } else { 2 };
@@ -311,12 +318,7 @@ impl Links {
 impl Ends {
     /// There is a bit for every other process that there can be.
     fn take_bit(&mut self) -> u16 {
-        if self.bits.is_empty() {
-            self.bits = vec![false; usize::from(RINGS_PER_PROC)];
-        }
-        let bit = self.bits.iter().position(|taken| !taken).expect("one bit for each process");
-        self.bits[bit] = true;
-        bit as u16
+        self.bits.take(RINGS_PER_PROC).expect("one bit for each process")
     }
 }
 

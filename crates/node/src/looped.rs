@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use model::{ProcId, Tick};
@@ -87,6 +88,8 @@ pub(crate) struct Node {
 /// Workers that start at the same time: more would not be up any sooner, and each takes descriptors.
 const STARTS_PER_CORE: u32 = 2;
 const STARTS_MIN: u32 = 8;
+/// The rest is for drivers, the keeper, and processes that are dead and have been read by few.
+const WORKERS_MAX: u32 = net::segment::PROCS_MAX as u32 - 64;
 
 impl Node {
     pub(crate) fn new(
@@ -97,9 +100,10 @@ impl Node {
         let io = |what: &'static str| move |errno: rustix::io::Errno| Error::Io { what, cause: errno.into() };
         let logs_dir = options.session_dir.join("logs");
         std::fs::create_dir_all(&logs_dir).map_err(|cause| Error::Io { what: "making the session's folder", cause })?;
+        options.workers_max = options.workers_max.min(WORKERS_MAX);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io("making an epoll"))?;
         let segment = Arc::new(Segment::create().map_err(io("making the shared segment"))?);
-        segment.spin().cores.store(options.cores, std::sync::atomic::Ordering::Relaxed);
+        segment.spin().cores.store(options.cores, Ordering::Relaxed);
         let rings = options.rings_max.min(segment.rings());
         let room = Room::new(store::Host::create(options.store_bytes, net::segment::PROCS_MAX)?);
         let journals = store::Journals::create(net::segment::PROCS_MAX)?;
@@ -118,7 +122,7 @@ impl Node {
             gpu_names: options.gpu_names.clone(),
             prestart: options.prestart,
             idle_ms_max: options.idle_ms_max,
-            workers_max: u32::from(net::segment::PROCS_MAX) - 64,
+            workers_max: options.workers_max,
             starts_max: (STARTS_PER_CORE * options.cores).max(STARTS_MIN),
         });
         let node = Self {
@@ -171,7 +175,7 @@ impl Node {
     }
 
     /// Serves until it is told to stop; then ends everything it started.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self, is_stopping: &AtomicBool) {
         self.start_zygote();
         self.schedule(scheduler::Event::Tick);
         let mut events = Vec::with_capacity(256);
@@ -190,6 +194,7 @@ impl Node {
             }
             self.on_time(now());
         }
+        is_stopping.store(true, Ordering::Relaxed);
         self.end_all();
     }
 
@@ -256,6 +261,7 @@ impl Node {
             self.next_memory_look(),
             self.zygote.next_start(),
             self.logs.next_look(),
+            self.told.next_look(),
         ]
         .into_iter()
         .flatten()
@@ -280,6 +286,7 @@ impl Node {
         self.end_overdue(now);
         self.look_for_idle_links(now);
         self.look_at_memory(now);
+        self.warn_of_full_node(now);
         if self.zygote.next_start().is_some_and(|next| next <= now) {
             self.start_zygote();
         }

@@ -78,9 +78,12 @@ impl Node {
             ToNode::GaveBack { round, bytes } => self.on_gave_back(who, round, bytes),
             ToNode::LinkClosed { peer } => self.on_link_closed(who, peer),
             ToNode::WantLink { peer } => {
-                self.link(who, peer);
+                if !self.link(who, peer) {
+                    self.on_met(who, peer);
+                }
             }
             ToNode::Idle { peer, quiet } => self.on_idle(who, peer, quiet),
+            ToNode::Met { name } => self.on_met(who, name),
             ToNode::Relay { to, message } => self.relay(who, to, message),
             ToNode::RelayAll(messages) => messages.into_iter().for_each(|(to, message)| self.relay(who, to, message)),
             ToNode::KillWorker { worker } => {
@@ -121,7 +124,10 @@ impl Node {
 
     fn relay(&mut self, who: ProcId, to: ProcId, message: wire::peer::Peer) {
         match self.procs.get_mut(to) {
-            Some(proc) if proc.conn.is_some() => self.tell(to, &FromNode::Relay { sender: who, message }),
+            Some(proc) if proc.conn.is_some() => {
+                self.meet(who, to);
+                self.tell(to, &FromNode::Relay { sender: who, message });
+            }
             // It has let go of its end and is about to be dead. Who hears of that first knows whom to turn to.
             Some(proc) => proc.undelivered.push((who, message)),
             None => self.tell(who, &FromNode::Undeliverable { to, message }),

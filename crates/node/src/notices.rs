@@ -2,6 +2,7 @@
 
 use model::{GroupId, JobId, LeaseId, ProcId, Quantity, Tick, WorkerExit};
 use rustc_hash::FxHashSet;
+use scheduler::LeaseKind;
 use wire::control::FromNode;
 
 use crate::looped::Node;
@@ -16,6 +17,11 @@ const POOL_LARGE_PER_CPU: u32 = 4;
 /// and at least these: a few actors on a small machine are nothing out of the ordinary.
 const POOL_LARGE_MIN: u32 = 32;
 
+/// How often it is told that there are no more workers.
+const FULL_TOLD_MS: u64 = 30_000;
+/// And how long after the last one was given out at first.
+const FULL_LOOK_MS: u64 = 1_000;
+
 /// Texts that are remembered, so that they are not told twice.
 const SAID_MAX: usize = 1024;
 
@@ -28,6 +34,9 @@ pub(crate) struct Told {
     failed_starts: u32,
     /// When that may be told again.
     start_again_at: Tick,
+    /// There are as many workers as there may be: when it is looked whether somebody waits for one more, and when that may be told again.
+    full_look_at: Option<Tick>,
+    full_again_at: Tick,
     /// Needs that no node can meet.
     infeasible: FxHashSet<(JobId, String)>,
     /// What processes of a job said, kind and text.
@@ -35,6 +44,10 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    pub(crate) fn next_look(&self) -> Option<Tick> {
+        self.full_look_at
+    }
+
     pub(crate) fn forget(&mut self, job: JobId) {
         self.infeasible.retain(|(other, _)| *other != job);
         self.said.retain(|(other, _)| *other != job);
@@ -105,6 +118,38 @@ impl Node {
         self.notice_all("worker_pool_large", &text);
     }
 
+    /// There are as many workers as there may be: a little later, when it is known who has to wait, that is told.
+    #[cold]
+    pub(crate) fn note_full_node(&mut self) {
+        let Told { full_look_at, full_again_at, .. } = &mut self.told;
+        full_look_at.get_or_insert_with(|| net::clock::now().plus_ms(FULL_LOOK_MS).max(*full_again_at));
+    }
+
+    /// Whoever waits for one more worker hears why, as long as that is so.
+    pub(crate) fn warn_of_full_node(&mut self, now: Tick) {
+        if self.told.full_look_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.told.full_look_at = None;
+        if !self.scheduler.has_all_workers() {
+            return;
+        }
+        let lacks_worker = |wait: &scheduler::Wait<'_>| wait.reason == scheduler::WaitReason::NoMoreWorkers;
+        let waiting: Vec<LeaseKind> = self.scheduler.waiting().filter(lacks_worker).map(|wait| wait.kind).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        self.told.full_again_at = now.plus_ms(FULL_TOLD_MS);
+        let actors = waiting.iter().filter(|kind| **kind == LeaseKind::Actor).count();
+        let text = format!(
+            "This node has {} worker processes in use, which is as many as it can have: {actors} actors and {} requests for workers \
+             of tasks wait until others end.",
+            self.options.workers_max,
+            waiting.len() - actors,
+        );
+        self.notice_all("worker_limit", &text);
+    }
+
     /// This node can never run what the lease is for; told once for each job and need.
     pub(crate) fn on_infeasible(&mut self, lease: LeaseId) {
         let actor = self.actor_leases.get(&lease).and_then(|(actor, _)| self.actors.get(*actor));
@@ -143,7 +188,41 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use model::Need;
+    use wire::control::{FromNode, ToNode};
+    use wire::waits::{Awaited, LeaseReason, WaitRecord};
+
     use super::is_large_pool;
+    use crate::tests::Bench;
+
+    /// The 961st actor waited for ever, and nothing was said.
+    #[test]
+    fn who_waits_because_there_are_no_more_workers_is_told_so() {
+        let mut bench = Bench::new();
+        let mut driver = bench.join();
+        let asks = |number| ToNode::RequestLease { number, job: driver.job, need: Need::default(), name: "".into() };
+        let later = |bench: &mut Bench| {
+            let at = bench.node.told.next_look().expect("there are no more workers");
+            bench.node.warn_of_full_node(at);
+        };
+        let requests: Vec<ToNode> = (0..5).map(asks).collect();
+        for (number, request) in requests.into_iter().enumerate() {
+            bench.says(&driver, request);
+            assert_eq!(bench.node.told.next_look().is_some(), number >= 1, "the bench has two workers");
+        }
+        later(&mut bench);
+        let is_told = |message: &FromNode| match message {
+            FromNode::Notice { kind, text } => (&**kind == "worker_limit").then(|| text.to_string()),
+            _ => None,
+        };
+        let told: Vec<String> = driver.heard().iter().filter_map(is_told).collect();
+        assert_eq!(told.len(), 1);
+        assert!(told[0].contains("2 worker processes") && told[0].contains("3 requests"), "{}", told[0]);
+        let waiting = bench.node.waiting_here(net::clock::now());
+        let knows_why =
+            |wait: &WaitRecord| matches!(wait.on, Awaited::Resources { why: LeaseReason::NoMoreWorkers, .. });
+        assert_eq!(waiting.iter().filter(|wait| knows_why(wait)).count(), 3, "{waiting:?}");
+    }
 
     /// On two CPUs it was told at six workers, and again at 8, 16 and 32.
     #[test]

@@ -12,11 +12,14 @@ use wire::peer::Peer;
 use wire::waits::WaitRecord;
 
 use crate::looped::Node;
+use crate::numbers::Numbers;
 
 #[derive(Default)]
 pub(crate) struct Procs {
     table: FxHashMap<u16, Proc>,
-    epochs: FxHashMap<u16, u32>,
+    slots: Numbers,
+    /// How often each slot was given out.
+    epochs: Vec<u32>,
     /// Dead processes whose peers have not all said that they read everything.
     unburied: Vec<ProcId>,
     /// Workers that were told to end and are killed at that time.
@@ -58,6 +61,8 @@ pub(crate) struct Proc {
     pub(crate) waits_said: Tick,
     /// Of one that serves an actor: what marks its output.
     pub(crate) shown_as: Option<Box<str>>,
+    /// Who hears of its death.
+    pub(crate) met: FxHashSet<ProcId>,
     pidfd: Option<OwnedFd>,
     /// What others had to say to it when it had closed its socket and was not known to be dead.
     pub(crate) undelivered: Vec<(ProcId, Peer)>,
@@ -100,9 +105,27 @@ impl Procs {
         self.table.values().filter(|proc| !proc.is_dead)
     }
 
-    /// As if it had never been.
+    /// Dead or alive.
+    pub(crate) fn any_mut(&mut self, id: ProcId) -> Option<&mut Proc> {
+        self.table.get_mut(&id.slot).filter(|proc| proc.id == id)
+    }
+
+    /// A slot that nobody has, and its next epoch; none if all are in use.
+    fn take_slot(&mut self) -> Option<ProcId> {
+        let slot = self.slots.take(PROCS_MAX)?;
+        let at = usize::from(slot);
+        if self.epochs.len() <= at {
+            self.epochs.resize(at + 1, 0);
+        }
+        self.epochs[at] += 1;
+        Some(ProcId { slot, epoch: self.epochs[at] })
+    }
+
+    /// As if it had never been: its slot may be given out again.
     pub(crate) fn forget(&mut self, id: ProcId) {
-        self.table.remove(&id.slot);
+        if self.table.remove(&id.slot).is_some() {
+            self.slots.give(id.slot);
+        }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Tick> {
@@ -113,10 +136,8 @@ impl Procs {
 impl Node {
     /// A slot for a new process; none if there are too many.
     pub(crate) fn add_proc(&mut self, pid: i32, kind: Kind) -> Option<ProcId> {
-        let slot = (0..PROCS_MAX).find(|slot| !self.procs.table.contains_key(slot))?;
-        let epoch = self.procs.epochs.entry(slot).or_insert(0);
-        *epoch += 1;
-        let id = ProcId { slot, epoch: *epoch };
+        let id = self.procs.take_slot()?;
+        let slot = id.slot;
         self.segment.reset_proc(slot);
         self.segment.proc(slot).pid.store(pid, Ordering::Relaxed);
         let proc = Proc {
@@ -134,6 +155,7 @@ impl Node {
             waits: Vec::new(),
             waits_said: Tick::default(),
             shown_as: None,
+            met: FxHashSet::default(),
             pidfd: None,
             undelivered: Vec::new(),
         };
@@ -197,8 +219,7 @@ impl Node {
         self.segment.spin().clear(id.slot);
         self.procs.unburied.push(id);
         let heir = self.find_heir(id);
-        let alive: Vec<ProcId> = self.procs.iter().filter(|other| other.conn.is_some()).map(|other| other.id).collect();
-        for other in alive {
+        for other in self.take_mourners(id, &kind, heir.is_some()) {
             self.tell(other, &FromNode::PeerDied { peer: id, exit: exit.clone(), heir });
         }
         for (sender, message) in undelivered {
@@ -268,7 +289,7 @@ impl Node {
         for dead in std::mem::take(&mut self.procs.unburied) {
             if !self.estates.is_unread(dead) && self.links.forget(dead) {
                 self.journals.clear(dead.slot);
-                self.procs.table.remove(&dead.slot);
+                self.procs.forget(dead);
                 self.room.host.process_gone(dead.slot);
                 store::remove_files_of(dead, &self.options.folders);
             } else {

@@ -25,7 +25,7 @@ pub(crate) struct Driver {
     socket: OwnedFd,
     inbox: Inbox,
     pub(crate) conn: usize,
-    id: ProcId,
+    pub(crate) id: ProcId,
     pub(crate) job: JobId,
 }
 
@@ -49,6 +49,7 @@ impl Bench {
             must_listen: false,
             prestart: 0,
             idle_ms_max: 1_000,
+            workers_max: 2,
             rings_max: net::segment::RINGS_MAX,
             link_idle_ms_max: 60_000,
             grace_ms_max: 1_000,
@@ -73,6 +74,15 @@ impl Bench {
         let mut driver = Driver { socket, inbox: Inbox::default(), conn, id, job };
         assert!(matches!(driver.heard()[..], [FromNode::Welcome(_)]));
         driver
+    }
+
+    /// A worker that has joined.
+    pub(crate) fn add_worker(&mut self) -> Driver {
+        let (socket, theirs) = unix::pair().unwrap();
+        let id = self.node.add_proc(0, crate::procs::Kind::Worker).unwrap();
+        let conn = self.node.add_conn_at(theirs, Some(id)).unwrap();
+        self.node.procs.get_mut(id).unwrap().conn = Some(conn);
+        Driver { socket, inbox: Inbox::default(), conn, id, job: JobId([0; 4]) }
     }
 
     pub(crate) fn says(&mut self, driver: &Driver, message: ToNode) {

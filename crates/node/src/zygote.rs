@@ -1,11 +1,13 @@
 //! The process that forks workers: starts it, asks it, believes what it says about deaths.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use model::{ProcId, Remains, Tick, WorkerExit};
 use net::unix;
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use wire::zygote::{DIED, FORK, FORK_FAILED, FORKED, KILL, PACKET_BYTES, Packet, UP};
 
@@ -13,12 +15,18 @@ use crate::NO_DESCRIPTORS;
 use crate::looped::{Node, token};
 use crate::procs::Kind;
 
+/// It is waited for so much longer than it waits for its descendants.
+const ZYGOTE_SLACK_MS: u64 = 1_000;
+
 #[derive(Default)]
 pub(crate) struct Zygote {
     child: Option<Child>,
     socket: Option<OwnedFd>,
     pidfd: Option<OwnedFd>,
     is_up: bool,
+    /// Whom it is to kill, where its socket had no room. It may wait for room in ours at that moment, so nobody waits for it.
+    kills: VecDeque<i32>,
+    is_waiting_to_write: bool,
     /// It died; when it is started again, and how often that failed.
     restart_at: Option<Tick>,
     failures: u32,
@@ -58,7 +66,7 @@ impl Node {
         self.zygote.child = Some(child);
         self.zygote.socket = Some(ours);
         self.zygote.pidfd = Some(pidfd);
-        self.zygote.is_up = false;
+        (self.zygote.is_up, self.zygote.is_waiting_to_write) = (false, false);
         Ok(())
     }
 
@@ -93,13 +101,35 @@ impl Node {
     }
 
     pub(crate) fn zygote_kill(&mut self, pid: i32) {
-        let packet = Packet { kind: KILL, slot: 0, pid, status: 0 };
-        if let Some(socket) = &self.zygote.socket {
-            let _ = unix::send_some(socket, &packet.to_bytes(), &[], SendFlags::empty());
+        self.zygote.kills.push_back(pid);
+        if self.zygote.kills.len() == 1 {
+            self.send_kills();
+        }
+    }
+
+    fn send_kills(&mut self) {
+        let Zygote { kills, socket: Some(socket), is_waiting_to_write, .. } = &mut self.zygote else {
+            return self.zygote.kills.clear();
+        };
+        while let Some(pid) = kills.front().copied() {
+            let packet = Packet { kind: KILL, slot: 0, pid, status: 0 };
+            match unix::send_some(&*socket, &packet.to_bytes(), &[], SendFlags::DONTWAIT) {
+                Err(rustix::io::Errno::AGAIN) => break,
+                // Whatever else is wrong with it: its workers die with it.
+                _ => drop(kills.pop_front()),
+            }
+        }
+        if *is_waiting_to_write == kills.is_empty() {
+            *is_waiting_to_write = !kills.is_empty();
+            let want = if kills.is_empty() { EventFlags::IN } else { EventFlags::IN | EventFlags::OUT };
+            let _ = epoll::modify(&self.epoll, &*socket, EventData::new_u64(token::ZYGOTE), want);
         }
     }
 
     pub(crate) fn on_zygote(&mut self) {
+        if !self.zygote.kills.is_empty() {
+            self.send_kills();
+        }
         loop {
             let Some(socket) = &self.zygote.socket else { return };
             let mut bytes = [0; PACKET_BYTES];
@@ -175,6 +205,7 @@ impl Node {
             let _ = rustix::event::epoll::delete(&self.epoll, pidfd);
         }
         self.zygote.socket = None;
+        self.zygote.kills.clear();
         let workers: Vec<ProcId> = self
             .procs
             .iter()
@@ -199,7 +230,9 @@ impl Node {
         // Drivers of other processes see the end of their streams.
         self.zygote.socket = None;
         if let Some(mut child) = self.zygote.child.take() {
-            let deadline = net::clock::now_ns() + Duration::from_secs(5).as_nanos() as u64;
+            let workers = self.procs.iter().filter(|proc| matches!(proc.kind, Kind::Starting | Kind::Worker)).count();
+            let patience_ms = crate::launcher::end_ms_max(workers) + ZYGOTE_SLACK_MS;
+            let deadline = net::clock::now_ns() + Duration::from_millis(patience_ms).as_nanos() as u64;
             while matches!(child.try_wait(), Ok(None)) {
                 if net::clock::now_ns() > deadline {
                     // Its workers die with it; what they have started would not.

@@ -170,6 +170,7 @@ impl Env {
             ToNode::CreateActor(_) | ToNode::KillActor { .. } | ToNode::OutOfScope(_) => (Order::Kept, true),
             ToNode::CreateGroup { .. } | ToNode::RemoveGroup(_) => (Order::Kept, true),
             ToNode::Relay { .. } | ToNode::WatchGroup(_) | ToNode::WatchActor(_) => (Order::Kept, false),
+            ToNode::Met(_) => (Order::Kept, true),
             ToNode::Settled { .. } | ToNode::Served(_) => (Order::Kept, false),
             ToNode::Blocked(_) | ToNode::Built(_) | ToNode::BuildFailed(_) | ToNode::Leaving => (Order::Kept, false),
         };

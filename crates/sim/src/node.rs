@@ -33,6 +33,8 @@ pub(crate) struct Node {
     actor_lease_next: u64,
     creators: FxHashMap<ActorId, ProcId>,
     watchers: FxHashMap<ActorId, BTreeSet<ProcId>>,
+    /// Who hears of whose death.
+    met: BTreeSet<(ProcId, ProcId)>,
     tick_at: Option<Tick>,
     /// Who takes over from the dead.
     keeper: Option<ProcId>,
@@ -68,6 +70,7 @@ impl Node {
             actor_lease_next: 0,
             creators: FxHashMap::default(),
             watchers: FxHashMap::default(),
+            met: BTreeSet::new(),
             tick_at: None,
             keeper: None,
             heirs: Vec::new(),
@@ -108,7 +111,22 @@ impl Node {
         if !matches!(view.state, ActorState::Dead(_)) {
             self.watchers.entry(actor).or_default().insert(by);
         }
+        self.meet_actor(&view, by);
         self.tell(env, by, FromNode::Actor { actor, news: news_of(&view), incarnation: view.incarnation });
+    }
+
+    /// Whoever is told where an actor is may call it.
+    fn meet_actor(&mut self, view: &ActorView, by: ProcId) {
+        if let ActorState::Alive { worker } = view.state {
+            self.meet(worker, by);
+        }
+    }
+
+    /// Each of the two hears of the other's death.
+    fn meet(&mut self, one: ProcId, other: ProcId) {
+        if self.procs.contains_key(&one) && self.procs.contains_key(&other) {
+            self.met.insert((one.min(other), one.max(other)));
+        }
     }
 
     /// A process of this node; slots are used again, with another epoch.
@@ -146,7 +164,15 @@ impl Node {
                 self.act(env, control::Event::KillRequested { actor, no_restart });
             }
             ToNode::OutOfScope(actor) => self.act(env, control::Event::OutOfScope(actor)),
+            ToNode::Met(name) if self.procs.contains_key(&name) => self.meet(who, name),
+            ToNode::Met(name) => {
+                if !self.heirs.iter().any(|(dead, _)| *dead == name) {
+                    let exit = WorkerExit::Unknown;
+                    self.tell(env, who, FromNode::PeerDied { peer: name, exit, heir: None });
+                }
+            }
             ToNode::Relay { to, message } if self.procs.contains_key(&to) => {
+                self.meet(who, to);
                 self.tell(env, to, FromNode::Relay { from: who, message });
             }
             ToNode::Relay { to, message } => self.tell(env, who, FromNode::Undeliverable { to, message }),
@@ -177,9 +203,15 @@ impl Node {
             let witnesses = self.procs.keys().copied().filter(|process| *process != keeper).collect();
             self.tell(env, keeper, FromNode::Inherit { of: dead, witnesses });
         }
-        for other in self.procs.keys() {
+        // Those who left something are counted by all, and the keeper waits for every death.
+        let is_for_all = heir.is_some() || job.is_some();
+        let must_hear = |other: &&ProcId| {
+            is_for_all || self.keeper == Some(**other) || self.met.contains(&(dead.min(**other), dead.max(**other)))
+        };
+        for other in self.procs.keys().filter(must_hear) {
             env.tell_process((self.index, *other), FromNode::PeerDied { peer: dead, exit: exit.clone(), heir });
         }
+        self.met.retain(|(one, other)| *one != dead && *other != dead);
         self.schedule(env, scheduler::Event::WorkerDied(dead));
         if heir.is_none() {
             self.schedule(env, scheduler::Event::OwnerDied(dead));
@@ -228,7 +260,10 @@ impl Node {
             }
             scheduler::Effect::Granted { lease, worker, grant: _ } => match self.actor_leases.get(&lease).copied() {
                 Some((actor, incarnation)) => self.act(env, control::Event::Placed { actor, incarnation, worker }),
-                None => self.tell(env, lease.owner, FromNode::Granted { number: lease.number, worker }),
+                None => {
+                    self.meet(lease.owner, worker);
+                    self.tell(env, lease.owner, FromNode::Granted { number: lease.number, worker });
+                }
             },
             scheduler::Effect::Revoke(lease) => {
                 self.tell(env, lease.owner, FromNode::Revoke { number: lease.number });
@@ -290,6 +325,9 @@ impl Node {
 
     fn publish(&mut self, env: &mut Env, view: &ActorView) {
         let (actor, incarnation, news) = (view.actor, view.incarnation, news_of(view));
+        for watcher in self.watchers.get(&actor).cloned().into_iter().flatten() {
+            self.meet_actor(view, watcher);
+        }
         for watcher in self.watchers.get(&actor).into_iter().flatten() {
             self.tell(env, *watcher, FromNode::Actor { actor, news: news.clone(), incarnation });
         }
