@@ -163,6 +163,7 @@ class Node:
         must_listen: bool,
         prestart: int,
         idle_ms_max: int,
+        workers_max: int,
         rings_max: int,
         link_idle_ms_max: int,
         grace_ms_max: int,

@@ -25,7 +25,7 @@ impl<B: Body> Hub<B> {
         self.inventories.asker_gone(id);
         self.watching.asker_gone(id);
         let heir = self.find_heir(step, id);
-        for other in self.everyone_who_hears() {
+        for other in self.take_mourners(id, &kind, heir.is_some()) {
             self.tell(step, other, FromNodeOf::PeerDied { peer: id, exit: exit.clone(), heir });
         }
         self.return_letters(step, id);

@@ -44,6 +44,15 @@ impl Estates {
         Past { heirs: self.heirs.clone(), estates: self.count }
     }
 
+    pub(crate) fn keeper(&self) -> Option<ProcId> {
+        self.keeper
+    }
+
+    /// Whether somebody has what this process left.
+    pub(crate) fn has_heir(&self, dead: ProcId) -> bool {
+        self.heirs.iter().any(|(of, _)| *of == dead)
+    }
+
     /// Whether the keeper has still to read what this dead process left, or said.
     pub(crate) fn is_unread(&self, dead: ProcId) -> bool {
         self.unread.contains_key(&dead)

@@ -105,6 +105,7 @@ impl<B: Body> Hub<B> {
             self.estates.next_deadline(),
             self.procs.next_deadline(),
             self.links.next_look(),
+            self.told.next_look(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -124,6 +125,7 @@ impl<B: Body> Hub<B> {
         self.end_late_estates(step);
         self.end_overdue(step);
         self.look_for_idle_links(step);
+        self.warn_of_full_node(step);
     }
 
     /// Says something to a process that has joined.

@@ -78,6 +78,9 @@ impl<B: Body> Hub<B> {
         for effect in effects {
             self.on_scheduled(step, effect);
         }
+        if self.leases.scheduler.has_all_workers() {
+            self.note_full_node(step.now);
+        }
     }
 
     fn on_scheduled(&mut self, step: &mut Step<'_, B>, effect: scheduler::Effect) {

@@ -6,6 +6,7 @@
 //!
 //! - `procs`: who is here. `death`: what is done when one dies, and when nobody needs anything of it any more. `post`: what processes say to
 //!   each other.
+//! - `meeting`: who hears of whose death. `numbers`: slots and bits that are given out and come back.
 //! - `links`: which pairs have rings; `linking` carries that out.
 //! - `leases`, `actors`, `groups`: carry out what the brains of those names decide. `jobs`: what is kept of drivers that left.
 //! - `estates`: who testifies when somebody died, and until when that is waited for.
@@ -31,8 +32,10 @@ mod jobs;
 mod leases;
 mod linking;
 pub mod links;
+mod meeting;
 mod messages;
 mod notices;
+mod numbers;
 mod post;
 mod procs;
 mod questions;

@@ -12,6 +12,7 @@ impl<B: Body> Hub<B> {
     pub(crate) fn link(&mut self, step: &mut Step<'_, B>, a: ProcId, b: ProcId) -> bool {
         let can_talk = self.procs.get(a).is_some() && self.procs.get(b).is_some();
         if can_talk {
+            self.meet(a, b);
             self.with_links(step, |links, now, out| links.want(now, a, b, out));
         }
         can_talk

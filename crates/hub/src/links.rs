@@ -17,6 +17,8 @@ use model::{ProcId, Tick};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::{Quiet, Rings};
 
+use crate::numbers::Numbers;
+
 /// While somebody waits for rings, idle pairs are looked for this often.
 const RETRY_MS: u64 = 10;
 /// Pairs asked at a time.
@@ -90,7 +92,7 @@ pub struct Links {
 struct Ends {
     peers: FxHashSet<ProcId>,
     /// Of its ready map: which are in use.
-    bits: Vec<bool>,
+    bits: Numbers,
 }
 
 /// The lower id is end 0.
@@ -277,10 +279,15 @@ impl Links {
             return;
         }
         let Some(pair) = self.pairs.remove(&key) else { return };
-        for (end, peer, bit) in [(key.0, key.1, pair.bits[0]), (key.1, key.0, pair.bits[1])] {
+        for (end, peer) in [key, (key.1, key.0)] {
             if let Some(ends) = self.ends.get_mut(&end) {
                 ends.peers.remove(&peer);
-                ends.bits[usize::from(bit)] = false;
+            }
+        }
+        let ends = [(key.0, pair.bits[0]), (key.1, pair.bits[1])];
+        for (end, bit) in ends.into_iter().take(if key.0 == key.1 { 1 } else { 2 }) {
+            if let Some(ends) = self.ends.get_mut(&end) {
+                ends.bits.give(bit);
             }
         }
         let count = if key.0 == key.1 { 1 } else { 2 };
@@ -342,12 +349,7 @@ impl Links {
 impl Ends {
     /// The lowest that is free: there are never more in use than there are other processes, and a map has a bit for each.
     fn take_bit(&mut self) -> u16 {
-        let bit = self.bits.iter().position(|taken| !taken).unwrap_or(self.bits.len());
-        if bit == self.bits.len() {
-            self.bits.push(false);
-        }
-        self.bits[bit] = true;
-        u16::try_from(bit).expect("processes are fewer")
+        self.bits.take(u16::MAX).expect("there are fewer processes")
     }
 }
 

@@ -48,9 +48,12 @@ impl<B: Body> Hub<B> {
             ToNodeOf::GaveBack { round, bytes } => self.on_gave_back(step, who, round, bytes),
             ToNodeOf::LinkClosed { peer } => self.on_link_closed(step, who, peer),
             ToNodeOf::WantLink { peer } => {
-                self.link(step, who, peer);
+                if !self.link(step, who, peer) {
+                    self.on_met(step, who, peer);
+                }
             }
             ToNodeOf::Idle { peer, quiet } => self.on_idle(step, who, peer, quiet),
+            ToNodeOf::Met { name } => self.on_met(step, who, name),
             ToNodeOf::Relay { to, message } => self.relay(step, who, to, message),
             ToNodeOf::RelayAll(messages) => {
                 messages.into_iter().for_each(|(to, message)| self.relay(step, who, to, message));

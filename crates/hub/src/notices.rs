@@ -2,6 +2,7 @@
 
 use model::{GroupId, JobId, LeaseId, ProcId, Quantity, Tick, WorkerExit};
 use rustc_hash::FxHashSet;
+use scheduler::LeaseKind;
 use wire::control::FromNodeOf;
 
 use crate::body::{Body, Step};
@@ -17,6 +18,11 @@ const POOL_LARGE_PER_CPU: u32 = 4;
 /// and at least these: a few actors on a small machine are nothing out of the ordinary.
 const POOL_LARGE_MIN: u32 = 32;
 
+/// How often it is told that there are no more workers.
+const FULL_TOLD_MS: u64 = 30_000;
+/// And how long after the last one was given out at first.
+const FULL_LOOK_MS: u64 = 1_000;
+
 /// Texts that are remembered, so that they are not told twice.
 const SAID_MAX: usize = 1024;
 
@@ -29,6 +35,9 @@ pub(crate) struct Told {
     failed_starts: u32,
     /// When that may be told again.
     start_again_at: Tick,
+    /// There are as many workers as there may be: when it is looked whether somebody waits for one more, and when that may be told again.
+    full_look_at: Option<Tick>,
+    full_again_at: Tick,
     /// Needs that no node can meet.
     infeasible: FxHashSet<(JobId, String)>,
     /// What processes of a job said, kind and text.
@@ -36,6 +45,10 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    pub(crate) fn next_look(&self) -> Option<Tick> {
+        self.full_look_at
+    }
+
     pub(crate) fn forget(&mut self, job: JobId) {
         self.infeasible.retain(|(other, _)| *other != job);
         self.said.retain(|(other, _)| *other != job);
@@ -122,6 +135,38 @@ impl<B: Body> Hub<B> {
              that many, and so do many tasks that wait for other tasks."
         );
         self.notice_all(step, "worker_pool_large", &text);
+    }
+
+    /// There are as many workers as there may be: a little later, when it is known who has to wait, that is told.
+    #[cold]
+    pub(crate) fn note_full_node(&mut self, now: Tick) {
+        let Told { full_look_at, full_again_at, .. } = &mut self.told;
+        full_look_at.get_or_insert_with(|| now.plus_ms(FULL_LOOK_MS).max(*full_again_at));
+    }
+
+    /// Whoever waits for one more worker hears why, as long as that is so.
+    pub(crate) fn warn_of_full_node(&mut self, step: &mut Step<'_, B>) {
+        if self.told.full_look_at.is_none_or(|at| step.now < at) {
+            return;
+        }
+        self.told.full_look_at = None;
+        if !self.leases.scheduler().has_all_workers() {
+            return;
+        }
+        let lacks_worker = |wait: &scheduler::Wait<'_>| wait.reason == scheduler::WaitReason::NoMoreWorkers;
+        let waiting: Vec<LeaseKind> = self.leases.scheduler().waiting().filter(lacks_worker).map(|wait| wait.kind).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        self.told.full_again_at = step.now.plus_ms(FULL_TOLD_MS);
+        let actors = waiting.iter().filter(|kind| **kind == LeaseKind::Actor).count();
+        let text = format!(
+            "This node has {} worker processes in use, which is as many as it can have: {actors} actors and {} requests for workers \
+             of tasks wait until others end.",
+            self.options.workers_max,
+            waiting.len() - actors,
+        );
+        self.notice_all(step, "worker_limit", &text);
     }
 
     /// This node can never run what the lease is for; told once for each job and need.

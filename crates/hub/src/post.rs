@@ -32,7 +32,10 @@ impl<M> Post<M> {
 impl<B: Body> Hub<B> {
     pub(crate) fn relay(&mut self, step: &mut Step<'_, B>, sender: ProcId, to: ProcId, message: B::Letter) {
         match self.procs.get(to) {
-            Some(proc) if proc.hears() => step.body.tell(to, FromNodeOf::Relay { sender, message }),
+            Some(proc) if proc.hears() => {
+                self.meet(sender, to);
+                step.body.tell(to, FromNodeOf::Relay { sender, message });
+            }
             Some(_) => self.post.held.entry(to).or_default().push((sender, message)),
             None => self.tell(step, sender, FromNodeOf::Undeliverable { to, message }),
         }

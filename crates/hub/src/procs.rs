@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 
 use model::{EnvVars, JobId, ProcId, Tick, WorkerExit};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wire::Surroundings;
 use wire::waits::WaitRecord;
 
 use crate::body::{Body, Step};
 use crate::hub::Hub;
+use crate::numbers::Numbers;
 
 pub(crate) struct Procs {
     procs_max: u16,
     table: FxHashMap<u16, Proc>,
-    epochs: FxHashMap<u16, u32>,
+    slots: Numbers,
+    /// How often each slot was given out.
+    epochs: Vec<u32>,
     /// Dead processes that somebody has not read to the end.
     unburied: Vec<ProcId>,
     /// Workers that were told to end and are killed at that time.
@@ -74,6 +77,8 @@ pub struct Proc {
     waits_said: Tick,
     /// Of one that serves an actor: what marks its output.
     shown_as: Option<Box<str>>,
+    /// Who hears of its death.
+    met: FxHashSet<ProcId>,
 }
 
 /// No job yet.
@@ -96,6 +101,7 @@ impl Proc {
             waits: Vec::new(),
             waits_said: Tick::default(),
             shown_as: None,
+            met: FxHashSet::default(),
         }
     }
 
@@ -171,6 +177,15 @@ impl Proc {
         self.shown_as = Some(name);
     }
 
+    /// It has to hear of the other's death. False: it had to before.
+    pub(crate) fn meets(&mut self, other: ProcId) -> bool {
+        self.met.insert(other)
+    }
+
+    pub(crate) fn forgets(&mut self, other: ProcId) {
+        self.met.remove(&other);
+    }
+
     /// It is being ended. The first reason counts.
     pub(crate) fn ends_because(&mut self, why: &str) {
         self.ending.get_or_insert_with(|| why.into());
@@ -205,7 +220,8 @@ impl Procs {
         Self {
             procs_max,
             table: FxHashMap::default(),
-            epochs: FxHashMap::default(),
+            slots: Numbers::default(),
+            epochs: Vec::new(),
             unburied: Vec::new(),
             overdue: BTreeMap::new(),
         }
@@ -236,9 +252,17 @@ impl Procs {
         self.table.values().filter(|proc| !proc.is_dead)
     }
 
-    /// As if it had never been.
+    /// As if it had never been: its slot may be given out again.
     pub(crate) fn forget(&mut self, id: ProcId) {
-        self.table.remove(&id.slot);
+        if self.table.remove(&id.slot).is_some() {
+            self.slots.give(id.slot);
+        }
+    }
+
+    /// Nobody has to hear of its death any more. Returns who had to.
+    pub(crate) fn take_met(&mut self, dead: ProcId) -> FxHashSet<ProcId> {
+        let proc = self.table.get_mut(&dead.slot).filter(|proc| proc.id == dead);
+        proc.map(|proc| std::mem::take(&mut proc.met)).unwrap_or_default()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -272,10 +296,13 @@ impl Procs {
 
     /// A slot for a new process; none if there are too many.
     fn add(&mut self, pid: i32, kind: Kind) -> Option<ProcId> {
-        let slot = (0..self.procs_max).find(|slot| !self.table.contains_key(slot))?;
-        let epoch = self.epochs.entry(slot).or_insert(0);
-        *epoch += 1;
-        let id = ProcId { slot, epoch: *epoch };
+        let slot = self.slots.take(self.procs_max)?;
+        let at = usize::from(slot);
+        if self.epochs.len() <= at {
+            self.epochs.resize(at + 1, 0);
+        }
+        self.epochs[at] += 1;
+        let id = ProcId { slot, epoch: self.epochs[at] };
         self.table.insert(slot, Proc::new(id, pid, kind));
         Some(id)
     }

@@ -97,6 +97,7 @@ fn reason(reason: scheduler::WaitReason) -> LeaseReason {
     match reason {
         scheduler::WaitReason::NoResources => LeaseReason::InUse,
         scheduler::WaitReason::NoWorker => LeaseReason::Starting,
+        scheduler::WaitReason::NoMoreWorkers => LeaseReason::NoMoreWorkers,
         scheduler::WaitReason::Infeasible => LeaseReason::Infeasible,
         scheduler::WaitReason::LowMemory => LeaseReason::LowMemory,
         scheduler::WaitReason::Capped => LeaseReason::Capped,

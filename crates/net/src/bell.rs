@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::now_ns;
-use crate::segment::{ProcEntry, RINGS_PER_PROC, Segment};
+use crate::segment::{Further, ProcEntry, Segment};
 #[cfg(not(loom))]
 use crate::sync::AtomicU32;
 use crate::sync::{Ordering, fence, fence_for_loom};
@@ -38,10 +38,15 @@ impl Bell {
         self.segment.proc(self.slot)
     }
 
+    #[inline]
+    fn further(&self) -> &Further {
+        self.segment.further(self.slot)
+    }
+
     /// Sender: ring `bit` has a frame. Wakes the receiver if it sleeps.
     #[inline]
     pub fn ring(&self, bit: u16) {
-        self.entry().ring(bit);
+        self.entry().ring(self.further(), bit);
     }
 
     /// Wakes whoever sleeps, frame or not.
@@ -71,7 +76,7 @@ impl Bell {
     /// Receiver: calls `each` for every ring that has a frame, and clears the map.
     #[inline]
     pub fn take_ready(&self, each: impl FnMut(u16)) {
-        self.entry().take_ready(each);
+        self.entry().take_ready(self.further(), each);
     }
 
     /// Receiver: the doorbell's count, to be read before the last look that precedes `sleep`.
@@ -98,9 +103,16 @@ impl Bell {
 /// fails.
 impl ProcEntry {
     #[inline]
-    pub(crate) fn ring(&self, bit: u16) {
+    pub(crate) fn ring(&self, further: &Further, bit: u16) {
         // Both `SeqCst`, as is the fence in `sleep`: either this load sees the sleeper, or its last look sees the bit (BELL-1).
-        self.ready[usize::from(bit) / 64].fetch_or(1 << (bit % 64), Ordering::SeqCst);
+        if bit < 64 {
+            self.ready.fetch_or(1 << bit, Ordering::SeqCst);
+        } else {
+            // The summary comes last: whoever sees it finds the bit.
+            let word = usize::from(bit) / 64 - 1;
+            further.words[word].fetch_or(1 << (bit % 64), Ordering::Release);
+            self.further.fetch_or(1 << word, Ordering::SeqCst);
+        }
         fence_for_loom();
         if self.asleep.load(Ordering::SeqCst) != 0 {
             self.wake();
@@ -128,22 +140,21 @@ impl ProcEntry {
 
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
-        self.ready.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+        (self.ready.load(Ordering::Relaxed) | self.further.load(Ordering::Relaxed)) != 0
     }
 
     #[inline]
-    pub(crate) fn take_ready(&self, mut each: impl FnMut(u16)) {
-        for (index, word) in self.ready.iter().enumerate() {
-            if word.load(Ordering::Relaxed) == 0 {
-                continue;
-            }
-            let mut bits = word.swap(0, Ordering::Acquire);
-            while bits != 0 {
-                each((index * 64) as u16 + bits.trailing_zeros() as u16);
-                bits &= bits - 1;
+    pub(crate) fn take_ready(&self, further: &Further, mut each: impl FnMut(u16)) {
+        if self.ready.load(Ordering::Relaxed) != 0 {
+            ones(self.ready.swap(0, Ordering::Acquire)).for_each(&mut each);
+        }
+        if self.further.load(Ordering::Relaxed) != 0 {
+            // The summary goes first: a bit that comes later brings its own.
+            for word in ones(self.further.swap(0, Ordering::Acquire)) {
+                let bits = further.words.get(usize::from(word)).map_or(0, |bits| bits.swap(0, Ordering::Acquire));
+                ones(bits).for_each(|bit| each((word + 1) * 64 + bit));
             }
         }
-        debug_assert!(RINGS_PER_PROC as usize == self.ready.len() * 64);
     }
 
     #[inline]
@@ -158,6 +169,16 @@ impl ProcEntry {
         self.asleep.fetch_sub(1, Ordering::Relaxed);
         is_woken
     }
+}
+
+/// The numbers of the bits that are set.
+#[inline]
+fn ones(mut bits: u64) -> impl Iterator<Item = u16> {
+    std::iter::from_fn(move || {
+        let first = (bits != 0).then(|| bits.trailing_zeros() as u16);
+        bits &= bits.wrapping_sub(1);
+        first
+    })
 }
 
 /// The low bits: they go round in an hour.

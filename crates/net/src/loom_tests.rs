@@ -9,7 +9,7 @@ use wire::frame::{CALL, Header};
 
 use crate::claim::{Claims, TheirClaims, Word};
 use crate::ring::{RING_BYTES, RingHead, RingReader, RingWriter};
-use crate::segment::ProcEntry;
+use crate::segment::{Further, ProcEntry};
 use crate::sync::Byte;
 use crate::waiters::{News, Waiters, Wants};
 
@@ -179,56 +179,104 @@ fn run_all(reader: &mut RingReader, theirs: TheirClaims) -> Vec<u32> {
     ran
 }
 
-/// A receiver that reads until it has so many frames, and sleeps when there is none. One that is never woken is a deadlock, which the
-/// checker reports.
-fn receive(entry: &ProcEntry, readers: &mut [RingReader], count: usize) {
-    let mut got = 0;
-    loop {
-        entry.take_ready(|bit| got += usize::from(pop(&mut readers[usize::from(bit)]).is_some()));
-        if got == count {
-            return;
-        }
-        let seen = entry.count();
-        entry.sleep(seen, None);
+/// A process's doorbell in private memory, with the whole of its ready map.
+struct Door {
+    entry: ProcEntry,
+    further: Further,
+}
+
+impl Door {
+    fn new() -> Self {
+        Self { entry: ProcEntry::new(), further: Further::new() }
+    }
+
+    fn ring(&self, bit: u16) {
+        self.entry.ring(&self.further, bit);
+    }
+
+    fn take_ready(&self, each: impl FnMut(u16)) {
+        self.entry.take_ready(&self.further, each);
     }
 }
 
-#[test]
-fn loom_bell_1_a_frame_published_while_its_receiver_falls_asleep_wakes_it() {
-    explore(100, None, || {
-        let (entry, ring) = (Arc::new(ProcEntry::new()), Ring::new());
+/// A receiver that reads until it has so many frames, and sleeps when there is none. One that is never woken is a deadlock, which the
+/// checker reports.
+fn receive(door: &Door, readers: &mut [(u16, RingReader)], count: usize) {
+    let mut got = 0;
+    loop {
+        door.take_ready(|bit| {
+            let reader = readers.iter_mut().find(|(of, _)| *of == bit);
+            got += usize::from(reader.is_some_and(|(_, reader)| pop(reader).is_some()));
+        });
+        if got == count {
+            return;
+        }
+        let seen = door.entry.count();
+        door.entry.sleep(seen, None);
+    }
+}
+
+/// Rings below 64 and beyond are told of in words of their own.
+fn falls_asleep(bit: u16) {
+    explore(100, None, move || {
+        let (door, ring) = (Arc::new(Door::new()), Ring::new());
         let (reader, mut writer) = (ring.reader(), ring.writer());
         let sender = thread::spawn({
-            let (entry, _ring) = (entry.clone(), ring.clone());
+            let (door, _ring) = (door.clone(), ring.clone());
             move || {
                 assert!(push(&mut writer, 1));
-                entry.ring(0);
+                door.ring(bit);
             }
         });
-        receive(&entry, &mut [reader], 1);
+        receive(&door, &mut [(bit, reader)], 1);
         sender.join().expect("it does not panic");
     });
 }
 
 #[test]
-fn loom_bell_1_holds_for_one_doorbell_and_two_senders() {
-    explore(10_000, Some(3), || {
-        let (entry, rings) = (Arc::new(ProcEntry::new()), [Ring::new(), Ring::new()]);
-        let mut readers = [0, 1].map(|at: usize| rings[at].reader());
-        let senders = [0, 1].map(|bit: u16| {
-            let ring = rings[usize::from(bit)].clone();
-            let (entry, mut writer) = (entry.clone(), ring.writer());
+fn loom_bell_1_a_frame_published_while_its_receiver_falls_asleep_wakes_it() {
+    falls_asleep(0);
+}
+
+#[test]
+fn loom_bell_1_a_frame_in_a_further_ring_wakes_it_as_well() {
+    falls_asleep(64);
+}
+
+fn two_senders(bits: [u16; 2]) {
+    explore(10_000, Some(3), move || {
+        let (door, rings) = (Arc::new(Door::new()), [Ring::new(), Ring::new()]);
+        let mut readers = [0, 1].map(|at: usize| (bits[at], rings[at].reader()));
+        let senders = [0, 1].map(|at: usize| {
+            let ring = rings[at].clone();
+            let (door, mut writer) = (door.clone(), ring.writer());
             thread::spawn(move || {
                 let _ring = ring;
                 assert!(push(&mut writer, 1));
-                entry.ring(bit);
+                door.ring(bits[at]);
             })
         });
-        receive(&entry, &mut readers, 2);
+        receive(&door, &mut readers, 2);
         for sender in senders {
             sender.join().expect("it does not panic");
         }
     });
+}
+
+#[test]
+fn loom_bell_1_holds_for_one_doorbell_and_two_senders() {
+    two_senders([0, 1]);
+}
+
+/// Both set bits in one word behind one bit of the summary: who takes the summary between the two finds the second by its own.
+#[test]
+fn loom_bell_1_holds_for_two_senders_in_one_further_word() {
+    two_senders([64, 65]);
+}
+
+#[test]
+fn loom_bell_1_holds_for_a_sender_below_64_and_one_beyond() {
+    two_senders([0, 64]);
 }
 
 #[test]
@@ -257,7 +305,7 @@ const NO_NEWS: News<'static> = News { objects: &[], calls: &[], has_failed: fals
 
 /// A process of several threads: each waits for one object, and whoever is awake takes replies up for all.
 struct Process {
-    entry: ProcEntry,
+    door: Door,
     waiters: Waiters,
     reader: loom::sync::Mutex<RingReader>,
     ready: [AtomicU32; 2],
@@ -268,11 +316,10 @@ impl Process {
     fn drain(&self) {
         let mut reader = self.reader.lock().expect("never poisoned");
         let mut objects = Vec::new();
-        self.entry
-            .take_ready(|_| objects.extend(std::iter::from_fn(|| pop(&mut reader)).map(|request| request as u32)));
+        self.door.take_ready(|_| objects.extend(std::iter::from_fn(|| pop(&mut reader)).map(|request| request as u32)));
         objects.iter().for_each(|object| self.ready[*object as usize].store(1, Ordering::Release));
         if !objects.is_empty() {
-            self.waiters.tell_at(&self.entry, News { objects: &objects, ..NO_NEWS });
+            self.waiters.tell_at(&self.door.entry, News { objects: &objects, ..NO_NEWS });
         }
     }
 
@@ -283,7 +330,7 @@ impl Process {
             if is_done() {
                 return self.waiters.pass_on();
             }
-            self.waiters.sleep_at(&self.entry, Wants::Object(object), None, is_done);
+            self.waiters.sleep_at(&self.door.entry, Wants::Object(object), None, is_done);
         }
     }
 }
@@ -295,7 +342,7 @@ fn two_wait(preemptions_max: usize, orders_min: usize, replies: &'static [&'stat
         let ring = Ring::new();
         let mut writer = ring.writer();
         let process = Arc::new(Process {
-            entry: ProcEntry::new(),
+            door: Door::new(),
             waiters: Waiters::default(),
             reader: loom::sync::Mutex::new(ring.reader()),
             ready: [AtomicU32::new(0), AtomicU32::new(0)],
@@ -309,7 +356,7 @@ fn two_wait(preemptions_max: usize, orders_min: usize, replies: &'static [&'stat
             move || {
                 for together in replies {
                     assert!(together.iter().all(|request| push(&mut writer, *request)));
-                    process.entry.ring(0);
+                    process.door.ring(0);
                 }
             }
         });
@@ -331,7 +378,7 @@ fn loom_seat_2_a_listener_that_leaves_leaves_another_one() {
 
 /// Threads of an actor: each takes one call, and is busy for good then. Whoever is awake takes calls up for all.
 struct Servers {
-    entry: ProcEntry,
+    door: Door,
     waiters: Waiters,
     lane: loom::sync::Mutex<(RingReader, u32)>,
 }
@@ -340,10 +387,10 @@ impl Servers {
     fn take(&self) -> bool {
         let mut lane = self.lane.lock().expect("never poisoned");
         let mut calls = Vec::new();
-        self.entry.take_ready(|_| calls.extend(std::iter::from_fn(|| pop(&mut lane.0)).map(|_| 0)));
+        self.door.take_ready(|_| calls.extend(std::iter::from_fn(|| pop(&mut lane.0)).map(|_| 0)));
         lane.1 += calls.len() as u32;
         if !calls.is_empty() {
-            self.waiters.tell_at(&self.entry, News { calls: &calls, ..NO_NEWS });
+            self.waiters.tell_at(&self.door.entry, News { calls: &calls, ..NO_NEWS });
         }
         let has_one = lane.1 > 0;
         lane.1 -= u32::from(has_one);
@@ -353,7 +400,7 @@ impl Servers {
     fn serve_one(&self) {
         while !self.take() {
             let has_call = || self.lane.lock().expect("never poisoned").1 > 0;
-            self.waiters.sleep_at(&self.entry, Wants::Call(0), None, has_call);
+            self.waiters.sleep_at(&self.door.entry, Wants::Call(0), None, has_call);
         }
         self.waiters.pass_on();
     }
@@ -365,7 +412,7 @@ fn two_serve(preemptions_max: usize, orders_min: usize, calls: &'static [&'stati
         let ring = Ring::new();
         let mut writer = ring.writer();
         let servers = Arc::new(Servers {
-            entry: ProcEntry::new(),
+            door: Door::new(),
             waiters: Waiters::default(),
             lane: loom::sync::Mutex::new((ring.reader(), 0)),
         });
@@ -378,7 +425,7 @@ fn two_serve(preemptions_max: usize, orders_min: usize, calls: &'static [&'stati
             move || {
                 for together in calls {
                     assert!(together.iter().all(|request| push(&mut writer, *request)));
-                    servers.entry.ring(0);
+                    servers.door.ring(0);
                 }
             }
         });

@@ -16,31 +16,41 @@ use crate::spin::SpinPage;
 use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Byte, Ordering};
 
 /// Processes at once.
-pub const PROCS_MAX: u16 = 1024;
+pub const PROCS_MAX: u16 = 4096;
 /// Rings at once: two for each pair of processes that there can be, one for each that calls itself. So nobody ever has to wait for rings.
 pub const RINGS_MAX: u32 = PROCS_MAX as u32 * PROCS_MAX as u32;
-/// Where address space is limited (`ulimit -v`) there are fewer, but not less than these.
+/// Where address space is limited (`ulimit -v`, or by what the processor can address) there are fewer, but not less than these.
 const RINGS_LEAST: u32 = 1024;
 /// One part in so many of the address space is for rings, where that is limited. A driver with a node inside maps them twice.
 const SHARE_OF_ADDRESSES: u64 = 16;
 /// Rings that one process can read: the bits of its ready map. One for every other process there can be.
-pub const RINGS_PER_PROC: u16 = if cfg!(loom) { 64 } else { PROCS_MAX };
+pub const RINGS_PER_PROC: u16 = if cfg!(loom) { 128 } else { PROCS_MAX };
+/// The words of a ready map behind the first one, each of which has a bit in the entry's summary.
+const FURTHER_WORDS: usize = RINGS_PER_PROC as usize / 64 - 1;
 
 const HEAD_BYTES: usize = 4096;
 const PROC_BYTES: usize = 256;
+const FURTHER_BYTES: usize = 512;
 const RING_STRIDE: usize = RING_BYTES + 4096;
-const RINGS_AT: usize = HEAD_BYTES + PROC_BYTES * PROCS_MAX as usize;
+const FURTHER_AT: usize = HEAD_BYTES + PROC_BYTES * PROCS_MAX as usize;
+const RINGS_AT: usize = FURTHER_AT + FURTHER_BYTES * PROCS_MAX as usize;
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<ProcEntry>() == PROC_BYTES && size_of::<RingHead>() <= 4096);
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<SpinPage>() <= HEAD_BYTES);
+const _: () = assert!(size_of::<SpinPage>() <= HEAD_BYTES && size_of::<Further>() == FURTHER_BYTES);
+const _: () = assert!(FURTHER_WORDS < 64 && RINGS_AT.is_multiple_of(4096));
 
 /// One process, as its peers see it.
+///
+/// Which of its rings have frames stands in the first words, set by senders and swapped to zero by the process: the rings below 64
+/// in `ready`, and in `further` which words of its `Further` to look at. A look costs one cache line.
 #[repr(C, align(128))]
 pub struct ProcEntry {
-    /// Which of its rings have frames: set by senders, swapped to zero by the process.
-    pub ready: [AtomicU64; RINGS_PER_PROC as usize / 64],
+    /// Of the rings below 64: which have frames.
+    pub ready: AtomicU64,
+    /// Of the others: which words of their map have bits.
+    pub further: AtomicU64,
     /// Counts rings of the doorbell; the process sleeps on it.
     pub bell: AtomicU32,
     /// Non-zero: somebody in the process sleeps and wants to be woken.
@@ -66,6 +76,21 @@ pub struct ProcEntry {
 
 const LABEL_WORDS: usize = 11;
 
+/// The ready map of a process from ring 64 on. It lies apart from the entry: few processes have so many peers, and what nobody touched
+/// takes no memory.
+#[repr(C, align(128))]
+pub struct Further {
+    pub(crate) words: [AtomicU64; FURTHER_WORDS],
+}
+
+impl Further {
+    /// An empty one, for tests that sleep and ring in private memory.
+    #[cfg(all(test, loom))]
+    pub(crate) fn new() -> Self {
+        Self { words: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+}
+
 /// What a worker of tasks does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
@@ -82,7 +107,8 @@ impl ProcEntry {
     #[cfg(all(test, loom))]
     pub(crate) fn new() -> Self {
         Self {
-            ready: std::array::from_fn(|_| AtomicU64::new(0)),
+            ready: AtomicU64::new(0),
+            further: AtomicU64::new(0),
             bell: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
             state: AtomicU32::new(1),
@@ -186,13 +212,30 @@ impl Segment {
     /// # Errors
     /// If the system gives no memory.
     pub fn create() -> rustix::io::Result<Self> {
-        Self::create_with(rings_within(address_space_max()))
+        Self::create_within(rings_within(address_space_max()), Self::create_with)
+    }
+
+    /// With so many rings, or as many as there are addresses for: that is known once it was tried.
+    fn create_within(rings_max: u32, create: impl Fn(u32) -> rustix::io::Result<Self>) -> rustix::io::Result<Self> {
+        let mut rings = rings_max;
+        loop {
+            match create(rings) {
+                Err(rustix::io::Errno::NOMEM | rustix::io::Errno::FBIG | rustix::io::Errno::INVAL)
+                    if rings > RINGS_LEAST =>
+                {
+                    rings = (rings / 4).max(RINGS_LEAST);
+                }
+                tried => return tried,
+            }
+        }
     }
 
     fn create_with(rings: u32) -> rustix::io::Result<Self> {
         let fd = memfd_create("eagleray-segment", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&fd, bytes_with(rings) as u64)?;
         fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        // A driver with a node inside maps it twice: that must be possible, too.
+        drop(Self::attach(fd.try_clone().map_err(|_| rustix::io::Errno::MFILE)?)?);
         Self::attach(fd)
     }
 
@@ -253,6 +296,17 @@ impl Segment {
         unsafe { &*self.at(HEAD_BYTES + PROC_BYTES * slot as usize).cast::<ProcEntry>() }
     }
 
+    /// The ready map of the process in `slot`, from ring 64 on.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[must_use]
+    pub(crate) fn further(&self, slot: u16) -> &Further {
+        assert!(slot < PROCS_MAX, "no such process slot: {slot}");
+        // SAFETY: in range, aligned, zero-initialised, made of atomics, lives as long as the mapping.
+        unsafe { &*self.at(FURTHER_AT + FURTHER_BYTES * slot as usize).cast::<Further>() }
+    }
+
     /// Head and bytes of ring `number`.
     ///
     /// # Panics
@@ -305,7 +359,9 @@ impl Segment {
     /// Makes a process slot fresh for its next user.
     pub fn reset_proc(&self, slot: u16) {
         let entry = self.proc(slot);
-        entry.ready.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        // A word without a bit in the summary is left as it is, since to look at it would take memory. Should its last sender have died
+        // while it rang, the next user of the slot finds a ring that has no frame.
+        entry.take_ready(self.further(slot), |_| ());
         entry.asleep.store(0, Ordering::Relaxed);
         entry.pid.store(0, Ordering::Relaxed);
         entry.assignments.store(0, Ordering::Relaxed);
@@ -351,8 +407,64 @@ mod tests {
         let pairs = u32::from(PROCS_MAX) * (u32::from(PROCS_MAX) - 1) / 2;
         assert_eq!(rings_within(None), 2 * pairs + u32::from(PROCS_MAX));
         assert_eq!(rings_within(Some(u64::MAX)), RINGS_MAX);
+        assert!(rings_within(None) > rings_within(Some(1 << 40)));
         let few = rings_within(Some(16 << 30));
         assert!(bytes_with(few) <= (1 << 30) + RINGS_AT, "{few} rings are more than a sixteenth");
         assert_eq!(rings_within(Some(1 << 20)), RINGS_LEAST);
+    }
+
+    /// A processor with few bits for addresses refuses what no limit forbids.
+    #[test]
+    fn a_quarter_is_tried_where_the_system_refuses_addresses() {
+        let tried = std::cell::RefCell::new(Vec::new());
+        let create = |most: u32| {
+            let tried = &tried;
+            move |rings| {
+                tried.borrow_mut().push(rings);
+                if rings > most { Err(rustix::io::Errno::NOMEM) } else { Segment::create_with(rings) }
+            }
+        };
+        assert_eq!(Segment::create_within(RINGS_MAX, create(RINGS_MAX)).unwrap().rings(), RINGS_MAX);
+        assert_eq!(Segment::create_within(RINGS_MAX, create(2_000_000)).unwrap().rings(), RINGS_MAX / 16);
+        assert_eq!(tried.take(), [RINGS_MAX, RINGS_MAX, RINGS_MAX / 4, RINGS_MAX / 16]);
+        assert!(Segment::create_within(RINGS_LEAST * 2, create(0)).is_err(), "there is an end to it");
+        assert_eq!(tried.take(), [RINGS_LEAST * 2, RINGS_LEAST]);
+    }
+
+    /// Whatever of it is in memory.
+    fn resident_bytes(segment: &Segment) -> u64 {
+        rustix::fs::fstat(segment.fd()).unwrap().st_blocks as u64 * 512
+    }
+
+    #[test]
+    fn a_process_with_few_rings_takes_the_room_of_its_entry() {
+        let segment = Segment::create().unwrap();
+        (0..16).for_each(|slot| segment.reset_proc(slot));
+        let few = resident_bytes(&segment);
+        assert!(few <= 4096, "{few} bytes for sixteen processes");
+        segment.proc(3).ring(segment.further(3), 63);
+        segment.proc(3).take_ready(segment.further(3), |_| ());
+        assert_eq!(resident_bytes(&segment), few);
+        segment.proc(3).ring(segment.further(3), 64);
+        assert!(resident_bytes(&segment) > few, "otherwise this measures nothing");
+    }
+
+    #[test]
+    fn every_ring_that_was_rung_is_found_once_and_a_new_process_finds_none() {
+        let segment = Segment::create().unwrap();
+        let (entry, further) = (segment.proc(9), segment.further(9));
+        for bits in [vec![0, 63], vec![64], vec![0, 64, 127, 128, 2000, RINGS_PER_PROC - 1]] {
+            bits.iter().for_each(|bit| entry.ring(further, *bit));
+            assert!(entry.is_ready());
+            let mut found = Vec::new();
+            entry.take_ready(further, |bit| found.push(bit));
+            assert_eq!(found, bits);
+            assert!(!entry.is_ready());
+            entry.take_ready(further, |bit| panic!("{bit} is found again"));
+        }
+        [7, 4000].into_iter().for_each(|bit| entry.ring(further, bit));
+        segment.reset_proc(9);
+        assert!(!entry.is_ready());
+        segment.further(9).words.iter().for_each(|word| assert_eq!(word.load(Ordering::Relaxed), 0));
     }
 }

@@ -20,6 +20,8 @@ use wire::frame::Header;
 const CALLER: u16 = 1;
 const WORKER: u16 = 2;
 const BIT: u16 = 5;
+/// One whose bit lies behind a summary.
+const FURTHER_BIT: u16 = 70;
 /// One call fits before the end of the ring, a pad comes behind it.
 const START: usize = RING_BYTES - 96;
 /// A death that is noticed is noticed within this time.
@@ -337,7 +339,7 @@ fn receive(segment: &Arc<Segment>, tell: &mpsc::SyncSender<u64>) {
         let count = bell.count();
         let is_dead = !peer.is_alive();
         let mut is_rung = false;
-        bell.take_ready(|bit| is_rung |= bit == BIT);
+        bell.take_ready(|bit| is_rung |= bit == BIT || bit == FURTHER_BIT);
         while (is_rung || is_dead)
             && let Some((number, _)) = pop_call(&mut rings.reader)
         {
@@ -352,6 +354,15 @@ fn receive(segment: &Arc<Segment>, tell: &mpsc::SyncSender<u64>) {
 
 #[test]
 fn bell_1_a_sleeper_hears_of_every_published_frame_if_the_sender_is_killed_while_ringing() {
+    killed_while_ringing(BIT);
+}
+
+#[test]
+fn bell_1_the_same_holds_for_a_ring_whose_bit_lies_behind_a_summary() {
+    killed_while_ringing(FURTHER_BIT);
+}
+
+fn killed_while_ringing(bit: u16) {
     let (mut heard_before, mut bit_without_wake, mut neither) = (0, 0, 0);
     for instructions in 0.. {
         let (segment, _) = scene();
@@ -365,7 +376,7 @@ fn bell_1_a_sleeper_hears_of_every_published_frame_if_the_sender_is_killed_while
             let segment = common::attach(&segment);
             let (mut rings, bell) = (segment.duplex(0, 1), Bell::new(segment.clone(), WORKER));
             push_call(&mut rings.writer, 7, (0, Word(0)));
-            common::traced(|| bell.ring(BIT));
+            common::traced(|| bell.ring(bit));
         });
         let victim = child.steps();
         let Some(mut victim) = victim else {
@@ -373,7 +384,8 @@ fn bell_1_a_sleeper_hears_of_every_published_frame_if_the_sender_is_killed_while
             return eprintln!("skipped: this system traces no processes");
         };
         let has_completed = !victim.run_for(instructions);
-        let is_set = segment.proc(WORKER).ready.iter().any(|word| word.load(Ordering::SeqCst) != 0);
+        let entry = segment.proc(WORKER);
+        let is_set = (entry.ready.load(Ordering::SeqCst) | entry.further.load(Ordering::SeqCst)) != 0;
         let before = if has_completed {
             // Nobody died: the frame is heard of by the bell alone.
             Some(told.recv_timeout(BOUND).expect("BELL-1: a sleeper is not woken"))

@@ -21,6 +21,8 @@ const UNREAD_MAX: usize = 100_000;
 pub(crate) struct Conns {
     poll: Poll,
     table: Vec<Option<Conn>>,
+    /// Places in the table that nobody has.
+    free: Vec<usize>,
     /// Where processes that are not dead are, as long as their connection is open.
     of: FxHashMap<ProcId, usize>,
     /// Connections that shall be closed, and whose processes have not been taken for lost yet.
@@ -40,7 +42,7 @@ pub(crate) struct Conn {
 
 impl Conns {
     pub(crate) fn new(poll: Poll) -> Self {
-        Self { poll, table: Vec::new(), of: FxHashMap::default(), broken: VecDeque::new() }
+        Self { poll, table: Vec::new(), free: Vec::new(), of: FxHashMap::default(), broken: VecDeque::new() }
     }
 
     fn get_mut(&mut self, at: usize) -> Option<&mut Conn> {
@@ -48,9 +50,9 @@ impl Conns {
     }
 
     pub(crate) fn add(&mut self, socket: OwnedFd, who: Option<ProcId>) -> Option<usize> {
-        let at = self.table.iter().position(Option::is_none).unwrap_or(self.table.len());
+        let at = self.free.last().copied().unwrap_or(self.table.len());
         self.poll.watch(&socket, token::CONNS + at as u64).ok()?;
-        if at == self.table.len() {
+        if self.free.pop().is_none() {
             self.table.push(None);
         }
         let (inbox, outbox) = (Inbox::default(), Outbox::default());
@@ -76,6 +78,7 @@ impl Conns {
     /// Whose connection this was, if that is still open.
     fn remove(&mut self, at: usize) -> Option<Conn> {
         let conn = self.table.get_mut(at)?.take()?;
+        self.free.push(at);
         self.broken.retain(|broken| *broken != at);
         self.poll.forget(&conn.socket);
         if let Some(who) = conn.who

@@ -24,7 +24,7 @@ pub(crate) fn kill_descendants(root: Pid) {
 }
 
 /// Of each thread, since a child belongs to the thread that has started it.
-fn children_of(pid: Pid) -> Vec<Pid> {
+pub(crate) fn children_of(pid: Pid) -> Vec<Pid> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).into_iter().flatten().flatten();
     let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
     lists

@@ -12,8 +12,15 @@ use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions};
 use wire::zygote::{DIED, FORK, FORK_FAILED, FORKED, KILL, PACKET_BYTES, Packet, UP};
 
-/// How long descendants may take to be gone. Less than the node waits for the zygote.
+/// How long descendants may take to be gone, and how much longer for each of them: to take a process apart takes the system some
+/// milliseconds.
 const END_MS_MAX: u64 = 4_000;
+const END_MS_EACH: u64 = 10;
+
+/// How long so many workers, and what they have started, may take to be gone.
+pub(crate) fn end_ms_max(workers: usize) -> u64 {
+    END_MS_MAX + END_MS_EACH * workers as u64
+}
 
 /// The zygote's ends of everything.
 pub struct Launcher {
@@ -140,6 +147,7 @@ impl Launcher {
     /// on a machine that stands still, may take longer to go than there is time, and nobody would kill what it has started after that.
     fn end(&self) -> Next {
         let start = net::clock::now();
+        let limit_ms = end_ms_max(crate::family::children_of(rustix::process::getpid()).len());
         loop {
             crate::family::kill_descendants(rustix::process::getpid());
             // The list leaves children out while others end. That there are none is what `wait` says, and nothing else.
@@ -150,7 +158,7 @@ impl Launcher {
                 }
             };
             let are_gone = waited.is_err_and(|errno| errno == rustix::io::Errno::CHILD);
-            if are_gone || net::clock::now().ms_since(start) >= END_MS_MAX {
+            if are_gone || net::clock::now().ms_since(start) >= limit_ms {
                 break;
             }
             // What it says is known; left unread it would make this loop spin.

@@ -29,6 +29,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub use folders::remove_session;
@@ -68,6 +69,8 @@ pub struct Options {
     pub prestart: u32,
     /// An idle worker beyond those is ended after this long.
     pub idle_ms_max: u64,
+    /// Workers that there may be at once; no more than the segment has room for, and some for drivers.
+    pub workers_max: u32,
     /// Rings that there may be at once; a pair of processes uses two.
     pub rings_max: u32,
     /// The rings of a pair that had nothing to say for this long are taken back.
@@ -116,6 +119,8 @@ pub struct Handle {
     commands: Arc<Mutex<VecDeque<Command>>>,
     wake: OwnedFd,
     thread: Mutex<Option<std::thread::JoinHandle<Option<String>>>>,
+    /// The node has heard that it is to stop.
+    is_stopping: Arc<AtomicBool>,
 }
 
 /// Starts a node.
@@ -129,9 +134,11 @@ pub fn start(options: Options) -> Result<Handle, Error> {
     let commands = Arc::new(Mutex::new(VecDeque::new()));
     let node_wake = wake.try_clone().map_err(|cause| Error::Io { what: "cloning an eventfd", cause })?;
     let node = looped::Node::new(options, node_wake, commands.clone())?;
+    let is_stopping = Arc::new(AtomicBool::new(false));
+    let stops = is_stopping.clone();
     let run = move || {
         // A bug in the node fails the node, never the user's program.
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| node.run())) {
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| node.run(&stops))) {
             Ok(()) => None,
             Err(panic) => Some(
                 panic
@@ -144,11 +151,13 @@ pub fn start(options: Options) -> Result<Handle, Error> {
     };
     let thread = net::without_signals(|| std::thread::Builder::new().name("eagleray-node".into()).spawn(run))
         .map_err(|cause| Error::Io { what: "starting the node's thread", cause })?;
-    Ok(Handle { commands, wake, thread: Mutex::new(Some(thread)) })
+    Ok(Handle { commands, wake, thread: Mutex::new(Some(thread)), is_stopping })
 }
 
-/// A node that has not ended by then never will.
+/// A node that has not begun to end by then never will,
 const STOP_MS_MAX: u64 = 15_000;
+/// and one that has, not after this long: with thousands of workers that takes a while.
+const END_MS_MAX: u64 = 120_000;
 
 impl Handle {
     /// A new connection to the node, for a driver in this process.
@@ -172,7 +181,8 @@ impl Handle {
         self.command(Command::Stop);
         let start = net::clock::now();
         while self.is_running() {
-            if net::clock::now().ms_since(start) > STOP_MS_MAX {
+            let limit_ms = if self.is_stopping.load(Ordering::Relaxed) { END_MS_MAX } else { STOP_MS_MAX };
+            if net::clock::now().ms_since(start) > limit_ms {
                 // A program that closes descriptors that are not its own takes away what the node is woken by.
                 return Some("it does not answer; were its file descriptors closed?".into());
             }

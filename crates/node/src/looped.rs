@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use hub::{Hub, Step};
@@ -28,9 +29,16 @@ pub(crate) struct Node {
 /// Workers that start at the same time: more would not be up any sooner, and each takes descriptors.
 const STARTS_PER_CORE: u32 = 2;
 const STARTS_MIN: u32 = 8;
+/// The rest is for drivers, the keeper, and processes that are dead and have been read by few.
+const WORKERS_MAX: u32 = net::segment::PROCS_MAX as u32 - 64;
 
 impl Node {
-    pub(crate) fn new(options: Options, wake: OwnedFd, commands: Arc<Mutex<VecDeque<Command>>>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        mut options: Options,
+        wake: OwnedFd,
+        commands: Arc<Mutex<VecDeque<Command>>>,
+    ) -> Result<Self, Error> {
+        options.workers_max = options.workers_max.min(WORKERS_MAX);
         let machine = Machine::new(options)?;
         let options = &machine.options;
         let hub = Hub::new(hub::Options {
@@ -39,7 +47,7 @@ impl Node {
             total: options.total.clone(),
             gpu_names: options.gpu_names.clone(),
             procs_max: net::segment::PROCS_MAX,
-            workers_max: u32::from(net::segment::PROCS_MAX) - 64,
+            workers_max: options.workers_max,
             starts_max: (STARTS_PER_CORE * options.cores).max(STARTS_MIN),
             prestart: options.prestart,
             idle_ms_max: options.idle_ms_max,
@@ -65,7 +73,7 @@ impl Node {
     }
 
     /// Serves until it is told to stop; then ends everything it started.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self, is_stopping: &AtomicBool) {
         self.start_zygote();
         self.step(|hub, step| hub.open(step));
         let mut events = Vec::with_capacity(256);
@@ -84,6 +92,7 @@ impl Node {
             }
             self.on_time(now());
         }
+        is_stopping.store(true, Ordering::Relaxed);
         self.end_all();
     }
 

@@ -9,6 +9,7 @@ use hub::Kind;
 use model::{FunctionId, JobId, Need, NodeId, ProcId, Resources};
 use net::unix::{self, Inbox};
 use wire::control::{FromNode, Hello, Question, Role, ToNode};
+use wire::waits::{Awaited, LeaseReason, WaitRecord};
 
 use crate::Options;
 use crate::looped::Node;
@@ -51,6 +52,7 @@ impl Bench {
             must_listen: false,
             prestart: 0,
             idle_ms_max: 1_000,
+            workers_max: 2,
             rings_max: net::segment::RINGS_MAX,
             link_idle_ms_max: 60_000,
             grace_ms_max: 1_000,
@@ -205,4 +207,32 @@ fn bodies_beyond_a_bound_lie_in_files_and_are_found_there() {
     bench.leaves(&driver);
     assert_eq!(std::fs::read_dir(dir.join("functions")).unwrap().count(), 0);
     assert_eq!(bench.node.hub.left(), [""; 0]);
+}
+
+/// The 961st actor waited for ever, and nothing was said.
+#[test]
+fn who_waits_because_there_are_no_more_workers_is_told_so() {
+    let mut bench = Bench::new();
+    let mut driver = bench.join();
+    let asks = |number| ToNode::RequestLease { number, job: driver.job, need: Need::default(), name: "".into() };
+    let requests: Vec<ToNode> = (0..5).map(asks).collect();
+    requests.into_iter().for_each(|request| bench.says(&driver, request));
+    let later = net::clock::now().plus_ms(2_000);
+    bench.node.hub.on_time(&mut hub::Step { now: later, body: &mut bench.node.machine });
+    let is_told = |message: &FromNode| match message {
+        FromNode::Notice { kind, text } => (&**kind == "worker_limit").then(|| text.to_string()),
+        _ => None,
+    };
+    let told: Vec<String> = driver.heard().iter().filter_map(is_told).collect();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains("2 worker processes") && told[0].contains("3 requests"), "{}", told[0]);
+    bench.says(&driver, ToNode::Ask { request: 1, question: Question::Status });
+    let waiting = driver.heard().into_iter().find_map(|message| match message {
+        FromNode::Answer { answer: wire::control::Answer::Status(status), .. } => Some(status.waiting),
+        _ => None,
+    });
+    let waiting = waiting.expect("it answers");
+    let knows_why =
+        |wait: &WaitRecord| matches!(wait.on, Awaited::Resources { why: LeaseReason::NoMoreWorkers, .. });
+    assert_eq!(waiting.iter().filter(|wait| knows_why(wait)).count(), 3, "{waiting:?}");
 }

@@ -1,11 +1,13 @@
 //! The process that forks workers: starts it, asks it, believes what it says about deaths.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use model::{ProcId, Remains, Tick, WorkerExit};
 use net::unix;
+use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, SendFlags};
 use wire::zygote::{DIED, FORK, FORK_FAILED, FORKED, KILL, PACKET_BYTES, Packet, UP};
 
@@ -14,12 +16,18 @@ use crate::conns::Conns;
 use crate::looped::Node;
 use crate::poll::{Poll, token};
 
+/// It is waited for so much longer than it waits for its descendants.
+const ZYGOTE_SLACK_MS: u64 = 1_000;
+
 pub(crate) struct Zygote {
     poll: Poll,
     child: Option<Child>,
     socket: Option<OwnedFd>,
     pidfd: Option<OwnedFd>,
     is_up: bool,
+    /// Whom it is to kill, where its socket had no room. It may wait for room in ours at that moment, so nobody waits for it.
+    kills: VecDeque<i32>,
+    is_waiting_to_write: bool,
     /// It died; when it is started again, and how often that failed.
     restart_at: Option<Tick>,
     failures: u32,
@@ -27,7 +35,7 @@ pub(crate) struct Zygote {
 
 impl Zygote {
     pub(crate) fn new(poll: Poll) -> Self {
-        Self { poll, child: None, socket: None, pidfd: None, is_up: false, restart_at: None, failures: 0 }
+        Self { poll, child: None, socket: None, pidfd: None, is_up: false, kills: VecDeque::new(), is_waiting_to_write: false, restart_at: None, failures: 0 }
     }
 
     pub(crate) fn next_start(&self) -> Option<Tick> {
@@ -61,7 +69,7 @@ impl Zygote {
         self.child = Some(child);
         self.socket = Some(ours);
         self.pidfd = Some(pidfd);
-        self.is_up = false;
+        (self.is_up, self.is_waiting_to_write) = (false, false);
         Ok(())
     }
 
@@ -76,10 +84,29 @@ impl Zygote {
         forked.map(|_| ()).ok_or_else(|| "the node's launcher of workers is gone or busy".into())
     }
 
-    pub(crate) fn kill(&self, pid: i32) {
-        let packet = Packet { kind: KILL, slot: 0, pid, status: 0 };
-        if let Some(socket) = &self.socket {
-            let _ = unix::send_some(socket, &packet.to_bytes(), &[], SendFlags::empty());
+    pub(crate) fn kill(&mut self, pid: i32) {
+        self.kills.push_back(pid);
+        if self.kills.len() == 1 {
+            self.send_kills();
+        }
+    }
+
+    fn send_kills(&mut self) {
+        let Self { kills, socket: Some(socket), is_waiting_to_write, .. } = self else {
+            return self.kills.clear();
+        };
+        while let Some(pid) = kills.front().copied() {
+            let packet = Packet { kind: KILL, slot: 0, pid, status: 0 };
+            match unix::send_some(&*socket, &packet.to_bytes(), &[], SendFlags::DONTWAIT) {
+                Err(rustix::io::Errno::AGAIN) => break,
+                // Whatever else is wrong with it: its workers die with it.
+                _ => drop(kills.pop_front()),
+            }
+        }
+        if *is_waiting_to_write == kills.is_empty() {
+            *is_waiting_to_write = !kills.is_empty();
+            let want = if kills.is_empty() { EventFlags::IN } else { EventFlags::IN | EventFlags::OUT };
+            self.poll.change(socket.as_fd(), token::ZYGOTE, want);
         }
     }
 }
@@ -105,6 +132,9 @@ impl Node {
     }
 
     pub(crate) fn on_zygote(&mut self) {
+        if !self.machine.zygote.kills.is_empty() {
+            self.machine.zygote.send_kills();
+        }
         loop {
             let Some(socket) = &self.machine.zygote.socket else { return };
             let mut bytes = [0; PACKET_BYTES];

@@ -94,7 +94,7 @@ pub(crate) struct Node {
 impl Node {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
-    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, must_listen, prestart, idle_ms_max, rings_max, link_idle_ms_max, grace_ms_max, lineage_bytes_max, memory, keep_session))]
+    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, must_listen, prestart, idle_ms_max, workers_max, rings_max, link_idle_ms_max, grace_ms_max, lineage_bytes_max, memory, keep_session))]
     fn new(
         py: Python<'_>,
         resources: &Bound<'_, PyDict>,
@@ -110,6 +110,7 @@ impl Node {
         must_listen: bool,
         prestart: u32,
         idle_ms_max: u64,
+        workers_max: u32,
         rings_max: u32,
         link_idle_ms_max: u64,
         grace_ms_max: u64,
@@ -136,6 +137,7 @@ impl Node {
             must_listen,
             prestart,
             idle_ms_max,
+            workers_max,
             rings_max,
             link_idle_ms_max,
             grace_ms_max,

@@ -123,6 +123,7 @@ impl Runtime {
         match message {
             FromNode::Welcome(_) | FromNode::Refused(_) => {}
             FromNode::Granted { number, worker, .. } => self.with_state(|state| {
+                state.met.insert(worker);
                 state.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.effects);
             }),
             FromNode::LeaseRefused { number, why } => {
@@ -157,7 +158,10 @@ impl Runtime {
             FromNode::Actor { actor, state: place, incarnation } => self.with_state(|state| {
                 let news = match place {
                     ActorPlace::Pending => ActorNews::Pending,
-                    ActorPlace::Alive { worker, .. } => ActorNews::Alive(worker),
+                    ActorPlace::Alive { worker, .. } => {
+                        state.met.insert(worker);
+                        ActorNews::Alive(worker)
+                    }
                     ActorPlace::Restarting => ActorNews::Restarting,
                     ActorPlace::Dead(death) => {
                         self.on_actor_dead(state, actor);
@@ -234,6 +238,7 @@ impl Runtime {
     }
 
     fn on_peer(&self, state: &mut State, sender: ProcId, message: Peer) {
+        state.met.insert(sender);
         match message {
             Peer::Want { object } if self.is_keeper && state.owner.slot_of(&object).is_none() => {
                 // Its owner died and had no room to record it; or it is long gone.
@@ -262,6 +267,7 @@ impl Runtime {
             }
             Peer::Borrowed(shares) => {
                 for Shares { object, borrower, count } in shares {
+                    self.meet(state, borrower);
                     if let Some(borrower) = self.who_borrows(state, sender, Shares { object, borrower, count }) {
                         state.owner.on_shares(&object, borrower, count, &mut state.effects);
                     }

@@ -113,6 +113,8 @@ impl Runtime {
     /// Somebody who knew of so many deaths keeps a reference beyond its call.
     pub(crate) fn note_kept(&self, state: &mut State, known: u16, kept: Kept) {
         let Some(Kept { id, owner, borrower }) = state.heirs.on_kept(known, kept, &mut state.owner) else { return };
+        self.meet(state, owner);
+        self.meet(state, borrower);
         if !state.dead.contains_key(&borrower) {
             state.owner.on_kept_by(&id, (owner != self.me).then_some(owner), borrower, &mut state.effects);
         }

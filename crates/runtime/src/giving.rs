@@ -210,6 +210,7 @@ impl Runtime {
     /// A giver says what it is about to give to somebody.
     pub(crate) fn on_given(&self, state: &mut State, giver: ProcId, mut gift: Gift) {
         let to = gift.to;
+        self.meet(state, to);
         gift.objects.retain(|object| {
             let shares = Shares { object: *object, borrower: to, count: 1 };
             let Some(borrower) = self.who_borrows(state, giver, shares) else { return false };

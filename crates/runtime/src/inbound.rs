@@ -39,8 +39,10 @@ impl Runtime {
         self.take_dropped(state);
         if self.bell.is_ready() {
             self.bell.take_ready(|bit| {
-                let at = state.link_of_bit[usize::from(bit)];
-                if at != u32::MAX {
+                // A sender may ring and die before it says for whom.
+                if let Some(at) = state.link_of_bit.get(usize::from(bit)).copied()
+                    && at != u32::MAX
+                {
                     self.drain_link(state, at as usize);
                 }
             });
@@ -300,6 +302,7 @@ impl Runtime {
         refs.into_iter()
             .map(|(id, owner)| {
                 let living = state.heirs.living(owner);
+                self.meet(state, living);
                 // What was registered for a dead process its owner tells the heir of.
                 let shares = i32::from(!sent.is_to_the_dead);
                 let slot = state.owner.on_contained(id, (living != self.me).then_some(living), shares);
@@ -322,6 +325,10 @@ impl Runtime {
     ///
     /// `heir`: who takes over what it has left.
     pub(crate) fn on_peer_died(&self, state: &mut State, peer: ProcId, exit: model::WorkerExit, heir: Option<ProcId>) {
+        let has_met = state.met.remove(&peer);
+        if !has_met && heir.is_none() && state.dead.contains_key(&peer) {
+            return; // We said that we know it when the node had told us of its death.
+        }
         if let Some(at) = state.link_of.get(&peer).copied() {
             self.drain_link(state, at);
             self.apply(state);

@@ -26,7 +26,25 @@ impl Runtime {
         }
     }
 
+    /// We have come across a process. The node knows of those that it links us to and whose messages it brings us; of others it is told
+    /// once, so that we hear of their deaths. One that has left something when it died was told of to all.
+    #[inline]
+    pub(crate) fn meet(&self, state: &mut State, name: ProcId) {
+        if name != self.me && !state.met.contains(&name) {
+            self.meet_first(state, name);
+        }
+    }
+
+    #[cold]
+    fn meet_first(&self, state: &mut State, name: ProcId) {
+        if !state.dead.contains_key(&name) && state.heirs.get(name).is_none() {
+            state.met.insert(name);
+            self.send(&ToNode::Met { name });
+        }
+    }
+
     pub(crate) fn on_linked(&self, state: &mut State, peer: ProcId, rings: Rings) {
+        state.met.insert(peer);
         if state.link_of.contains_key(&peer) {
             return;
         }

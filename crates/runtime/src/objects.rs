@@ -237,6 +237,7 @@ impl Runtime {
 
     fn borrow_one(&self, state: &mut State, id: ObjectId, owner: ProcId, shares: i32) -> Slot {
         let owner = state.heirs.living(owner);
+        self.meet(state, owner);
         let owner = (owner != self.me).then_some(owner);
         let known = state.owner.objects_kept();
         let slot = state.owner.on_borrowed(id, owner, shares);

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use model::{Bulk, FileId, ProcId, TaskKey};
-use net::segment::RINGS_PER_PROC;
 use owner::{Effect, Owner};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -33,6 +32,7 @@ pub(crate) struct State {
     pub(crate) effects: Vec<Effect>,
     pub(crate) links: Vec<Option<Link>>,
     pub(crate) link_of: FxHashMap<ProcId, usize>,
+    /// As long as the highest bit that we ever had a link for.
     pub(crate) link_of_bit: Vec<u32>,
     /// Links that were written to since their bell was rung.
     pub(crate) unrung: Vec<usize>,
@@ -94,6 +94,8 @@ pub(crate) struct State {
     pub(crate) has_failed: bool,
     /// Processes known to be dead.
     pub(crate) dead: Dead,
+    /// Processes of whose death the node will tell us.
+    pub(crate) met: FxHashSet<ProcId>,
     pub(crate) gifts: owner::Gifts,
     /// What the lease in force assigned to this worker.
     pub(crate) assigned: Option<crate::execute::Assignment>,
@@ -120,7 +122,7 @@ impl State {
             effects: Vec::new(),
             links: Vec::new(),
             link_of: FxHashMap::default(),
-            link_of_bit: vec![u32::MAX; usize::from(RINGS_PER_PROC)],
+            link_of_bit: Vec::new(),
             unrung: Vec::new(),
             stalled: Vec::new(),
             incoming: Lanes::default(),
@@ -153,6 +155,7 @@ impl State {
             resolved: Vec::new(),
             has_failed: false,
             dead: Dead::default(),
+            met: FxHashSet::default(),
             gifts: owner::Gifts::default(),
             assigned: None,
             held_back: Vec::new(),
@@ -203,7 +206,11 @@ impl State {
     pub(crate) fn add_link(&mut self, link: Link) -> usize {
         let at = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
         self.link_of.insert(link.peer, at);
-        self.link_of_bit[usize::from(link.in_bit)] = at as u32;
+        let bit = usize::from(link.in_bit);
+        if self.link_of_bit.len() <= bit {
+            self.link_of_bit.resize(bit + 1, u32::MAX);
+        }
+        self.link_of_bit[bit] = at as u32;
         if at == self.links.len() {
             self.links.push(None);
         }

@@ -175,6 +175,11 @@ impl Ledger {
         lacking.all(|&(kind, _)| kind == WORKERS)
     }
 
+    /// Whether no lease more can have a worker.
+    pub(crate) fn has_all_workers(&self) -> bool {
+        self.free[WORKERS] <= 0
+    }
+
     /// Free GPUs, of the node or of a bundle.
     pub(crate) fn free_gpu(&self, of: Option<&Bundle>) -> i64 {
         let kind = match of {

@@ -14,8 +14,10 @@ use crate::{LeaseKind, Scheduler};
 pub enum WaitReason {
     /// Others hold what it needs.
     NoResources,
-    /// It has its resources; a worker is being started, or there may be no more of them.
+    /// It has its resources; a worker is being started.
     NoWorker,
+    /// There are as many workers as there may be.
+    NoMoreWorkers,
     /// This node can never hold it.
     Infeasible,
     /// Blocked workers of its shape hold it up; one more is let through after a back-off.
@@ -64,6 +66,9 @@ impl Scheduler {
                 State::Waiting if !shape.is_open => WaitReason::NoResources,
                 State::Waiting if self.is_closed() && self.fits(lease.shape) => WaitReason::LowMemory,
                 State::Waiting if shape.capped_until.is_some() && self.fits(lease.shape) => WaitReason::Capped,
+                State::Waiting if self.has_all_workers() && self.lacks_only_workers(lease.shape) => {
+                    WaitReason::NoMoreWorkers
+                }
                 State::Waiting if self.lacks_only_workers(lease.shape) => WaitReason::NoWorker,
                 State::Waiting => WaitReason::NoResources,
                 State::Granted(_) | State::Ending { .. } => return None,
@@ -71,6 +76,12 @@ impl Scheduler {
             let Lease { id, job, since, .. } = *lease;
             Some(Wait { lease: id, job, kind: shape.kind, need: &shape.need, since, reason })
         })
+    }
+
+    /// Whether as many leases are placed as there may be workers: whoever comes next waits for one of them to end.
+    #[must_use]
+    pub fn has_all_workers(&self) -> bool {
+        self.ledger.has_all_workers()
     }
 
     /// Every granted lease and its worker.

@@ -79,9 +79,12 @@ fn sched_6_processes_stay_within_their_bound_and_are_shared() {
     let mut node = Node::new(Options { workers_max: 2, prestart: 5, ..options(cpus(8)) });
     assert_eq!(node.when(Event::Tick).len(), 2);
     node.given([Event::WorkerReady(worker(1)), Event::WorkerReady(worker(2))]);
-    node.given([tasks(lease(A, 1), cpus(1)), tasks(lease(A, 2), cpus(1))]);
+    node.given([tasks(lease(A, 1), cpus(1))]);
+    assert!(!node.scheduler.has_all_workers());
+    node.given([tasks(lease(A, 2), cpus(1))]);
+    assert!(node.scheduler.has_all_workers());
     assert_eq!(node.when(tasks(lease(A, 3), cpus(1))), [], "it would only take from itself");
-    assert_eq!(node.reasons(), [(lease(A, 3), WaitReason::NoWorker)]);
+    assert_eq!(node.reasons(), [(lease(A, 3), WaitReason::NoMoreWorkers)]);
     assert_eq!(node.when(tasks(lease(B, 1), cpus(1))), [Effect::Revoke(lease(A, 2))]);
     assert_eq!(node.when(Event::LeaseReturned(lease(A, 2))), [granted(lease(B, 1), 1)]);
     assert_eq!(node.when(Event::WorkerReady(worker(3))), [Effect::EndWorker(worker(3))], "nobody asked for it");

@@ -142,6 +142,8 @@ impl Process {
             let Role::Driver(driver) = &mut self.role else { return };
             if env.rng.chance(500) && !driver.is_done {
                 let living = self.heirs.living(*owner);
+                self.meet(env, living);
+                let Role::Driver(driver) = &mut self.role else { return };
                 driver.refs.push(self.owner.on_borrowed(*id, (living != self.pid.1).then_some(living), 0));
             }
         }

@@ -176,7 +176,7 @@ impl Env {
             ToNode::CreateActor { .. } | ToNode::KillActor { .. } | ToNode::ActorOutOfScope { .. } => {
                 (Order::Kept, true)
             }
-            ToNode::Ask { .. } | ToNode::RemoveGroup(_) => (Order::Kept, true),
+            ToNode::Ask { .. } | ToNode::RemoveGroup(_) | ToNode::Met { .. } => (Order::Kept, true),
             _ => (Order::Kept, false),
         };
         self.send(order, may_repeat, Item::ToNode { from, message });

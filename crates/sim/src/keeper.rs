@@ -106,13 +106,13 @@ impl Process {
         for object in astray {
             self.relay(env, heir, Peer::Borrowed { object, borrower: self.pid.1, count: 1 });
         }
-        self.count_late();
+        self.count_late(env);
     }
 
     /// One more death is known: what was said by those who had heard of it before us may be counted now.
-    fn count_late(&mut self) {
+    fn count_late(&mut self, env: &mut Env) {
         for Late { known, kept, slot } in self.heirs.take_late() {
-            self.note_kept(known, kept);
+            self.note_kept(env, known, kept);
             slot.into_iter().for_each(|slot| self.owner.on_handle_dropped(slot, &mut self.effects));
         }
     }
@@ -132,8 +132,10 @@ impl Process {
     }
 
     /// Somebody who knew of so many deaths keeps a reference beyond its call.
-    pub(crate) fn note_kept(&mut self, known: u16, kept: Kept) {
+    pub(crate) fn note_kept(&mut self, env: &mut Env, known: u16, kept: Kept) {
         let Some(Kept { id, owner, borrower }) = self.heirs.on_kept(known, kept, &mut self.owner) else { return };
+        self.meet(env, owner);
+        self.meet(env, borrower);
         // Nobody would ever give back what is counted for the dead.
         if !self.dead.contains(&borrower) {
             self.owner.on_kept_by(&id, self.owner_named(owner), borrower, &mut self.effects);
@@ -201,7 +203,7 @@ impl Process {
         // They had their value before: nothing has become of them now.
         let is_old = |slot| self.owner.object(slot).is_some_and(|object| had_value.contains(&object.id));
         self.effects.retain(|effect| !matches!(effect, Effect::Resolved(slot) if is_old(*slot)));
-        self.count_late();
+        self.count_late(env);
         self.apply(env);
         env.tell_node(self.pid, ToNode::Inherited { of });
         let Self { keeping, owner, effects, .. } = self;

@@ -132,6 +132,8 @@ pub(crate) struct Process {
     is_retired: bool,
     /// Processes that it was told are gone.
     pub(crate) dead: BTreeSet<ProcId>,
+    /// Those of whose death it will be told.
+    pub(crate) met: BTreeSet<ProcId>,
     pub(crate) gifts: owner::Gifts,
     /// What came while it was stopped.
     pub(crate) stopped: Option<Vec<Item>>,
@@ -163,6 +165,7 @@ impl Process {
             linked: BTreeSet::new(),
             is_retired: false,
             dead: BTreeSet::new(),
+            met: BTreeSet::new(),
             gifts: owner::Gifts::default(),
             stopped: None,
         }
@@ -171,6 +174,7 @@ impl Process {
     pub(crate) fn on_message(&mut self, env: &mut Env, message: FromNode) {
         match message {
             FromNode::Granted { number, worker, .. } => {
+                self.met.insert(worker);
                 self.owner.on_lease_granted(env.now, number, worker, &mut self.effects);
             }
             FromNode::Revoke { number } => self.owner.on_lease_revoked(env.now, number, &mut self.effects),
@@ -182,10 +186,17 @@ impl Process {
             FromNode::Inherit { of, witnesses } => self.on_inherit(env, of, witnesses),
             FromNode::ActorAnswer { request, answer } => self.on_actor_answer(request, &answer),
             FromNode::Actor { actor, state, incarnation } => {
-                self.owner.on_actor_news(actor, incarnation, news_of(state), &mut self.effects);
+                let news = news_of(state);
+                if let ActorNews::Alive(worker) = news {
+                    self.met.insert(worker);
+                }
+                self.owner.on_actor_news(actor, incarnation, news, &mut self.effects);
             }
             FromNode::BuildActor { actor, .. } => self.on_build(env, actor),
-            FromNode::Relay { sender, message } => self.on_peer(env, sender, message),
+            FromNode::Relay { sender, message } => {
+                self.met.insert(sender);
+                self.on_peer(env, sender, message);
+            }
             FromNode::Undeliverable { to, message } => self.on_undeliverable(to, &message),
             FromNode::Exit { .. } => self.on_exit(env),
             FromNode::Retire => self.on_retire(env),
@@ -212,6 +223,8 @@ impl Process {
     }
 
     pub(crate) fn on_frame(&mut self, env: &mut Env, from: ProcId, frame: Frame) {
+        // Two that have a ring were told of each other when they got it.
+        self.met.insert(from);
         match frame {
             Frame::Call(call) => self.on_call(env, call),
             Frame::Reply { key, answer, kept, known, is_gift, .. } => {
@@ -243,7 +256,7 @@ impl Process {
             Err(Failure::ArgumentLost(why)) => Err(why),
             answer => Ok(self.take_value(env, sent, answer)),
         };
-        kept.iter().for_each(|kept| self.note_kept(sent.known, *kept));
+        kept.iter().for_each(|kept| self.note_kept(env, sent.known, *kept));
         match lost {
             Err(why) => self.owner.on_argument_lost(env.now, key, sent.by, &why, &mut self.effects),
             Ok(value) => {
@@ -259,6 +272,10 @@ impl Process {
 
     /// All that the dead one had written is read first; then its calls are lost. `heir`: who takes over what it has left.
     fn on_peer_died(&mut self, env: &mut Env, peer: ProcId, exit: &WorkerExit, heir: Option<ProcId>) {
+        let has_met = self.met.remove(&peer);
+        if !has_met && heir.is_none() && self.dead.contains(&peer) {
+            return;
+        }
         for frame in env.queue.take_frames((self.pid.0, peer), self.pid) {
             self.on_frame(env, peer, frame);
         }

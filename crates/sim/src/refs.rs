@@ -108,6 +108,14 @@ impl Number {
 }
 
 impl Process {
+    /// A name that the node may not know that this process knows.
+    pub(crate) fn meet(&mut self, env: &mut Env, name: ProcId) {
+        let is_known = name == self.pid.1 || self.dead.contains(&name) || self.heirs.get(name).is_some();
+        if !is_known && self.met.insert(name) {
+            env.tell_node(self.pid, ToNode::Met { name });
+        }
+    }
+
     /// The reference will be named to another process.
     pub(crate) fn escape(&mut self, env: &mut Env, slot: Slot) -> Option<Ref> {
         let object = self.owner.object(slot)?;
@@ -120,6 +128,7 @@ impl Process {
     /// A reference came with a call: the caller holds it until the reply.
     pub(crate) fn borrow_for_call(&mut self, env: &mut Env, reference: &Ref) -> Slot {
         env.oracle.handled(self.pid, reference.id);
+        self.meet(env, self.heirs.living(reference.owner));
         let slot = self.owner.on_borrowed(reference.id, self.owner_named(reference.owner), 0);
         self.owner.on_call_begins(slot);
         slot
@@ -182,6 +191,7 @@ impl Process {
         let mut slots = SmallVec::new();
         for Ref { id, owner } in refs {
             env.oracle.handled(self.pid, *id);
+            self.meet(env, self.heirs.living(*owner));
             let living = self.owner_named(*owner);
             let slot = self.owner.on_contained(*id, living, i32::from(!sent.is_to_the_dead));
             slots.push(slot);
@@ -235,6 +245,7 @@ impl Process {
             Peer::FreePlace(place) => self.free_given_place(env, place),
             Peer::Given(gift) => {
                 let to = gift.to;
+                self.meet(env, to);
                 let is_counted = |id: &ObjectId| self.on_told_of_shares(env, from, *id, to, 1) == Some(to);
                 let objects: Vec<ObjectId> = gift.objects.into_iter().filter(is_counted).collect();
                 if !objects.is_empty() {
@@ -247,6 +258,7 @@ impl Process {
             }
             Peer::GiftsCounted { from: giver, count } => self.on_counted(giver, from, count),
             Peer::Borrowed { object, borrower, count } => {
+                self.meet(env, borrower);
                 self.on_told_of_shares(env, from, object, borrower, count);
             }
             Peer::Reply { caller, key, known, answer } => {

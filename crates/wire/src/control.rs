@@ -308,6 +308,12 @@ pub enum ToNodeOf<M> {
     },
     /// Removes a placement group. As the question, for who waits for nothing: nothing can be in the group.
     RemoveGroup(GroupId),
+    /// The sender has come across a process that it was not linked to and has had no message from: it wants to hear of its death. Answered
+    /// by `PeerDied`, now or then. Saying so again changes nothing.
+    Met {
+        /// The process.
+        name: ProcId,
+    },
 }
 
 /// From a node to a process.

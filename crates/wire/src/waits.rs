@@ -142,6 +142,8 @@ pub enum LeaseReason {
     LowMemory,
     /// As many as may be are blocked in tasks of its kind.
     Capped,
+    /// There are as many workers as the node can have.
+    NoMoreWorkers,
 }
 
 /// What would end a wait.
@@ -199,7 +201,9 @@ impl Awaited {
             Self::Worker | Self::Room(_) | Self::Bundles(_) => Ender::Release,
             Self::Restart | Self::Look | Self::Arguments | Self::Testimony | Self::Reader(_) => Ender::Engine,
             Self::Resources { why, .. } => match why {
-                LeaseReason::InUse | LeaseReason::LowMemory | LeaseReason::Capped => Ender::Release,
+                LeaseReason::InUse | LeaseReason::LowMemory | LeaseReason::Capped | LeaseReason::NoMoreWorkers => {
+                    Ender::Release
+                }
                 LeaseReason::Infeasible => Ender::Machine,
                 LeaseReason::Starting => Ender::Engine,
             },

@@ -82,6 +82,7 @@ impl Display for Awaited {
                     LeaseReason::Infeasible => "for a node that has enough",
                     LeaseReason::LowMemory => "until memory is no longer low",
                     LeaseReason::Capped => "behind blocked tasks of its kind",
+                    LeaseReason::NoMoreWorkers => "until one of the workers ends (there are as many as there can be)",
                 };
                 write!(f, "{why} to get {need}")
             }

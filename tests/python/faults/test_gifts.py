@@ -6,6 +6,8 @@ import random
 import signal
 import time
 
+import pytest
+
 import eagleray as ray
 from eagleray import testing
 
@@ -64,3 +66,38 @@ def test_what_a_giver_announced_and_never_gave_is_not_counted(no_session, wait_u
     del owners
     wait_until(lambda: not testing.audit(), what="an empty audit")
     ray.shutdown()
+
+
+@ray.remote(num_cpus=0)
+class Parent:
+    """Hands a ref to a child of its own, of which the ref's owner has never heard."""
+
+    def pass_on(self, refs):
+        self.child = Giver.options(num_cpus=0).remote(refs)
+        return ray.get(self.child.pid.remote())
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_what_a_process_held_that_its_owner_knew_by_name_only_is_given_back_when_it_dies(
+    no_session, wait_until, is_large
+):
+    """A death is told to those who had to do with the dead. This owner was told of a share of its object, by somebody else, and of nothing more."""
+    ray.init(num_cpus=1, object_store_memory=64 << 20)
+    value = b"x" * (1 << 20 if is_large else 10)
+    ref = ray.put(value)
+    parents = [Parent.remote() for _ in range(2)]
+    pids = ray.get([parent.pass_on.remote([ref]) for parent in parents])
+    name = ref.hex()
+
+    def borrowers():
+        return [row.borrowers for row in testing.objects() if row.id == name]
+
+    # A parent keeps its child's arguments.
+    wait_until(lambda: borrowers() == [4], what="two parents and their children to hold it")
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: borrowers() == [2], what="the dead to hold nothing")
+    assert ray.get(ref) == value
+    del ref, parents
+    gc.collect()
+    wait_until(lambda: testing.audit() == [], what="everything to be given back")

@@ -230,3 +230,49 @@ print("left", len(refs))
     assert "works True" in out
     assert "left 0" in out, out + err
     assert "could not be started" in err
+
+
+def test_more_actors_than_there_may_be_workers_wait_and_are_told_why(drivers):
+    # The 961st actor waited for ever, and nothing was said.
+    code = f"""{WORKS}
+from eagleray._driver import notices
+told = []
+notices.subscribe(lambda kind, text: told.append((kind, text)))
+ray.init(num_cpus=1)
+actors = [Actor.remote() for _ in range(6)]
+refs = [actor.pid.remote() for actor in actors]
+ready, waiting = ray.wait(refs, num_returns=4, timeout=30)
+assert len(ready) == 4
+while not any(kind == "worker_limit" for kind, _ in told):
+    ray.wait(waiting, timeout=0.1)
+print("told", next(text for kind, text in told if kind == "worker_limit"))
+for actor, ref in zip(actors, refs):
+    if ref in ready:
+        ray.kill(actor)
+print("pids", len(set(ray.get(waiting, timeout=30))))
+"""
+    out, err = drivers.run(code, env={"EAGLERAY_WORKERS_MAX": "4"})
+    assert "told This node has 4 worker processes in use, which is as many as it can have: 2 actors" in out, out + err
+    assert "pids 2" in out, out + err
+
+
+@pytest.mark.timeout(180)
+def test_eleven_hundred_actors_answer_and_go_in_seconds(drivers):
+    # Of a thousand, 960 answered; to end them took longer than a node is waited for, which was taken for its failure.
+    code = f"""{WORKS}
+import time
+ray.init(num_cpus=2)
+actors = [Actor.remote() for _ in range(int(sys.argv[1]))]
+print("pids", len(set(ray.get([actor.pid.remote() for actor in actors]))))
+print("again", len(set(ray.get([actor.pid.remote() for actor in actors]))))
+began = time.monotonic()
+ray.shutdown()
+print("ended", time.monotonic() - began < 20)
+"""
+    count = 1_500 if os.environ.get("EAGLERAY_TEST_ALL") else 1_100
+    out, err = drivers.run(code, count, timeout=150)
+    assert f"pids {count}" in out, out + err
+    assert f"again {count}" in out, out + err
+    assert "ended True" in out, out + err
+    assert "failed" not in err, err
+    assert "could not be started" not in err, err
