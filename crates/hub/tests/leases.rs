@@ -212,6 +212,19 @@ fn who_waits_for_a_group_hears_once_that_it_is_there() {
     assert_eq!(node.count(worker, is_there), 2, "one that asks later is told at once");
 }
 
+/// A task that was still running when its driver left made a group. Its job did not end again, and what the group had set aside stayed so
+/// for ever.
+#[test]
+fn nothing_is_set_aside_for_a_job_that_is_over() {
+    let mut node = Node::with_cpus(2);
+    let (a, _) = node.driver();
+    let worker = node.lease(a, 1);
+    node.dies(a);
+    node.asks(worker, 1, group("", 1));
+    assert!(matches!(node.answers_to(worker, 1)[..], [Answer::GroupMade(made)] if !made.is_registered));
+    assert!(!node.hub.left().contains(&"groups"));
+}
+
 #[test]
 fn what_waits_in_a_group_that_is_removed_is_refused() {
     let mut node = Node::with_cpus(1);
