@@ -1,6 +1,6 @@
 //! What is done when a process dies, or shall; and what is done once nobody needs anything of it any more (NODE-1).
 
-use model::{ProcId, WorkerExit};
+use model::{JobId, ProcId, WorkerExit};
 use wire::control::FromNodeOf;
 
 use crate::body::{Body, Dead, Step};
@@ -35,6 +35,7 @@ impl<B: Body> Hub<B> {
         } else {
             self.schedule(step, scheduler::Event::WorkerDied(id));
         }
+        let orphans = if matches!(kind, Kind::Driver { .. }) { self.retiring_of(job) } else { Vec::new() };
         if !self.estates.is_unsettled(id) {
             self.end_leases_of(step, id);
         }
@@ -43,7 +44,7 @@ impl<B: Body> Hub<B> {
             self.group_changed(step, control::GroupEvent::JobEnded(job));
             self.told.forget(job);
             self.driver_departed(step, job, namespace, surroundings);
-            self.end_orphans(step, job);
+            self.end_orphans(step, job, orphans);
         }
         self.functions.process_gone(id);
         self.room_without(step, id);
@@ -63,16 +64,21 @@ impl<B: Body> Hub<B> {
         self.procs.iter().filter(|proc| proc.hears()).map(Proc::id).collect()
     }
 
-    fn end_orphans(&mut self, step: &mut Step<'_, B>, job: model::JobId) {
+    /// Workers of a job that live on for values of theirs.
+    fn retiring_of(&self, job: JobId) -> Vec<ProcId> {
+        let retiring = self.procs.iter().filter(|proc| proc.job() == job && proc.is_retiring());
+        retiring.map(Proc::id).collect()
+    }
+
+    fn end_orphans(&mut self, step: &mut Step<'_, B>, job: JobId, retiring: Vec<ProcId>) {
         // Its actors may run their exit handlers, but nobody waits for what they compute.
         let at = step.now.plus_ms(self.options.grace_ms_max.min(ORPHAN_GRACE_MS));
-        let of_job = || self.procs.iter().filter(|proc| proc.job() == job);
-        let ending: Vec<ProcId> = of_job().filter(|proc| proc.is_ending()).map(Proc::id).collect();
-        // Nobody has a lease on these any more: they would live on with whatever they still wait for.
-        let retiring: Vec<ProcId> = of_job().filter(|proc| proc.is_retiring()).map(Proc::id).collect();
+        let ending = self.procs.iter().filter(|proc| proc.job() == job && proc.is_ending());
+        let ending: Vec<ProcId> = ending.map(Proc::id).collect();
         if !ending.is_empty() {
             self.procs.give_until(at, ending);
         }
+        // Nobody had a lease on these any more: they would live on with whatever they still wait for.
         for worker in retiring {
             self.end_worker(step, worker, false, "its driver left");
         }

@@ -1,7 +1,7 @@
 //! Carries out what the table of placement groups decides.
 
 use control::{GroupCreation, GroupEffect, GroupEvent, GroupState, Groups, Maker};
-use model::{ActorDeath, ActorId, Failure, GroupId, GroupOptions, LeaseId, ProcId, Strategy, Where};
+use model::{ActorDeath, ActorId, Failure, GroupId, GroupOptions, LeaseId, Lifetime, ProcId, Strategy, Where};
 use rustc_hash::FxHashMap;
 use wire::control::FromNodeOf;
 use wire::groups::{GroupMade, GroupStatus, WhichGroups};
@@ -60,6 +60,11 @@ impl<B: Body> Hub<B> {
             return GroupMade { group, is_registered: false, is_there: false };
         };
         let maker = self.actors.table().lasting_actor_of(by).map_or(Maker::Job(job), Maker::Actor);
+        // What a task asks for whose driver has left meanwhile would be set aside for ever: its job does not end again.
+        let is_late = options.lifetime == Lifetime::Owned && maker == Maker::Job(job) && !self.has_driver(job);
+        if is_late {
+            return GroupMade { group, is_registered: false, is_there: false };
+        }
         let creation = GroupCreation { group, maker, options };
         let is_registered = self.group_changed(step, GroupEvent::CreateRequested(creation));
         let is_anonymous = self.groups.table.get(group).is_some_and(|record| record.creation.options.name.is_empty());

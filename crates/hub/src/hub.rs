@@ -201,6 +201,10 @@ impl<B: Body> Hub<B> {
         assert!(self.room.waiting().all(is_living), "NODE-4: a dead process is to be given room");
         assert!(self.inventories.awaited().all(is_living), "NODE-4: an answer of a dead process is waited for");
         assert!(self.post.held_for().all(is_living), "NODE-4: letters to a dead process are kept");
+        assert!(
+            self.procs.iter().flat_map(Proc::met).all(is_living),
+            "MEET-1: somebody still waits for a death that was told"
+        );
         assert!(self.estates.at_work().all(is_living), "NODE-4: a dead worker is thought to serve");
     }
 

@@ -36,6 +36,10 @@ impl<B: Body> Hub<B> {
         driver.or_else(|| self.jobs.departed.get(&job).cloned()).unwrap_or_default()
     }
 
+    pub(crate) fn has_driver(&self, job: JobId) -> bool {
+        self.procs.iter().any(|proc| proc.is_driver() && proc.job() == job)
+    }
+
     pub(crate) fn driver_departed(
         &mut self,
         step: &mut Step<'_, B>,

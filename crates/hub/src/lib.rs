@@ -17,7 +17,7 @@
 //!
 //! - **NODE-1** a dead process's rings, slot and extents are reused only after every peer has read what it published, and the keeper has read
 //!   what it left.
-//! - **NODE-4** whoever asks is answered once, or is dead; of what is over nothing is left in any table.
+//! - **NODE-4** whoever asks is answered once, or is dead; of what is over nothing is kept in any table.
 //! - **LINK-1..3**: see `links`.
 
 mod actors;

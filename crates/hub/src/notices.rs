@@ -154,7 +154,8 @@ impl<B: Body> Hub<B> {
             return;
         }
         let lacks_worker = |wait: &scheduler::Wait<'_>| wait.reason == scheduler::WaitReason::NoMoreWorkers;
-        let waiting: Vec<LeaseKind> = self.leases.scheduler().waiting().filter(lacks_worker).map(|wait| wait.kind).collect();
+        let waiting: Vec<LeaseKind> =
+            self.leases.scheduler().waiting().filter(lacks_worker).map(|wait| wait.kind).collect();
         if waiting.is_empty() {
             return;
         }

@@ -182,6 +182,10 @@ impl Proc {
         self.met.insert(other)
     }
 
+    pub(crate) fn met(&self) -> impl Iterator<Item = &ProcId> {
+        self.met.iter()
+    }
+
     pub(crate) fn forgets(&mut self, other: ProcId) {
         self.met.remove(&other);
     }

@@ -232,7 +232,6 @@ fn who_waits_because_there_are_no_more_workers_is_told_so() {
         _ => None,
     });
     let waiting = waiting.expect("it answers");
-    let knows_why =
-        |wait: &WaitRecord| matches!(wait.on, Awaited::Resources { why: LeaseReason::NoMoreWorkers, .. });
+    let knows_why = |wait: &WaitRecord| matches!(wait.on, Awaited::Resources { why: LeaseReason::NoMoreWorkers, .. });
     assert_eq!(waiting.iter().filter(|wait| knows_why(wait)).count(), 3, "{waiting:?}");
 }

@@ -35,7 +35,17 @@ pub(crate) struct Zygote {
 
 impl Zygote {
     pub(crate) fn new(poll: Poll) -> Self {
-        Self { poll, child: None, socket: None, pidfd: None, is_up: false, kills: VecDeque::new(), is_waiting_to_write: false, restart_at: None, failures: 0 }
+        Self {
+            poll,
+            child: None,
+            socket: None,
+            pidfd: None,
+            is_up: false,
+            kills: VecDeque::new(),
+            is_waiting_to_write: false,
+            restart_at: None,
+            failures: 0,
+        }
     }
 
     pub(crate) fn next_start(&self) -> Option<Tick> {
@@ -221,7 +231,9 @@ impl Node {
         // Drivers of other processes see the end of their streams.
         self.machine.zygote.socket = None;
         if let Some(mut child) = self.machine.zygote.child.take() {
-            let deadline = net::clock::now_ns() + Duration::from_secs(5).as_nanos() as u64;
+            let is_worker = |proc: &&hub::Proc| matches!(proc.kind(), hub::Kind::Starting | hub::Kind::Worker);
+            let patience_ms = crate::launcher::end_ms_max(self.hub.procs().filter(is_worker).count()) + ZYGOTE_SLACK_MS;
+            let deadline = net::clock::now_ns() + Duration::from_millis(patience_ms).as_nanos() as u64;
             while matches!(child.try_wait(), Ok(None)) {
                 if net::clock::now_ns() > deadline {
                     // Its workers die with it; what they have started would not.

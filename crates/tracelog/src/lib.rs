@@ -23,7 +23,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub const LEVEL: &str = "warn";
 
 /// Who writes: crates by their names. Words of other crates are not ours to tell.
-const PARTS: [&str; 4] = ["net", "node", "runtime", "store"];
+const PARTS: [&str; 5] = ["hub", "net", "node", "runtime", "store"];
 
 /// The setting is none.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
