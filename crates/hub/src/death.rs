@@ -56,6 +56,7 @@ impl<B: Body> Hub<B> {
         self.act(step, control::Event::ProcessDied { process: id, exit });
         self.actors.process_gone(id);
         self.groups.process_gone(id);
+        self.job_needs_less(step, job);
         // Last: nobody is linked to it, or hears of it, after this.
         self.part_from(step, id);
     }

@@ -78,8 +78,9 @@ impl Estates {
         }
     }
 
-    pub(crate) fn lease_ended(&mut self, lease: &LeaseId) {
-        self.lease_jobs.remove(lease);
+    /// For which job it was, if the keeper had it.
+    pub(crate) fn lease_ended(&mut self, lease: &LeaseId) -> Option<JobId> {
+        self.lease_jobs.remove(lease)
     }
 
     /// True if the worker is still at work for a dead process: it ends when it has answered.

@@ -122,23 +122,25 @@ impl<B: Body> Hub<B> {
         self.schedule(step, scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
         // A request that comes late, behind the lease's return, asks for nothing.
         if !self.leases.scheduler.has_lease(&lease) {
-            self.forget_lease(&lease);
+            self.forget_lease(step, &lease);
         }
     }
 
     pub(crate) fn return_lease(&mut self, step: &mut Step<'_, B>, lease: LeaseId) {
-        self.forget_lease(&lease);
+        self.forget_lease(step, &lease);
         self.schedule(step, scheduler::Event::LeaseReturned(lease));
     }
 
-    fn forget_lease(&mut self, lease: &LeaseId) {
+    fn forget_lease(&mut self, step: &mut Step<'_, B>, lease: &LeaseId) {
         self.leases.of_tasks.remove(lease);
-        self.estates.lease_ended(lease);
+        if let Some(job) = self.estates.lease_ended(lease) {
+            self.job_needs_less(step, job);
+        }
     }
 
     /// There will be no worker for this lease.
     pub(crate) fn refuse(&mut self, step: &mut Step<'_, B>, lease: LeaseId, why: model::Failure) {
-        self.forget_lease(&lease);
+        self.forget_lease(step, &lease);
         self.tell(step, lease.owner, FromNodeOf::LeaseRefused { number: lease.number, why });
     }
 
@@ -171,7 +173,7 @@ impl<B: Body> Hub<B> {
             self.leases.of_worker.insert(worker, lease);
             self.tell(step, lease.owner, FromNodeOf::Granted { number: lease.number, worker, pid, gpus: grant.gpus });
         } else {
-            self.forget_lease(&lease);
+            self.forget_lease(step, &lease);
             self.schedule(step, scheduler::Event::LeaseReturned(lease));
             self.tell(step, lease.owner, FromNodeOf::Revoke { number: lease.number });
         }

@@ -7,8 +7,8 @@ use wire::control::FromNodeOf;
 use crate::body::{Body, Step};
 use crate::hub::Hub;
 
-/// What others had to say to processes that have let go of their end and are not known to be dead: who hears of their death first knows
-/// whom to turn to.
+/// What others had to say to processes that have not joined yet, or that have let go of their end and are not known to be dead: who hears of
+/// their death first knows whom to turn to.
 pub(crate) struct Post<M> {
     held: FxHashMap<ProcId, Vec<(ProcId, M)>>,
 }
@@ -38,6 +38,13 @@ impl<B: Body> Hub<B> {
             }
             Some(_) => self.post.held.entry(to).or_default().push((sender, message)),
             None => self.tell(step, sender, FromNodeOf::Undeliverable { to, message }),
+        }
+    }
+
+    /// A process has joined.
+    pub(crate) fn deliver_letters(&mut self, step: &mut Step<'_, B>, to: ProcId) {
+        for (sender, message) in self.post.held.remove(&to).unwrap_or_default() {
+            self.tell(step, to, FromNodeOf::Relay { sender, message });
         }
     }
 

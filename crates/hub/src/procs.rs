@@ -364,6 +364,7 @@ impl<B: Body> Hub<B> {
         if proc.pid == 0 {
             proc.pid = pid;
         }
+        self.deliver_letters(step, id);
         self.schedule(step, scheduler::Event::WorkerReady(id));
         self.warn_of_large_pool(step);
     }

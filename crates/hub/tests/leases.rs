@@ -103,9 +103,6 @@ fn a_job_is_over_when_the_last_worker_that_the_keeper_had_for_it_died() {
     node.dies(worker);
     node.says(keeper, ToNode::LinkClosed { peer: worker });
     node.says(keeper, ToNode::Inherited { of: worker });
-    let (b, _) = node.driver();
-    node.dies(b);
-    node.says(keeper, ToNode::Inherited { of: b });
     assert_eq!(node.hub.left(), ["processes"], "only the keeper is there");
 }
 

@@ -187,11 +187,7 @@ impl World {
 
     fn dies(&mut self, who: ProcId) {
         if self.chance.happens(40) {
-            let number = self.node.hub.proc(who).map(hub::Proc::pid);
-            self.node.body.with_records.extend(number.map(|_| who));
-        }
-        if self.chance.happens(30) {
-            self.step(|node| node.step(|hub, step| hub.connection_lost(step, who)));
+            self.node.body.with_records.insert(who);
         }
         self.step(|node| node.step(|hub, step| hub.process_died(step, who, killed())));
     }
@@ -296,7 +292,10 @@ impl World {
             return self.step(|node| _ = node.driver());
         };
         let job = self.node.hub.proc(who).map_or(JobId([0; 4]), hub::Proc::job);
-        let other = self.chance.pick(&all).expect("there is one");
+        // Also one that has hung up, and does not hear what it is told.
+        let mut others: Vec<ProcId> = self.node.hub.procs().map(hub::Proc::id).collect();
+        others.sort_unstable();
+        let other = self.chance.pick(&others).expect("there is one");
         let actor = ActorId([self.chance.below(6) as u8; 16]);
         let function = FunctionId([self.chance.below(5) as u8; 16]);
         let group = GroupId([self.chance.below(3) as u8; 18]);
@@ -351,7 +350,13 @@ impl World {
             87..89 => self.says(who, ToNode::Blocked { blocked: what == 87 }),
             89 => self.says(who, ToNode::Retiring),
             90 if workers.contains(&who) => self.says(who, ToNode::Leaving),
-            91..95 => self.dies(who),
+            91..94 => self.dies(who),
+            94 => {
+                // It is killed for that, which takes a while.
+                if let Some(worker) = self.chance.pick(&workers) {
+                    self.step(|node| node.step(|hub, step| hub.connection_lost(step, worker)));
+                }
+            }
             95..97 => self.end_killed(),
             _ => {
                 let ms = self.chance.below(2_000) as u64;
@@ -433,6 +438,9 @@ fn run(seed: u64) {
     // Nobody waits for ever.
     world.settle();
     world.step(|node| node.wait_ms(60_000));
+    while !world.node.body.starting.is_empty() {
+        world.fork();
+    }
     world.settle();
     world.check_answers();
     // Nothing is left of anybody.

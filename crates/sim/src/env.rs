@@ -1,10 +1,10 @@
 //! What every simulated process and node shares: clock, chance, network, history.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write as _};
+use std::hash::{Hash as _, Hasher as _};
 
 use model::{ProcId, Tick, Where};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::Settings;
 use crate::journal::Journal;
@@ -146,22 +146,15 @@ impl Env {
         self.now < Tick(0).plus_ms(self.settings.faults_ms)
     }
 
+    /// What happens becomes part of the run's hash: when, what and to whom. What it says shows in what comes of it.
     pub(crate) fn record(&mut self, item: &Item) {
         if self.settings.is_printed {
             println!("{} {item:?}", self.now.0);
         }
-        // FNV-1a over the text, without keeping it.
-        struct Hash(u64);
-        impl fmt::Write for Hash {
-            fn write_str(&mut self, text: &str) -> fmt::Result {
-                self.0 =
-                    text.bytes().fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-                Ok(())
-            }
-        }
-        let mut hash = Hash(self.trace ^ 0xcbf2_9ce4_8422_2325);
-        write!(hash, "{} {item:?}", self.now.0).expect("hashing does not fail");
-        self.trace = hash.0;
+        let mut hasher = FxHasher::default();
+        (self.trace, self.now).hash(&mut hasher);
+        item.trace(&mut hasher);
+        self.trace = hasher.finish();
     }
 
     pub(crate) fn later(&mut self, us: u64, item: Item) {
@@ -179,12 +172,12 @@ impl Env {
             ToNode::Ask { .. } | ToNode::RemoveGroup(_) | ToNode::Met { .. } => (Order::Kept, true),
             _ => (Order::Kept, false),
         };
-        self.send(order, may_repeat, Item::ToNode { from, message });
+        self.send(order, may_repeat, Item::ToNode { from, message: Box::new(message) });
     }
 
     pub(crate) fn tell_process(&mut self, to: Pid, message: FromNode) {
         let may_repeat = matches!(message, FromNode::Granted { .. } | FromNode::Revoke { .. });
-        self.send(Order::Kept, may_repeat, Item::FromNode { to, message });
+        self.send(Order::Kept, may_repeat, Item::FromNode { to, message: Box::new(message) });
     }
 
     /// Whether the process owns something that others may need.

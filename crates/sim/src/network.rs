@@ -5,6 +5,8 @@
 //! twice.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash as _, Hasher};
+use std::mem;
 
 use hub::Past;
 use model::{Place, ProcId, Tick, WorkerExit};
@@ -21,11 +23,11 @@ pub(crate) type Pid = (usize, ProcId);
 pub(crate) enum Item {
     ToNode {
         from: Pid,
-        message: ToNode,
+        message: Box<ToNode>,
     },
     FromNode {
         to: Pid,
-        message: FromNode,
+        message: Box<FromNode>,
     },
     Frame {
         from: Pid,
@@ -115,6 +117,37 @@ pub(crate) enum Item {
     Healed,
     /// A fault of this kind happens, and the next is planned.
     Fault(Fault),
+}
+
+impl Item {
+    /// What tells it from other items, as far as the order of a run is concerned.
+    pub(crate) fn trace(&self, hasher: &mut impl Hasher) {
+        mem::discriminant(self).hash(hasher);
+        match self {
+            Self::ToNode { from, message } => (from, mem::discriminant(&**message)).hash(hasher),
+            Self::FromNode { to, message } => (to, mem::discriminant(&**message)).hash(hasher),
+            Self::Frame { from, to, frame } => (from, to, mem::discriminant(frame)).hash(hasher),
+            Self::Forked { process, .. }
+            | Self::KeeperStarted { process, .. }
+            | Self::Kill { process, .. }
+            | Self::HungUp { process }
+            | Self::Ended { process, .. }
+            | Self::Computed { process, .. }
+            | Self::LetGo { process, .. }
+            | Self::Read { process, .. }
+            | Self::MakeRoom { process }
+            | Self::Written { process }
+            | Self::Look { process, .. }
+            | Self::Looked { process, .. }
+            | Self::Unpin { process, .. }
+            | Self::Step { process }
+            | Self::OwnerTick { process }
+            | Self::Resume { process } => process.hash(hasher),
+            Self::NodeTick { node } => node.hash(hasher),
+            Self::Healed => {}
+            Self::Fault(fault) => mem::discriminant(fault).hash(hasher),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

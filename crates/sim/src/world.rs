@@ -159,10 +159,10 @@ impl World {
         };
         let env = &mut self.env;
         match item {
-            Item::ToNode { from, message } => self.nodes[from.0].on_message(env, from.1, message),
+            Item::ToNode { from, message } => self.nodes[from.0].on_message(env, from.1, *message),
             Item::FromNode { to, message } => {
                 if let Some(process) = self.procs.get_mut(&to) {
-                    process.on_message(env, message);
+                    process.on_message(env, *message);
                 }
             }
             Item::Frame { from, to, frame } => {
