@@ -98,7 +98,7 @@ impl Node {
             return None;
         }
         let until = net::clock::now().plus_ms(PATIENCE_MS);
-        if self.journals.live(dead.slot) == 0 {
+        if self.journals.live(dead.slot()) == 0 {
             // It may have answered calls of the dead to the keeper, who reads that before it hears of this death.
             if self.estates.keeper.is_some() {
                 self.estates.unread.insert(dead, until);

@@ -63,7 +63,7 @@ impl Node {
         }
         // An actor may be killed at any time, and what its process owns would go with it.
         if let (Some(job), Some(_)) = (job, life)
-            && self.segment.proc(worker.slot).is_needed()
+            && self.segment.proc(worker.slot()).is_needed()
         {
             return self.pass_over(worker, lease, job);
         }
@@ -120,7 +120,7 @@ impl Node {
             (proc.job, proc.env, proc.assigned_at) = (job, need.env.clone(), net::clock::now());
         }
         let resources = need.to_hold.iter().map(|(name, amount)| (Box::from(name), amount.0)).collect();
-        self.segment.proc(worker.slot).assignments.fetch_add(1, std::sync::atomic::Ordering::Release);
+        self.segment.proc(worker.slot()).assignments.fetch_add(1, std::sync::atomic::Ordering::Release);
         let (gpus, env) = (grant.gpus.clone(), need.env);
         self.tell(worker, &FromNode::Assigned { gpus, resources, job, namespace, surroundings, env });
     }

@@ -82,7 +82,7 @@ pub(crate) struct Node {
     pub(crate) logs: Logs,
     pub(crate) memory: Memory,
     pub(crate) stopping: bool,
-    pub(crate) jobs_next: u32,
+    pub(crate) jobs: control::Jobs,
 }
 
 /// Workers that start at the same time: more would not be up any sooner, and each takes descriptors.
@@ -105,7 +105,7 @@ impl Node {
         let segment = Arc::new(Segment::create().map_err(io("making the shared segment"))?);
         segment.spin().cores.store(options.cores, Ordering::Relaxed);
         let rings = options.rings_max.min(segment.rings());
-        let room = Room::new(store::Host::create(options.store_bytes, net::segment::PROCS_MAX)?);
+        let room = Room::new(store::Host::create_on(options.number, options.store_bytes, net::segment::PROCS_MAX)?);
         let journals = store::Journals::create(net::segment::PROCS_MAX)?;
         let logs = Logs::new(logs_dir).map_err(io("watching the log folder"))?;
         let listener = match options.listen.as_deref().map(crate::conns::listen) {
@@ -159,7 +159,7 @@ impl Node {
             logs,
             memory: Memory::new(&options.memory),
             stopping: false,
-            jobs_next: 0,
+            jobs: control::Jobs::default(),
             options,
         };
         node.watch(&node.wake, token::WAKE).map_err(io("watching"))?;

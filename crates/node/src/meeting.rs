@@ -106,7 +106,7 @@ mod tests {
         bench.says(&late, ToNode::Met { name: dead });
         assert_eq!(deaths(&mut late), [dead]);
         // Its slot has another user by now.
-        assert_eq!(bench.add_worker().id.slot, dead.slot);
+        assert_eq!(bench.add_worker().id.slot(), dead.slot());
         bench.says(&late, ToNode::Met { name: dead });
         bench.says(&other, ToNode::WantLink { peer: dead });
         assert_eq!((deaths(&mut late), deaths(&mut other)), (vec![dead], vec![dead]));

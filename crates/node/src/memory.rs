@@ -103,7 +103,7 @@ impl Node {
         let mut leased: Vec<_> = self.scheduler.granted().collect();
         leased.sort_by_key(|(_, worker)| self.procs.get(*worker).map_or_else(Tick::default, |proc| proc.assigned_at));
         let busy = |(lease, worker): (model::LeaseId, ProcId)| {
-            let (number, duty) = self.segment.proc(worker.slot).duty();
+            let (number, duty) = self.segment.proc(worker.slot()).duty();
             let work = match duty {
                 _ if self.actor_leases.get(&lease).is_some() => Work::Actor,
                 net::Duty::Idle => return None,
@@ -131,7 +131,7 @@ impl Node {
     }
 
     fn memory_report(&self, worker: ProcId, pid: i32, reading: Reading) -> String {
-        let label = self.segment.proc(worker.slot).label();
+        let label = self.segment.proc(worker.slot()).label();
         let killed = self.memory.killed;
         let mut report = format!(
             "Memory on the node (IP: 127.0.0.1, ID: {}) where {label} (pid={pid}, using {:.2} GB) ran was {:.2} GB / {:.2} GB \

@@ -158,7 +158,7 @@ impl Node {
         match hello.role {
             Role::Visitor | Role::Keeper => {}
             Role::Worker { slot } => {
-                let known = self.conns.get_mut(conn).and_then(|conn| conn.who).filter(|id| id.slot == slot);
+                let known = self.conns.get_mut(conn).and_then(|conn| conn.who).filter(|id| id.slot() == slot);
                 let Some(id) = known else { return };
                 let Some(memory) = self.memory() else {
                     // It is tried again later, as if it had never started.
@@ -186,8 +186,7 @@ impl Node {
                     let why = "the node has as many processes as it can have";
                     return self.tell_conn(conn, &FromNode::Refused(why.into()), Vec::new());
                 };
-                self.jobs_next += 1;
-                let job = JobId(self.jobs_next.to_le_bytes());
+                let job = self.jobs.allocate();
                 if let Some(proc) = self.procs.get_mut(id) {
                     proc.conn = Some(conn);
                     proc.job = job;

@@ -96,7 +96,7 @@ impl Node {
             WorkerExit::NotStarted(why) => why.to_string(),
             _ => format!("the last one ended with {exit}"),
         };
-        let tail = self.logs.tail(&format!("worker-{}-{}.err", id.slot, id.epoch));
+        let tail = self.logs.tail(&format!("worker-{}-{}.err", id.slot(), id.epoch()));
         let text = format!("Workers could not be started: {why}. They are tried again.\n{tail}");
         self.notice_all("worker_not_started", text.trim_end());
     }

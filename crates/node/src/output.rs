@@ -62,12 +62,12 @@ impl Node {
     }
 
     fn source(&self, name: &str) -> Option<Source> {
-        self.logs.of_dead(name).or_else(|| self.source_of(logs::parse(name)?))
+        self.logs.of_dead(name).or_else(|| self.source_of(logs::parse(name, self.options.number)?))
     }
 
     fn source_of(&self, id: ProcId) -> Option<Source> {
         let proc = self.procs.any(id)?;
-        let label = self.segment.proc(id.slot).label().into();
+        let label = self.segment.proc(id.slot()).label().into();
         Some(Source { id: Some(id), pid: proc.pid, job: proc.job, shown_as: proc.shown_as.clone(), label })
     }
 

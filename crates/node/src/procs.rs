@@ -14,6 +14,8 @@ use wire::waits::WaitRecord;
 use crate::looped::Node;
 use crate::numbers::Numbers;
 
+const _: () = assert!(PROCS_MAX <= ProcId::SLOT_MAX + 1);
+
 #[derive(Default)]
 pub(crate) struct Procs {
     table: FxHashMap<u16, Proc>,
@@ -81,11 +83,11 @@ const ORPHAN_GRACE_MS: u64 = 1_000;
 
 impl Procs {
     pub(crate) fn get(&self, id: ProcId) -> Option<&Proc> {
-        self.table.get(&id.slot).filter(|proc| proc.id == id && !proc.is_dead)
+        self.table.get(&id.slot()).filter(|proc| proc.id == id && !proc.is_dead)
     }
 
     pub(crate) fn get_mut(&mut self, id: ProcId) -> Option<&mut Proc> {
-        self.table.get_mut(&id.slot).filter(|proc| proc.id == id && !proc.is_dead)
+        self.table.get_mut(&id.slot()).filter(|proc| proc.id == id && !proc.is_dead)
     }
 
     pub(crate) fn at_slot(&self, slot: u16) -> Option<&Proc> {
@@ -94,7 +96,7 @@ impl Procs {
 
     /// Dead or alive.
     pub(crate) fn any(&self, id: ProcId) -> Option<&Proc> {
-        self.table.get(&id.slot).filter(|proc| proc.id == id)
+        self.table.get(&id.slot()).filter(|proc| proc.id == id)
     }
 
     pub(crate) fn by_pid(&self, pid: i32) -> Option<ProcId> {
@@ -107,24 +109,25 @@ impl Procs {
 
     /// Dead or alive.
     pub(crate) fn any_mut(&mut self, id: ProcId) -> Option<&mut Proc> {
-        self.table.get_mut(&id.slot).filter(|proc| proc.id == id)
+        self.table.get_mut(&id.slot()).filter(|proc| proc.id == id)
     }
 
     /// A slot that nobody has, and its next epoch; none if all are in use.
-    fn take_slot(&mut self) -> Option<ProcId> {
+    fn take_slot(&mut self, node: u32) -> Option<ProcId> {
         let slot = self.slots.take(PROCS_MAX)?;
         let at = usize::from(slot);
         if self.epochs.len() <= at {
             self.epochs.resize(at + 1, 0);
         }
         self.epochs[at] += 1;
-        Some(ProcId { slot, epoch: self.epochs[at] })
+        Some(ProcId::new(node, slot, self.epochs[at]))
     }
 
     /// As if it had never been: its slot may be given out again.
     pub(crate) fn forget(&mut self, id: ProcId) {
-        if self.table.remove(&id.slot).is_some() {
-            self.slots.give(id.slot);
+        // NAME-1: one that has had all its epochs is never given out again.
+        if self.table.remove(&id.slot()).is_some() && id.epoch() < ProcId::EPOCH_MAX {
+            self.slots.give(id.slot());
         }
     }
 
@@ -136,8 +139,8 @@ impl Procs {
 impl Node {
     /// A slot for a new process; none if there are too many.
     pub(crate) fn add_proc(&mut self, pid: i32, kind: Kind) -> Option<ProcId> {
-        let id = self.procs.take_slot()?;
-        let slot = id.slot;
+        let id = self.procs.take_slot(self.options.number)?;
+        let slot = id.slot();
         self.segment.reset_proc(slot);
         self.segment.proc(slot).pid.store(pid, Ordering::Relaxed);
         let proc = Proc {
@@ -170,7 +173,7 @@ impl Node {
             return;
         }
         if let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
-            let _ = self.watch(pidfd.as_fd(), crate::looped::token::DRIVERS + u64::from(id.slot));
+            let _ = self.watch(pidfd.as_fd(), crate::looped::token::DRIVERS + u64::from(id.slot()));
             if let Some(proc) = self.procs.get_mut(id) {
                 proc.pidfd = Some(pidfd);
             }
@@ -215,8 +218,8 @@ impl Node {
         if let Some(at) = conn {
             self.conns.remove(at);
         }
-        self.segment.proc(id.slot).state.store(2, Ordering::Release);
-        self.segment.spin().clear(id.slot);
+        self.segment.proc(id.slot()).state.store(2, Ordering::Release);
+        self.segment.spin().clear(id.slot());
         self.procs.unburied.push(id);
         let heir = self.find_heir(id);
         for other in self.take_mourners(id, &kind, heir.is_some()) {
@@ -288,9 +291,9 @@ impl Node {
     pub(crate) fn bury(&mut self) {
         for dead in std::mem::take(&mut self.procs.unburied) {
             if !self.estates.is_unread(dead) && self.links.forget(dead) {
-                self.journals.clear(dead.slot);
+                self.journals.clear(dead.slot());
                 self.procs.forget(dead);
-                self.room.host.process_gone(dead.slot);
+                self.room.host.process_gone(dead.slot());
                 store::remove_files_of(dead, &self.options.folders);
             } else {
                 self.procs.unburied.push(dead);
@@ -338,5 +341,29 @@ impl Node {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ProcId;
+
+    use super::Kind;
+    use crate::tests::Bench;
+
+    #[test]
+    fn name_1_a_slot_that_has_had_all_its_epochs_retires() {
+        let mut bench = Bench::new();
+        let mut add_and_end = || {
+            let id = bench.node.add_proc(0, Kind::Worker).unwrap();
+            bench.node.process_died(id, model::WorkerExit::Unknown);
+            bench.node.procs.epochs[0] = bench.node.procs.epochs[0].max(ProcId::EPOCH_MAX - 2);
+            id
+        };
+        assert_eq!(add_and_end(), ProcId::new(1, 0, 1));
+        assert_eq!(add_and_end(), ProcId::new(1, 0, ProcId::EPOCH_MAX - 1));
+        assert_eq!(add_and_end(), ProcId::new(1, 0, ProcId::EPOCH_MAX));
+        assert_eq!(add_and_end(), ProcId::new(1, 1, 1), "the next slot");
+        assert_eq!(add_and_end(), ProcId::new(1, 1, 2));
     }
 }

@@ -105,7 +105,7 @@ impl Room {
 
 impl Node {
     pub(crate) fn want_extent(&mut self, who: ProcId, length: u64) {
-        match self.room.host.grant(who.slot, length) {
+        match self.room.host.grant(who.slot(), length) {
             Ok(extent) => self.grant_extent(who, length, Ok((extent.offset, extent.length))),
             Err(store::Error::TooLarge { .. }) => self.refuse_extent(who, length),
             Err(_) => {
@@ -165,7 +165,7 @@ impl Node {
 
     pub(crate) fn return_extent(&mut self, who: ProcId, offset: u64, length: u64) {
         // A process can only give back what it was given; anything else is refused by the host and changes nothing.
-        let _ = self.room.host.take_back(who.slot, store::Extent { offset, length });
+        let _ = self.room.host.take_back(who.slot(), store::Extent { offset, length });
         self.serve_waiting();
     }
 
@@ -195,7 +195,7 @@ impl Node {
         }
         self.room.host.sweep();
         for request in std::mem::take(&mut self.room.waiting) {
-            match self.room.host.grant(request.who.slot, request.length) {
+            match self.room.host.grant(request.who.slot(), request.length) {
                 Ok(extent) => self.grant_extent(request.who, request.length, Ok((extent.offset, extent.length))),
                 Err(_) => self.room.waiting.push(request),
             }
@@ -220,8 +220,8 @@ impl Node {
 mod tests {
     use super::*;
 
-    const A: ProcId = ProcId { slot: 1, epoch: 1 };
-    const B: ProcId = ProcId { slot: 2, epoch: 1 };
+    const A: ProcId = ProcId::new(1, 1, 1);
+    const B: ProcId = ProcId::new(1, 2, 1);
 
     #[test]
     fn a_round_ends_with_its_last_answer_or_death() {

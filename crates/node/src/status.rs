@@ -13,7 +13,7 @@ impl Node {
             Kind::Starting => ProcessState::Starting,
             Kind::Keeper => ProcessState::Keeper,
             Kind::Worker => {
-                let label = self.segment.proc(proc.id.slot).label();
+                let label = self.segment.proc(proc.id.slot()).label();
                 if label.is_empty() { ProcessState::Idle } else { ProcessState::Busy(label.into()) }
             }
         }

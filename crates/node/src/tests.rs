@@ -57,6 +57,7 @@ impl Bench {
             memory: crate::MemoryOptions { threshold: 0.95, refresh_ms: 0, task_retries: -1, meminfo: None },
             keeper: None,
             keep_session: false,
+            number: 1,
             id: NodeId([7; 28]),
         };
         let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();

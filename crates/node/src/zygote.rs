@@ -91,7 +91,7 @@ impl Node {
         };
         let forked = self.add_conn_at(ours, Some(id)).and_then(|at| {
             self.procs.get_mut(id)?.conn = Some(at);
-            let packet = Packet { kind: FORK, slot: id.slot, pid: 0, status: id.epoch as i32 };
+            let packet = Packet { kind: FORK, slot: id.slot(), pid: 0, status: id.epoch() as i32 };
             let socket = self.zygote.socket.as_ref()?;
             unix::send_some(socket, &packet.to_bytes(), &[theirs.as_fd()], SendFlags::DONTWAIT).ok()
         });
@@ -154,7 +154,8 @@ impl Node {
             }
             FORKED => {
                 let epoch = packet.status as u32;
-                if let Some(proc) = self.procs.get_mut(ProcId { slot: packet.slot, epoch }) {
+                let id = ProcId::checked(self.options.number, packet.slot, epoch);
+                if let Some(proc) = id.and_then(|id| self.procs.get_mut(id)) {
                     proc.pid = packet.pid;
                     let is_unwanted = proc.ending.is_some();
                     self.segment.proc(packet.slot).pid.store(packet.pid, std::sync::atomic::Ordering::Relaxed);

@@ -34,7 +34,7 @@ pub fn refs_of(value: &[u8]) -> Vec<(ObjectId, ProcId)> {
     }
     let mut reader = Reader::new(&value[1..]);
     let Ok(count) = reader.u32() else { return Vec::new() };
-    (0..count).map_while(|_| Some((ObjectId(reader.array().ok()?), ProcId::from_u64(reader.u64().ok()?)))).collect()
+    (0..count).map_while(|_| Some((ObjectId(reader.array().ok()?), reader.process().ok()?))).collect()
 }
 
 /// The references in what somebody's code raised, also where that is why something else failed. Those in the error of an actor's

@@ -131,11 +131,11 @@ impl Node {
 
     /// A process of this node; slots are used again, with another epoch.
     pub(crate) fn add_process(&mut self, job: Option<JobId>) -> ProcId {
-        let slot = (0..).find(|slot| self.procs.keys().all(|other| other.slot != *slot)).expect("a free slot");
+        let slot = (0..).find(|slot| self.procs.keys().all(|other| other.slot() != *slot)).expect("a free slot");
         let at = usize::from(slot);
         self.epochs.resize(self.epochs.len().max(at + 1), 0);
         self.epochs[at] += 1;
-        let process = ProcId { slot, epoch: self.epochs[at] };
+        let process = ProcId::new(self.index as u32 + 1, slot, self.epochs[at]);
         self.procs.insert(process, job);
         process
     }
