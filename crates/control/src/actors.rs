@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use model::{ActorDeath, ActorId, JobId, ProcId, Tick, WorkerExit};
+use model::{ActorDeath, ActorId, Dead, JobId, ProcId, Tick, WorkerExit};
 use rustc_hash::FxHashMap;
 
 use crate::life::{Kill, Parting};
-use crate::memory::{Answers, Gone};
+use crate::memory::Answers;
 use crate::names::Names;
 use crate::{ActorState, Creation, Effect, Event, Record, Registered};
 
@@ -27,7 +27,7 @@ pub struct Actors {
     pub(crate) dead: VecDeque<ActorId>,
     pub(crate) dead_max: usize,
     answers: Answers,
-    pub(crate) gone: Gone,
+    pub(crate) gone: Dead,
     /// Lives that begin later: when, and which.
     pub(crate) postponed: BTreeSet<(Tick, ActorId, u32)>,
     pub(crate) now: Tick,
@@ -58,7 +58,7 @@ impl Actors {
             dead: VecDeque::new(),
             dead_max,
             answers: Answers::default(),
-            gone: Gone::default(),
+            gone: Dead::default(),
             postponed: BTreeSet::new(),
             now: Tick::default(),
         }

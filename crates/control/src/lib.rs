@@ -24,6 +24,7 @@
 mod actors;
 mod event;
 mod groups;
+mod jobs;
 mod life;
 mod memory;
 mod names;
@@ -33,4 +34,5 @@ mod view;
 pub use actors::Actors;
 pub use event::{ActorState, ActorView, Creation, Effect, Event, Registered};
 pub use groups::{GroupCreation, GroupEffect, GroupEvent, GroupRecord, GroupState, Groups, Maker};
+pub use jobs::Jobs;
 pub use record::Record;

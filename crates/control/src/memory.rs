@@ -1,31 +1,13 @@
-//! What is over but may still be heard of: processes gone, answers given. Both are bounded.
+//! What is over but may still be heard of: answers given. They are bounded.
 
 use std::collections::VecDeque;
 
-use model::{ActorId, ProcId};
+use model::ActorId;
 use rustc_hash::FxHashMap;
 
 use crate::Registered;
 
 const ANSWERS_MAX: usize = 10_000;
-
-/// Processes that are gone. A slot's epoch only grows, so one number per slot tells all its past users.
-#[derive(Default)]
-pub(crate) struct Gone(Vec<u32>);
-
-impl Gone {
-    pub(crate) fn note(&mut self, process: ProcId) {
-        let slot = usize::from(process.slot);
-        if self.0.len() <= slot {
-            self.0.resize(slot + 1, 0);
-        }
-        self.0[slot] = self.0[slot].max(process.epoch.saturating_add(1));
-    }
-
-    pub(crate) fn has(&self, process: ProcId) -> bool {
-        self.0.get(usize::from(process.slot)).is_some_and(|epochs| process.epoch < *epochs)
-    }
-}
 
 /// Answers to requests that made no actor, so that a repeat gets the same: the name may be free by now,
 /// and the actor that a repeat would make would belong to nobody.

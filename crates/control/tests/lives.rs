@@ -226,7 +226,7 @@ fn ctl_6_the_oldest_dead_are_forgotten() {
 #[test]
 fn the_next_user_of_a_process_slot_is_somebody_else() {
     let mut table = Table::given([create(&creation(1)), placed(1, 0, 1)]);
-    let next = ProcId { slot: 1, epoch: 1 };
+    let next = ProcId::new(1, 1, 1);
     assert_eq!(table.when(died(next, CRASH)), []);
     assert_eq!(table.death(1), None);
 }

@@ -81,7 +81,7 @@ impl World {
     }
 
     fn process(&self, slot: u16) -> ProcId {
-        ProcId { slot, epoch: self.epochs[usize::from(slot)] }
+        ProcId::new(1, slot, self.epochs[usize::from(slot)])
     }
 
     fn event(&mut self, play: Move) -> Option<Event> {

@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn an_actor_has_the_lease_of_its_latest_life_only() {
-        let lease = |number| LeaseId { owner: ProcId { slot: 0, epoch: 1 }, number };
+        let lease = |number| LeaseId { owner: ProcId::new(1, 0, 1), number };
         let (a, b) = (ActorId([1; 16]), ActorId([2; 16]));
         let mut leases = ActorLeases::default();
         leases.insert(lease(1), (a, 0));

@@ -21,6 +21,8 @@ use crate::watching::Watching;
 /// What a node's core is told once.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Its number in its cluster: part of the name of each of its processes.
+    pub number: u32,
     /// Its id.
     pub id: NodeId,
     /// Pid of the process that hosts it.
@@ -70,7 +72,7 @@ impl<B: Body> Hub<B> {
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
-            procs: Procs::new(options.procs_max),
+            procs: Procs::new(options.number, options.procs_max),
             post: Post::default(),
             links: Links::new(options.rings_max, options.link_idle_ms_max),
             leases: Leases::new(&options),

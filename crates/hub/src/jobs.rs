@@ -1,5 +1,6 @@
 //! Jobs: their numbers, and what is kept of those whose driver left while actors of theirs live on.
 
+use control::Jobs as Numbers;
 use model::JobId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::Surroundings;
@@ -10,15 +11,14 @@ use crate::procs::{Kind, Proc};
 
 #[derive(Default)]
 pub(crate) struct Jobs {
-    count: u32,
+    numbers: Numbers,
     /// Namespace and surroundings of drivers that left.
     departed: FxHashMap<JobId, (Box<str>, Surroundings)>,
 }
 
 impl Jobs {
     pub(crate) fn next(&mut self) -> JobId {
-        self.count += 1;
-        JobId(self.count.to_le_bytes())
+        self.numbers.allocate()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -95,7 +95,7 @@ struct World {
 }
 
 fn id(slot: usize) -> ProcId {
-    ProcId { slot: slot as u16, epoch: 1 }
+    ProcId::new(1, slot as u16, 1)
 }
 
 impl World {
@@ -132,7 +132,7 @@ impl World {
                     continue;
                 }
             };
-            self.procs[usize::from(to.slot)].inbox.push_back(Heard::Effect(effect));
+            self.procs[usize::from(to.slot())].inbox.push_back(Heard::Effect(effect));
         }
     }
 
@@ -253,7 +253,7 @@ impl World {
     fn say(&mut self, at: usize) {
         let who = id(at);
         let Some(said) = self.procs[at].outbox.pop_front() else { return };
-        let is_alive = |world: &Self, peer: ProcId| !world.procs[usize::from(peer.slot)].is_dead;
+        let is_alive = |world: &Self, peer: ProcId| !world.procs[usize::from(peer.slot())].is_dead;
         match said {
             Said::Want { peer } if is_alive(self, peer) => {
                 self.node(|links, now, _, out| links.want(now, who, peer, out))

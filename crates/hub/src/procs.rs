@@ -12,6 +12,7 @@ use crate::hub::Hub;
 use crate::numbers::Numbers;
 
 pub(crate) struct Procs {
+    node: u32,
     procs_max: u16,
     table: FxHashMap<u16, Proc>,
     slots: Numbers,
@@ -220,8 +221,10 @@ impl Proc {
 }
 
 impl Procs {
-    pub(crate) fn new(procs_max: u16) -> Self {
+    pub(crate) fn new(node: u32, procs_max: u16) -> Self {
+        assert!(procs_max <= ProcId::SLOT_MAX + 1, "each has a name");
         Self {
+            node,
             procs_max,
             table: FxHashMap::default(),
             slots: Numbers::default(),
@@ -232,11 +235,11 @@ impl Procs {
     }
 
     pub(crate) fn get(&self, id: ProcId) -> Option<&Proc> {
-        self.table.get(&id.slot).filter(|proc| proc.id == id && !proc.is_dead)
+        self.table.get(&id.slot()).filter(|proc| proc.id == id && !proc.is_dead)
     }
 
     pub(crate) fn get_mut(&mut self, id: ProcId) -> Option<&mut Proc> {
-        self.table.get_mut(&id.slot).filter(|proc| proc.id == id && !proc.is_dead)
+        self.table.get_mut(&id.slot()).filter(|proc| proc.id == id && !proc.is_dead)
     }
 
     pub(crate) fn at_slot(&self, slot: u16) -> Option<&Proc> {
@@ -245,7 +248,7 @@ impl Procs {
 
     /// Dead or alive.
     pub(crate) fn any(&self, id: ProcId) -> Option<&Proc> {
-        self.table.get(&id.slot).filter(|proc| proc.id == id)
+        self.table.get(&id.slot()).filter(|proc| proc.id == id)
     }
 
     pub(crate) fn by_pid(&self, pid: i32) -> Option<ProcId> {
@@ -258,14 +261,15 @@ impl Procs {
 
     /// As if it had never been: its slot may be given out again.
     pub(crate) fn forget(&mut self, id: ProcId) {
-        if self.table.remove(&id.slot).is_some() {
-            self.slots.give(id.slot);
+        // NAME-1: one that has had all its epochs is never given out again.
+        if self.table.remove(&id.slot()).is_some() && id.epoch() < ProcId::EPOCH_MAX {
+            self.slots.give(id.slot());
         }
     }
 
     /// Nobody has to hear of its death any more. Returns who had to.
     pub(crate) fn take_met(&mut self, dead: ProcId) -> FxHashSet<ProcId> {
-        let proc = self.table.get_mut(&dead.slot).filter(|proc| proc.id == dead);
+        let proc = self.table.get_mut(&dead.slot()).filter(|proc| proc.id == dead);
         proc.map(|proc| std::mem::take(&mut proc.met)).unwrap_or_default()
     }
 
@@ -306,7 +310,7 @@ impl Procs {
             self.epochs.resize(at + 1, 0);
         }
         self.epochs[at] += 1;
-        let id = ProcId { slot, epoch: self.epochs[at] };
+        let id = ProcId::new(self.node, slot, self.epochs[at]);
         self.table.insert(slot, Proc::new(id, pid, kind));
         Some(id)
     }
@@ -385,5 +389,28 @@ impl<B: Body> Hub<B> {
         if let Some(proc) = self.procs.get_mut(id) {
             proc.verdict.get_or_insert(verdict);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ProcId;
+
+    use super::{Kind, Procs};
+
+    #[test]
+    fn name_1_a_slot_that_has_had_all_its_epochs_retires() {
+        let mut procs = Procs::new(1, 4);
+        let mut add_and_end = || {
+            let id = procs.add(0, Kind::Worker).unwrap();
+            procs.forget(id);
+            procs.epochs[0] = procs.epochs[0].max(ProcId::EPOCH_MAX - 2);
+            id
+        };
+        assert_eq!(add_and_end(), ProcId::new(1, 0, 1));
+        assert_eq!(add_and_end(), ProcId::new(1, 0, ProcId::EPOCH_MAX - 1));
+        assert_eq!(add_and_end(), ProcId::new(1, 0, ProcId::EPOCH_MAX));
+        assert_eq!(add_and_end(), ProcId::new(1, 1, 1), "the next slot");
+        assert_eq!(add_and_end(), ProcId::new(1, 1, 2));
     }
 }

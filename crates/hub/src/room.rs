@@ -229,8 +229,8 @@ impl<B: Body> Hub<B> {
 mod tests {
     use super::*;
 
-    const A: ProcId = ProcId { slot: 1, epoch: 1 };
-    const B: ProcId = ProcId { slot: 2, epoch: 1 };
+    const A: ProcId = ProcId::new(1, 1, 1);
+    const B: ProcId = ProcId::new(1, 2, 1);
 
     #[test]
     fn a_round_ends_with_its_last_answer_or_death() {

@@ -40,7 +40,7 @@ fn rounds(node: &Node, who: ProcId) -> Vec<u64> {
 fn holdings(process: ProcId) -> Holdings {
     Holdings {
         process,
-        pid: i32::from(process.slot),
+        pid: i32::from(process.slot()),
         state: ProcessState::Starting,
         objects: Vec::new(),
         objects_count: 3,

@@ -18,11 +18,11 @@ fn node_1_a_dead_process_is_buried_when_the_last_peer_has_let_go() {
     assert_eq!(node.count(a, |message| is_death_of(message, worker)), 1);
     assert!(node.body.buried.is_empty() && node.body.reset.is_empty(), "its caller may still read what it wrote");
     let (next, _) = node.driver();
-    assert_ne!(next.slot, worker.slot);
+    assert_ne!(next.slot(), worker.slot());
     node.says(a, ToNode::LinkClosed { peer: worker });
     assert_eq!((&node.body.buried[..], node.body.reset.len()), (&[worker][..], 2));
     let (again, _) = node.driver();
-    assert_eq!((again.slot, again.epoch), (worker.slot, worker.epoch + 1));
+    assert_eq!((again.slot(), again.epoch()), (worker.slot(), worker.epoch() + 1));
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn whoever_watches_an_actor_hears_where_it_is_until_it_is_dead() {
     node.says(worker, ToNode::ActorBuilt { actor: X, shown_as: "A".into() });
     node.dies(worker);
     let places = places(&node, b);
-    let pid = 1_000 + i32::from(worker.slot);
+    let pid = 1_000 + i32::from(worker.slot());
     assert!(
         matches!(&places[..], [
         ActorPlace::Pending, ActorPlace::Pending, ActorPlace::Alive { worker: at, pid: of }, ActorPlace::Dead(_)

@@ -42,7 +42,7 @@ fn meet_1_a_name_that_is_met_after_its_death_is_answered_at_once() {
     assert_eq!(told(&node, dead, &[late, other]), [1, 0]);
     // Its slot has another user by now.
     let next = node.driver().0;
-    assert_eq!(next.slot, dead.slot);
+    assert_eq!(next.slot(), dead.slot());
     node.says(late, ToNode::Met { name: dead });
     node.says(other, ToNode::WantLink { peer: dead });
     assert_eq!(told(&node, dead, &[late, other, next]), [2, 1, 0]);

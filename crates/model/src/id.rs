@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ProcId;
+
 /// Bytes of the wrong length were offered as an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdLength {
@@ -207,35 +209,6 @@ impl ActorId {
         id[..12].copy_from_slice(&creation.0[..12]);
         id[12..].copy_from_slice(&creation.0[20..]);
         Self(id)
-    }
-}
-
-/// A process of this node: its slot in the shared segment and how often that slot was given out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ProcId {
-    /// Index into the segment's process table.
-    pub slot: u16,
-    /// Tells one user of the slot from the next.
-    pub epoch: u32,
-}
-
-impl ProcId {
-    /// As one number, for frames and tables.
-    #[must_use]
-    pub fn to_u64(self) -> u64 {
-        (u64::from(self.epoch) << 16) | u64::from(self.slot)
-    }
-
-    /// The inverse of `to_u64`.
-    #[must_use]
-    pub fn from_u64(raw: u64) -> Self {
-        Self { slot: raw as u16, epoch: (raw >> 16) as u32 }
-    }
-}
-
-impl fmt::Display for ProcId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "p{}.{}", self.slot, self.epoch)
     }
 }
 

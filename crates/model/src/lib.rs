@@ -7,16 +7,16 @@ mod failure;
 mod group;
 mod id;
 mod place;
+mod process;
 mod resources;
 mod task;
 mod time;
 
 pub use failure::{ActorDeath, Failure, Remains, WorkerExit};
 pub use group::{GroupOptions, Seat, Strategy, Where};
-pub use id::{
-    ActorId, FunctionId, GroupId, IdLength, JobId, LeaseId, NodeId, ObjectId, ProcId, TaskId, TaskKey, WorkerId,
-};
+pub use id::{ActorId, FunctionId, GroupId, IdLength, JobId, LeaseId, NodeId, ObjectId, TaskId, TaskKey, WorkerId};
 pub use place::{Bulk, FileId, Filed, Place};
+pub use process::{Dead, ProcId};
 pub use resources::{EnvVars, Need, Quantity, Resources};
 pub use task::{ActorOptions, Language, Lifetime, Template, Yields};
 pub use time::Tick;

@@ -125,7 +125,7 @@ impl Node {
     }
 
     fn on_worker_hello(&mut self, at: usize, slot: u16, pid: i32) {
-        let Some(id) = self.machine.conns.who(at).filter(|id| id.slot == slot) else { return };
+        let Some(id) = self.machine.conns.who(at).filter(|id| id.slot() == slot) else { return };
         let Some(memory) = self.machine.shared.descriptors() else {
             // It is tried again later, as if it had never started.
             self.hub.condemn(id, WorkerExit::NotStarted(NO_DESCRIPTORS.into()));

@@ -85,6 +85,8 @@ pub struct Options {
     pub keeper: Option<StartKeeper>,
     /// Whether the session's folder stays when the node ends.
     pub keep_session: bool,
+    /// Its number in its cluster, from one on: part of the name of each of its processes, and never used again. One for a node alone.
+    pub number: u32,
     /// Its id, and the seed for jobs' root tasks.
     pub id: NodeId,
 }

@@ -97,23 +97,23 @@ pub(crate) enum ReadTo {
 }
 
 pub(crate) fn of_worker(id: ProcId, stream: &str) -> Box<str> {
-    format!("worker-{}-{}.{stream}", id.slot, id.epoch).into()
+    format!("worker-{}-{}.{stream}", id.slot(), id.epoch()).into()
 }
 
 /// Where a worker's faulthandler writes: beside its output, so that the stack is told once, in the error.
 fn of_fault(id: ProcId) -> Box<str> {
-    format!("fault-{}-{}", id.slot, id.epoch).into()
+    format!("fault-{}-{}", id.slot(), id.epoch()).into()
 }
 
 fn of_crashed(pid: i32, stream: &str) -> Box<str> {
     format!("crashed-{pid}.{stream}").into()
 }
 
-/// Which worker a log file is of.
-pub(crate) fn parse(name: &str) -> Option<ProcId> {
+/// Which worker of this node a log file is of.
+pub(crate) fn parse(name: &str, node: u32) -> Option<ProcId> {
     let (stem, _) = name.strip_prefix("worker-")?.rsplit_once('.')?;
     let (slot, epoch) = stem.split_once('-')?;
-    Some(ProcId { slot: slot.parse().ok()?, epoch: epoch.parse().ok()? })
+    ProcId::checked(node, slot.parse().ok()?, epoch.parse().ok()?)
 }
 
 pub(crate) fn is_error(name: &str) -> bool {

@@ -42,6 +42,7 @@ impl Node {
         let machine = Machine::new(options)?;
         let options = &machine.options;
         let hub = Hub::new(hub::Options {
+            number: options.number,
             id: options.id,
             pid: rustix::process::getpid().as_raw_nonzero().get(),
             total: options.total.clone(),

@@ -50,7 +50,7 @@ impl Shared {
         segment.spin().cores.store(options.cores, Ordering::Relaxed);
         Ok(Self {
             segment: Arc::new(segment),
-            host: store::Host::create(options.store_bytes, net::segment::PROCS_MAX)?,
+            host: store::Host::create_on(options.number, options.store_bytes, net::segment::PROCS_MAX)?,
             journals: store::Journals::create(net::segment::PROCS_MAX)?,
         })
     }
@@ -76,7 +76,7 @@ impl Drivers {
             return;
         }
         if let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
-            let _ = self.poll.watch(pidfd.as_fd(), token::DRIVERS + u64::from(id.slot));
+            let _ = self.poll.watch(pidfd.as_fd(), token::DRIVERS + u64::from(id.slot()));
             self.pidfds.insert(id, pidfd);
         }
     }
@@ -173,8 +173,8 @@ impl Body for Machine {
     }
 
     fn enter(&mut self, who: ProcId, pid: i32) {
-        self.shared.segment.reset_proc(who.slot);
-        self.shared.segment.proc(who.slot).pid.store(pid, Ordering::Relaxed);
+        self.shared.segment.reset_proc(who.slot());
+        self.shared.segment.proc(who.slot()).pid.store(pid, Ordering::Relaxed);
     }
 
     fn start_worker(&mut self, who: ProcId) -> Result<(), Box<str>> {
@@ -190,15 +190,15 @@ impl Body for Machine {
     }
 
     fn is_needed(&self, who: ProcId) -> bool {
-        self.shared.segment.proc(who.slot).is_needed()
+        self.shared.segment.proc(who.slot()).is_needed()
     }
 
     fn assigned(&mut self, worker: ProcId) {
-        self.shared.segment.proc(worker.slot).assignments.fetch_add(1, Ordering::Release);
+        self.shared.segment.proc(worker.slot()).assignments.fetch_add(1, Ordering::Release);
     }
 
     fn label(&self, who: ProcId) -> Box<str> {
-        self.shared.segment.proc(who.slot).label().into()
+        self.shared.segment.proc(who.slot()).label().into()
     }
 
     fn last_errors(&self, who: ProcId) -> String {
@@ -212,19 +212,19 @@ impl Body for Machine {
     fn died(&mut self, dead: Dead) {
         self.conns.remove_of(dead.id);
         self.drivers.forget(dead.id);
-        self.shared.segment.proc(dead.id.slot).state.store(2, Ordering::Release);
-        self.shared.segment.spin().clear(dead.id.slot);
+        self.shared.segment.proc(dead.id.slot()).state.store(2, Ordering::Release);
+        self.shared.segment.spin().clear(dead.id.slot());
         let label = self.label(dead.id);
         self.deaths.push_back((dead, label));
     }
 
     fn has_left(&self, dead: ProcId) -> bool {
-        self.shared.journals.live(dead.slot) > 0
+        self.shared.journals.live(dead.slot()) > 0
     }
 
     fn bury(&mut self, dead: ProcId) {
-        self.shared.journals.clear(dead.slot);
-        self.shared.host.process_gone(dead.slot);
+        self.shared.journals.clear(dead.slot());
+        self.shared.host.process_gone(dead.slot());
         store::remove_files_of(dead, &self.options.folders);
     }
 
@@ -238,7 +238,7 @@ impl Body for Machine {
     }
 
     fn grant(&mut self, to: ProcId, length: u64) -> Result<(u64, u64), NoRoom> {
-        match self.shared.host.grant(to.slot, length) {
+        match self.shared.host.grant(to.slot(), length) {
             Ok(extent) => Ok((extent.offset, extent.length)),
             Err(store::Error::TooLarge { .. }) => Err(NoRoom::TooLarge),
             Err(_) => Err(NoRoom::Full),
@@ -247,7 +247,7 @@ impl Body for Machine {
 
     fn take_back(&mut self, from: ProcId, offset: u64, length: u64) {
         // A process can only give back what it was given; anything else is refused by the host and changes nothing.
-        let _ = self.shared.host.take_back(from.slot, store::Extent { offset, length });
+        let _ = self.shared.host.take_back(from.slot(), store::Extent { offset, length });
     }
 
     fn sweep(&mut self) {

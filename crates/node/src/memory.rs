@@ -104,7 +104,7 @@ impl Node {
         let mut leased: Vec<_> = self.hub.scheduler().granted().collect();
         leased.sort_by_key(|(_, worker)| self.hub.proc(*worker).map_or_else(Tick::default, hub::Proc::assigned_at));
         let busy = |(lease, worker): (model::LeaseId, ProcId)| {
-            let (number, duty) = self.machine.shared.segment.proc(worker.slot).duty();
+            let (number, duty) = self.machine.shared.segment.proc(worker.slot()).duty();
             let work = match duty {
                 _ if self.hub.is_of_actor(&lease) => Work::Actor,
                 net::Duty::Idle => return None,
@@ -130,7 +130,7 @@ impl Node {
     }
 
     fn memory_report(&self, worker: ProcId, pid: i32, reading: Reading) -> String {
-        let label = self.machine.shared.segment.proc(worker.slot).label();
+        let label = self.machine.shared.segment.proc(worker.slot()).label();
         let killed = self.memory.killed;
         let mut report = format!(
             "Memory on the node (IP: 127.0.0.1, ID: {}) where {label} (pid={pid}, using {:.2} GB) ran was {:.2} GB / {:.2} GB \

@@ -63,12 +63,12 @@ impl Node {
     }
 
     fn source(&self, name: &str) -> Option<Source> {
-        self.machine.logs.of_dead(name).or_else(|| self.source_of(logs::parse(name)?))
+        self.machine.logs.of_dead(name).or_else(|| self.source_of(logs::parse(name, self.machine.options.number)?))
     }
 
     fn source_of(&self, id: ProcId) -> Option<Source> {
         let proc = self.hub.proc_or_remains(id)?;
-        let label = self.machine.shared.segment.proc(id.slot).label().into();
+        let label = self.machine.shared.segment.proc(id.slot()).label().into();
         let shown_as = proc.shown_as().map(Box::from);
         Some(Source { id: Some(id), pid: proc.pid(), job: proc.job(), shown_as, label })
     }

@@ -60,6 +60,7 @@ impl Bench {
             memory: crate::MemoryOptions { threshold: 0.95, refresh_ms: 0, task_retries: -1, meminfo: None },
             keeper: None,
             keep_session: false,
+            number: 1,
             id: NodeId([7; 28]),
         };
         let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
@@ -76,7 +77,7 @@ impl Bench {
         let mut packet = [0; wire::zygote::PACKET_BYTES];
         unix::receive_some(&self.forks, &mut packet, &mut Vec::new(), rustix::net::RecvFlags::DONTWAIT).unwrap();
         let id = self.node.hub.procs().find(|proc| *proc.kind() == Kind::Starting).unwrap().id();
-        let pid = 1_000_000 + i32::from(id.slot);
+        let pid = 1_000_000 + i32::from(id.slot());
         self.node.step(|hub, step| {
             assert!(hub.worker_forked(step, id, pid));
             hub.worker_joined(step, id, pid);

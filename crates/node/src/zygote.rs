@@ -87,7 +87,7 @@ impl Zygote {
     pub(crate) fn fork(&mut self, id: ProcId, conns: &mut Conns) -> Result<(), Box<str>> {
         let Ok((ours, theirs)) = unix::pair() else { return Err(NO_DESCRIPTORS.into()) };
         let forked = conns.add(ours, Some(id)).and_then(|_| {
-            let packet = Packet { kind: FORK, slot: id.slot, pid: 0, status: id.epoch as i32 };
+            let packet = Packet { kind: FORK, slot: id.slot(), pid: 0, status: id.epoch() as i32 };
             let socket = self.socket.as_ref()?;
             unix::send_some(socket, &packet.to_bytes(), &[theirs.as_fd()], SendFlags::DONTWAIT).ok()
         });
@@ -168,14 +168,18 @@ impl Node {
                 self.machine.zygote.failures = 0;
             }
             FORKED => {
-                let id = ProcId { slot: packet.slot, epoch: packet.status as u32 };
-                if self.step(|hub, step| hub.worker_forked(step, id, packet.pid)) {
+                let id = ProcId::checked(self.machine.options.number, packet.slot, packet.status as u32);
+                let is_wanted = match id {
+                    Some(id) => self.step(|hub, step| hub.worker_forked(step, id, packet.pid)),
+                    None => false,
+                };
+                if is_wanted {
                     let entry = self.machine.shared.segment.proc(packet.slot);
                     entry.pid.store(packet.pid, std::sync::atomic::Ordering::Relaxed);
                 }
             }
             FORK_FAILED => {
-                let why = std::io::Error::from_raw_os_error(packet.status).to_string();
+                let why = why_not_forked(packet.status);
                 tracing::warn!("a worker could not be forked: {why}");
                 if let Some(id) = self.hub.at_slot(packet.slot) {
                     self.step(|hub, step| hub.process_died(step, id, WorkerExit::NotStarted(why.into())));
@@ -250,5 +254,58 @@ impl Node {
         self.flush_logs();
         let options = &self.machine.options;
         crate::folders::remove(&options.session_dir, options.keep_session, &options.folders);
+    }
+}
+
+/// What a fork failed for, and what to do about it.
+fn why_not_forked(errno: i32) -> String {
+    let what = match rustix::io::Errno::from_raw_os_error(errno) {
+        rustix::io::Errno::AGAIN => {
+            "this user or container may have no more processes (`ulimit -u`, or the container's limit of pids): "
+        }
+        rustix::io::Errno::NOMEM => "the system has no memory for one more process: ",
+        _ => "",
+    };
+    format!("{what}{}", std::io::Error::from_raw_os_error(errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::{AsFd, KILL, PACKET_BYTES, Packet, RecvFlags, token, unix, why_not_forked};
+    use crate::tests::Bench;
+
+    /// With hundreds of deaths at a time, each of the two waited for room in the other one's socket: for ever.
+    #[test]
+    fn a_launcher_that_reads_nothing_does_not_hold_up_its_node_and_hears_all_later() {
+        const KILLS: i32 = 3_000;
+        let (ours, theirs) = unix::packet_pair().unwrap();
+        let mut bench = Bench::new();
+        bench.node.machine.poll.watch(ours.as_fd(), token::ZYGOTE).unwrap();
+        bench.node.machine.zygote.socket = Some(ours);
+        (1..=KILLS).for_each(|pid| bench.node.machine.zygote.kill(pid));
+        assert!(!bench.node.machine.zygote.kills.is_empty(), "the socket has room for all: this proves nothing");
+        let mut killed = Vec::new();
+        while !bench.node.machine.zygote.kills.is_empty() || killed.len() < KILLS as usize {
+            let mut bytes = [0; PACKET_BYTES];
+            while unix::receive_some(&theirs, &mut bytes, &mut Vec::new(), RecvFlags::DONTWAIT) == Ok(PACKET_BYTES) {
+                let packet = Packet::from_bytes(bytes);
+                assert_eq!(packet.kind, KILL);
+                killed.push(packet.pid);
+            }
+            bench.node.on_zygote();
+        }
+        assert!(killed.into_iter().eq(1..=KILLS));
+        assert!(!bench.node.machine.zygote.is_waiting_to_write, "it would be woken again and again");
+    }
+
+    #[test]
+    fn what_a_machine_has_no_more_of_is_named() {
+        assert!(
+            why_not_forked(Errno::AGAIN.raw_os_error())
+                .starts_with("this user or container may have no more processes")
+        );
+        assert!(why_not_forked(Errno::NOMEM.raw_os_error()).contains("memory for one more process"));
     }
 }

@@ -116,7 +116,7 @@ mod tests {
     use super::{ENDED_MAX, Gift, Gifts};
 
     fn process(slot: u16) -> ProcId {
-        ProcId { slot, epoch: 1 }
+        ProcId::new(1, slot, 1)
     }
 
     fn object(number: u8) -> ObjectId {
@@ -204,10 +204,10 @@ mod tests {
             takers.iter_mut().for_each(|taker| assert!(taker.on_process_gone(giver).is_none()));
             for (at, owner) in owners.iter_mut().enumerate() {
                 let Some(to) = owner.on_process_gone(giver) else { continue };
-                let count = takers[usize::from(to.slot)].count(giver);
+                let count = takers[usize::from(to.slot())].count(giver);
                 let Some(lost) = owner.on_counted(giver, to, count) else { continue };
                 for name in lost.objects {
-                    let gone = counted.iter().rposition(|share| *share == (at as u16, to.slot, name.0[0]));
+                    let gone = counted.iter().rposition(|share| *share == (at as u16, to.slot(), name.0[0]));
                     counted.remove(gone.expect("it was counted"));
                 }
             }

@@ -31,11 +31,7 @@ const RUN_THINGS_MAX: u64 = 1 << 24;
 
 /// This process joins a node under this name, which no other process has.
 pub(crate) fn joined(me: ProcId) {
-    // Far from where any other process begins.
-    let mut start = me.to_u64().wrapping_add(0x9e37_79b9_7f4a_7c15);
-    start = (start ^ (start >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    start = (start ^ (start >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    NEXT_RUN.store(start ^ (start >> 31), Ordering::Relaxed);
+    NEXT_RUN.store(me.first_child(), Ordering::Relaxed);
 }
 
 /// Where what runs in this process was placed, if that is a placement group. One process runs in one group at a time.

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use model::{ObjectId, ProcId};
+use model::ObjectId;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -99,7 +99,7 @@ fn list_of_refs<'py>(py: Python<'py>, bytes: &[u8], kind: u8) -> PyResult<Bound<
     let mut reader = Reader::new(bytes);
     let mut refs = Vec::with_capacity(bytes.len() / REF_BYTES);
     while !reader.rest().is_empty() {
-        refs.push((ObjectId(reader.array().map_err(bad)?), ProcId::from_u64(reader.u64().map_err(bad)?)));
+        refs.push((ObjectId(reader.array().map_err(bad)?), reader.process().map_err(bad)?));
     }
     let refs = crate::object_ref::rebuild_all(&refs);
     match kind {

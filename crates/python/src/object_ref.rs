@@ -211,7 +211,7 @@ fn rebuild_ref(id: &[u8], owner: u64, node: Option<&[u8]>) -> PyResult<ObjectRef
     let Some(runtime) = session::current().filter(is_known) else {
         return Ok(ObjectRef { id, held: None });
     };
-    let owner = ProcId::from_u64(owner);
+    let owner = ProcId::from_u64(owner).ok_or_else(|| PyValueError::new_err("a ref without an owner"))?;
     let slot = runtime.borrow_ref(id, owner, 0);
     if !context::made(slot) {
         runtime.claim_share(slot);

@@ -145,6 +145,7 @@ impl Node {
             memory: node::MemoryOptions { threshold, refresh_ms, task_retries, meminfo },
             keeper: Some(keeper(python_version(py))),
             keep_session,
+            number: 1,
             id: NodeId(id),
         };
         let handle =
@@ -324,8 +325,8 @@ fn identity(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("session_dir", &*runtime.session_dir)?;
     dict.set_item("address", &*runtime.address)?;
     dict.set_item("is_worker", runtime.is_worker)?;
-    dict.set_item("slot", runtime.me.slot)?;
-    dict.set_item("epoch", runtime.me.epoch)?;
+    dict.set_item("slot", runtime.me.slot())?;
+    dict.set_item("epoch", runtime.me.epoch())?;
     dict.set_item("task_id", crate::context::current_task().map(|task| task.to_string()))?;
     let assigned = runtime.assignment();
     dict.set_item("gpus", assigned.gpus.iter().map(|gpu| &**gpu).collect::<Vec<_>>())?;

@@ -306,7 +306,7 @@ impl Runtime {
     }
 
     fn on_undeliverable(&self, state: &mut State, to: ProcId, message: Peer) {
-        state.dead.insert(to);
+        state.dead.note(to);
         if let Some(heir) = state.heirs.get(to) {
             // What we hold and want we have told it already.
             if let Peer::Free { .. } | Peer::CancelObject { .. } = message {

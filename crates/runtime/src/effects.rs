@@ -151,7 +151,7 @@ impl Runtime {
         match state.stored_elsewhere.remove(&place.offset) {
             Some((holder, pin)) => {
                 drop(pin);
-                if !state.dead.contains_key(&holder) {
+                if !state.dead.has(holder) {
                     self.relay(holder, Peer::FreePlace(place));
                 }
             }

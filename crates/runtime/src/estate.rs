@@ -115,7 +115,7 @@ impl Runtime {
         let Some(Kept { id, owner, borrower }) = state.heirs.on_kept(known, kept, &mut state.owner) else { return };
         self.meet(state, owner);
         self.meet(state, borrower);
-        if !state.dead.contains_key(&borrower) {
+        if !state.dead.has(borrower) {
             state.owner.on_kept_by(&id, (owner != self.me).then_some(owner), borrower, &mut state.effects);
         }
     }
@@ -123,7 +123,7 @@ impl Runtime {
     /// For whom a share of our object counts that was registered for this borrower.
     pub(crate) fn who_borrows(&self, state: &State, sender: ProcId, shares: Shares) -> Option<ProcId> {
         let Shares { object, borrower, count } = shares;
-        let claim = Claim { sender, object, borrower, is_dead: state.dead.contains_key(&borrower) };
+        let claim = Claim { sender, object, borrower, is_dead: state.dead.has(borrower) };
         match state.keeping.who_borrows(claim, self.me, &state.heirs) {
             Counts::Nobody => None,
             Counts::For(process) => Some(process),

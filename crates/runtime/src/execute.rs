@@ -322,7 +322,7 @@ impl Runtime {
             }
         }
         if !state.is_actor {
-            self.segment.proc(self.me.slot).set_needed(state.owner.may_own_something());
+            self.segment.proc(self.me.slot()).set_needed(state.owner.may_own_something());
         }
     }
 
@@ -369,13 +369,13 @@ impl Runtime {
 
     /// Says what this process runs, for logs and status.
     pub fn set_label(&self, label: &str) {
-        self.segment.proc(self.me.slot).set_label(label);
+        self.segment.proc(self.me.slot()).set_label(label);
     }
 
     /// Says whether this worker runs a task, and whether that is run again if the worker dies.
     #[inline]
     pub fn set_duty(&self, duty: net::Duty) {
-        self.segment.proc(self.me.slot).set_duty(duty);
+        self.segment.proc(self.me.slot()).set_duty(duty);
     }
 
     /// Whether this running task was cancelled.
@@ -387,14 +387,14 @@ impl Runtime {
     /// As `set_label`.
     #[must_use]
     pub fn label(&self) -> String {
-        self.segment.proc(self.me.slot).label()
+        self.segment.proc(self.me.slot()).label()
     }
 
     /// Counts the leases that the node gave to this worker, so that a change is seen without a lock.
     #[must_use]
     #[inline]
     pub fn assignments(&self) -> u64 {
-        self.segment.proc(self.me.slot).assignments.load(Ordering::Acquire)
+        self.segment.proc(self.me.slot()).assignments.load(Ordering::Acquire)
     }
 
     /// Waits until what the node gave with that lease is known here. Must not be called with the interpreter's lock held.

@@ -153,7 +153,7 @@ impl Runtime {
 
     fn relay_with_refs(&self, state: &mut State, to: ProcId, message: Peer, refs: &[Ref]) {
         // A question may outlive who asked it. Nobody would ever give back what is counted for the dead.
-        if refs.is_empty() || state.dead.contains_key(&to) {
+        if refs.is_empty() || state.dead.has(to) {
             return self.relay(to, message);
         }
         let sharing = self.sharing(state, refs);

@@ -231,8 +231,8 @@ impl Runtime {
         }
         // References that the worker, or one that it passed them on to, keeps beyond the call: before our own hold on them ends.
         while !reader.rest().is_empty() {
-            let (id, owner) = (ObjectId(reader.array()?), ProcId::from_u64(reader.u64()?));
-            let borrower = ProcId::from_u64(reader.u64()?);
+            let id = ObjectId(reader.array()?);
+            let [owner, borrower] = [reader.process()?, reader.process()?];
             self.note_kept(state, sent.known, Kept { id, owner, borrower });
         }
         if let [(Value::Failed(failure), _)] = &reply[..]
@@ -326,7 +326,7 @@ impl Runtime {
     /// `heir`: who takes over what it has left.
     pub(crate) fn on_peer_died(&self, state: &mut State, peer: ProcId, exit: model::WorkerExit, heir: Option<ProcId>) {
         let has_met = state.met.remove(&peer);
-        if !has_met && heir.is_none() && state.dead.contains_key(&peer) {
+        if !has_met && heir.is_none() && state.dead.has(peer) {
             return; // We said that we know it when the node had told us of its death.
         }
         if let Some(at) = state.link_of.get(&peer).copied() {
@@ -339,7 +339,7 @@ impl Runtime {
         }
         self.giver_died(state, peer);
         self.reader_died(state, peer, &exit);
-        state.dead.insert(peer);
+        state.dead.note(peer);
         state.unlinked.remove(&peer);
         if let Some(mut link) = state.take_link(peer) {
             if let Some(heir) = heir {

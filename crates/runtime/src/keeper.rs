@@ -32,7 +32,7 @@ impl Records {
         let mut objects: FxHashMap<ObjectId, Option<Content>> = FxHashMap::default();
         let mut tasks: FxHashMap<(TaskId, bool), (TaskRecord, Progress)> = FxHashMap::default();
         // The later record of two is the true one.
-        for left in journals.read(of.slot).unwrap_or_default() {
+        for left in journals.read(of.slot()).unwrap_or_default() {
             match wire::decode(&left.body) {
                 Ok(Record::Object { id, content }) => drop(objects.insert(id, content)),
                 Ok(Record::Task(task)) => {
@@ -152,7 +152,7 @@ impl Runtime {
             returns: task.returns,
             retries_left: progress.retries,
             oom_retries_left: progress.oom_retries,
-            sent_to: (progress.worker != 0).then(|| ProcId::from_u64(progress.worker)),
+            sent_to: ProcId::from_u64(progress.worker),
         }
     }
 
@@ -178,7 +178,7 @@ impl Runtime {
                 _ => self.relay(from, Peer::FreePlace(place)),
             }
         }
-        let is_dead = state.dead.contains_key(&from);
+        let is_dead = state.dead.has(from);
         let State { keeping, owner, effects, .. } = state;
         let words = Words { of, from, held: &held, lent: &lent, serving: &serving, is_last, is_dead };
         let chores = keeping.on_testimony(words, owner, effects);

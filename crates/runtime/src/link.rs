@@ -63,7 +63,7 @@ impl Link {
             in_bit: rings.in_bit,
             out_bit: rings.out_bit,
             rings: segment.duplex(rings.out, rings.inward),
-            bell: Bell::new(segment.clone(), peer.slot),
+            bell: Bell::new(segment.clone(), peer.slot()),
             numbers: FxHashMap::default(),
             kept: FxHashMap::default(),
             theirs: Vec::new(),
@@ -308,7 +308,7 @@ mod tests {
         let host = store::Host::create(1 << 20, 4).unwrap();
         let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
         let store = store::Client::attach(copy(host.data_fd()), copy(host.table_fd()), 1).unwrap();
-        let peer = |slot| ProcId { slot, epoch: 1 };
+        let peer = |slot| ProcId::new(1, slot, 1);
         let mut ours = Link::new(&segment, peer(1), Rings { out: 0, out_bit: 0, inward: 1, in_bit: 0 });
         let mut theirs = Link::new(&segment, peer(0), Rings { out: 1, out_bit: 0, inward: 0, in_bit: 0 });
         let often = template("often".into());

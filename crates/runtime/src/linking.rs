@@ -16,7 +16,7 @@ impl Runtime {
     /// A call for a process that we have no link to waits for one.
     #[cold]
     pub(crate) fn want_link(&self, state: &mut State, key: TaskKey, peer: ProcId) {
-        if state.dead.contains_key(&peer) {
+        if state.dead.has(peer) {
             return;
         }
         let waiting = state.unlinked.entry(peer).or_default();
@@ -37,7 +37,7 @@ impl Runtime {
 
     #[cold]
     fn meet_first(&self, state: &mut State, name: ProcId) {
-        if !state.dead.contains_key(&name) && state.heirs.get(name).is_none() {
+        if !state.dead.has(name) && state.heirs.get(name).is_none() {
             state.met.insert(name);
             self.send(&ToNode::Met { name });
         }

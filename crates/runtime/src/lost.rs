@@ -48,7 +48,7 @@ impl Runtime {
                 self.report_lost(state, slot, bulk, &why.to_string(), &gone);
             }
             // Nothing is kept for the dead; who has inherited its question asks by itself.
-            if !state.dead.contains_key(&from) {
+            if !state.dead.has(from) {
                 state.owner.on_wanted(&object, from, &mut state.effects);
             }
         });

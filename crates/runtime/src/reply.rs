@@ -110,7 +110,7 @@ impl Runtime {
                 return self.drain(&mut state);
             }
             // One that is dead has an heir, or none: that is not known before the node has spoken.
-            if state.dead.contains_key(&peer) || state.link(peer).is_none() {
+            if state.dead.has(peer) || state.link(peer).is_none() {
                 state.heirs.reply_went(peer, unsent.handle.request);
                 self.tell_owners(&state, &unsent.kept);
                 self.discard_values(values_in_reply(&unsent.body[..unsent.kept_at]));

@@ -58,7 +58,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
     drop(fds);
     let segment = Arc::new(Segment::attach(segment).map_err(os("mapping the node's segment"))?);
     let me = welcome.process;
-    let store = store::Client::attach(data, table, me.slot).map_err(|error| Error::Refused(error.to_string()))?;
+    let store = store::Client::attach(data, table, me.slot()).map_err(|error| Error::Refused(error.to_string()))?;
     let session_dir = std::path::Path::new(&*welcome.session_dir);
     let names = welcome.folders.iter().map(|name| std::path::Path::new(&**name)).enumerate();
     let folders = store::Folders {
@@ -76,8 +76,8 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         address: welcome.address,
         is_worker,
         is_keeper,
-        bell: Bell::new(segment.clone(), me.slot),
-        spinner: Mutex::new(Spinner::new(&segment, me.slot)),
+        bell: Bell::new(segment.clone(), me.slot()),
+        spinner: Mutex::new(Spinner::new(&segment, me.slot())),
         segment,
         store,
         files: store::Files::new(folders, me, crate::value::refs_bytes),
@@ -122,7 +122,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
             state.journals = Some(journals);
         } else if welcome.is_mortal {
             state.owner.set_mortal();
-            state.journal = Some(store::Journal::new(journals, me.slot));
+            state.journal = Some(store::Journal::new(journals, me.slot()));
         }
     }
     runtime.threads.lock().expect("never poisoned").extend(threads);

@@ -293,13 +293,13 @@ impl Runtime {
     #[cold]
     fn choose_core(&self, in_task: bool) {
         if in_task || !self.is_worker {
-            return self.segment.proc(self.me.slot).say_where();
+            return self.segment.proc(self.me.slot()).say_where();
         }
         let state = self.state.lock().expect("never poisoned");
         if let Some(caller) = state.last_caller.filter(|_| state.running.is_empty()) {
             drop(state);
             if let Ok(mut berth) = self.berth.try_lock() {
-                berth.settle(self.segment.proc(caller.slot));
+                berth.settle(self.segment.proc(caller.slot()));
             }
         }
     }

@@ -144,7 +144,7 @@ impl Runtime {
     }
 
     fn pid_of(&self, process: model::ProcId) -> i32 {
-        self.segment.proc(process.slot).pid.load(Ordering::Relaxed)
+        self.segment.proc(process.slot()).pid.load(Ordering::Relaxed)
     }
 
     /// What a `get` or `wait` for these objects waits for.

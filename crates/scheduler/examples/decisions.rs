@@ -53,7 +53,7 @@ fn decisions_per_second(load: &Load) -> u64 {
     let mut done = 0;
     while done < DECISIONS {
         let event = if asked - done < load.waiting + in_use {
-            let owner = ProcId { slot: 1_000 + (asked % u64::from(load.owners)) as u16, epoch: 0 };
+            let owner = ProcId::new(1, 1_000 + (asked % u64::from(load.owners)) as u16, 0);
             // A shape's amounts differ by so little that as many of each fit.
             let cpu = Quantity(Quantity::PARTS - (asked as i64 % load.shapes));
             let need = Need::same(resources(cpu));
@@ -70,7 +70,7 @@ fn decisions_per_second(load: &Load) -> u64 {
                 Effect::Granted { lease, .. } => granted.push_back(lease),
                 Effect::StartWorker => {
                     started += 1;
-                    scheduler.step(now, Event::WorkerReady(ProcId { slot: started, epoch: 0 }), &mut effects);
+                    scheduler.step(now, Event::WorkerReady(ProcId::new(1, started, 0)), &mut effects);
                 }
                 Effect::Revoke(_)
                 | Effect::EndWorker(_)

@@ -3,13 +3,13 @@
 //! HOT: `LeaseRequested` and `LeaseReturned`, once per lease; budget 1 us for both together and no
 //! allocation in the steady state: `cargo run --release -p eagleray-scheduler --example decisions`.
 
-use model::{JobId, LeaseId, Need, ProcId, Tick, Where};
+use model::{Dead, JobId, LeaseId, Need, ProcId, Tick, Where};
 use rustc_hash::FxHashMap;
 
 use crate::devices::Devices;
 use crate::groups::Groups;
 use crate::ledger::Ledger;
-use crate::memory::{Ended, Gone};
+use crate::memory::Ended;
 use crate::pool::{Duty, Pool};
 use crate::revoke::Outlook;
 use crate::shape::{Ingredients, Shapes};
@@ -37,7 +37,7 @@ pub struct Scheduler {
     /// Live leases for tasks, per owner.
     pub(crate) owners: FxHashMap<ProcId, u32>,
     pub(crate) ended: Ended,
-    pub(crate) gone: Gone,
+    pub(crate) gone: Dead,
     /// No later than the first moment at which a waiting shape may do what it may not do yet: be placed
     /// beyond its soft bound, or ask for leases back once more.
     pub(crate) look_at: Option<Tick>,
@@ -65,7 +65,7 @@ impl Scheduler {
             revocable_count: 0,
             owners: FxHashMap::default(),
             ended: Ended::new(),
-            gone: Gone::default(),
+            gone: Dead::default(),
             look_at: None,
             outlook: Outlook::default(),
             arrivals: 0,

@@ -106,7 +106,7 @@ fn while_memory_is_low_one_may_run_that_is_alone() {
     assert_eq!(node.given([tasks(lease(A, 1), cpus(1))]), [granted(lease(A, 1), 1)]);
     assert_eq!(node.given([tasks(lease(A, 2), cpus(1))]), []);
     assert_eq!(node.given([Event::LeaseReturned(lease(A, 1))]), [granted(lease(A, 2), 1)]);
-    let child = lease(ProcId { slot: 1, epoch: 0 }, 1);
+    let child = lease(ProcId::new(1, 1, 0), 1);
     assert_eq!(node.given([tasks(child, cpus(1))]), []);
     assert_eq!(node.given([Event::WorkerBlocked(worker(1))]), [granted(child, 2)], "who waits does not run");
 }

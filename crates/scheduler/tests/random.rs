@@ -129,7 +129,7 @@ impl World {
 
     fn lease(&self, owner: u16, number: u64) -> LeaseId {
         let slot = 1_000 + owner;
-        LeaseId { owner: ProcId { slot, epoch: self.epochs.get(&slot).copied().unwrap_or(0) }, number }
+        LeaseId { owner: ProcId::new(1, slot, self.epochs.get(&slot).copied().unwrap_or(0)), number }
     }
 
     fn group(&self, number: u8) -> GroupId {
@@ -139,7 +139,7 @@ impl World {
     }
 
     fn worker(&self, pick: usize) -> ProcId {
-        self.workers.get(pick % self.workers.len().max(1)).copied().unwrap_or(ProcId { slot: 999, epoch: 0 })
+        self.workers.get(pick % self.workers.len().max(1)).copied().unwrap_or(ProcId::new(1, 999, 0))
     }
 
     fn play(&mut self, play: Move) {
@@ -180,7 +180,7 @@ impl World {
             Move::Ready if self.starting > 0 => {
                 self.starting -= 1;
                 self.started += 1;
-                let worker = ProcId { slot: self.started, epoch: 0 };
+                let worker = ProcId::new(1, self.started, 0);
                 self.workers.push(worker);
                 self.step(Event::WorkerReady(worker));
             }
@@ -199,7 +199,7 @@ impl World {
             Move::Unblock(pick) => self.step(Event::WorkerUnblocked(self.worker(pick))),
             Move::OwnerDied(owner) => {
                 let process = self.lease(owner, 0).owner;
-                self.epochs.insert(process.slot, process.epoch + 1);
+                self.epochs.insert(process.slot(), process.epoch() + 1);
                 self.step(Event::OwnerDied(process));
             }
             Move::Wait(ms) => {
@@ -233,7 +233,8 @@ impl World {
         match effect {
             Effect::StartWorker => {
                 self.starting += 1;
-                let lacking = self.scheduler.waiting().filter(|wait| wait.reason == WaitReason::NoWorker).count();
+                let lacks_worker = |reason| matches!(reason, WaitReason::NoWorker | WaitReason::NoMoreWorkers);
+                let lacking = self.scheduler.waiting().filter(|wait| lacks_worker(wait.reason)).count();
                 let spare = (self.prestart as usize).saturating_sub(self.scheduler.idle_count());
                 assert!(self.starting as usize <= lacking + spare, "SCHED-6: too many are on their way");
             }

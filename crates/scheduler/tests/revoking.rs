@@ -5,7 +5,7 @@ mod story;
 use scheduler::{Effect, Event};
 use story::{A, B, Node, actor, cpus, granted, lease, options, tasks, with, worker};
 
-const C: model::ProcId = model::ProcId { slot: 102, epoch: 0 };
+const C: model::ProcId = model::ProcId::new(1, 102, 0);
 
 fn ask(owner: model::ProcId, count: u64) -> impl Iterator<Item = Event> {
     (1..=count).map(move |number| tasks(lease(owner, number), cpus(1)))

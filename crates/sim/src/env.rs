@@ -248,8 +248,8 @@ impl Env {
 
     /// What a process had written to others that are dead dies with it, and so does what others who are dead had written to it.
     pub(crate) fn lose_unread(&mut self, dead: Pid, is_alive: impl Fn(&Pid) -> bool) {
-        let written = (dead, (0, ProcId { slot: 0, epoch: 0 }))
-            ..=(dead, (usize::MAX, ProcId { slot: u16::MAX, epoch: u32::MAX }));
+        let written = (dead, (0, ProcId::new(1, 0, 0)))
+            ..=(dead, (usize::MAX, ProcId::new(ProcId::NODE_MAX, ProcId::SLOT_MAX, ProcId::EPOCH_MAX)));
         let unread = self.unread.extract_if(written, |_, _| true).flat_map(|(_, frames)| frames);
         let mut lost: Vec<Frame> = unread.collect();
         lost.extend(self.queue.take_lost(dead, is_alive));

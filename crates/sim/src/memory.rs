@@ -110,7 +110,7 @@ impl Memory {
     }
 
     fn is_pinned(&self, offset: u64) -> bool {
-        let everyone = (offset, ProcId { slot: 0, epoch: 0 })..(offset + 1, ProcId { slot: 0, epoch: 0 });
+        let everyone = (offset, ProcId::new(1, 0, 0))..(offset + 1, ProcId::new(1, 0, 0));
         self.pins.range(everyone).next().is_some()
     }
 

@@ -33,12 +33,13 @@ fn door_of(who: ProcId) -> Door {
 
 /// What the system calls a simulated process.
 fn pid_of(who: ProcId) -> i32 {
-    i32::from(who.slot as i16) + 1
+    i32::from(who.slot() as i16) + 1
 }
 
 impl Node {
     pub(crate) fn new(index: usize, cpus: i64) -> Self {
         let hub = Hub::new(Options {
+            number: index as u32 + 1,
             id: NodeId([index as u8 + 1; 28]),
             pid: i32::MAX,
             total: with_seats(with_licence(model::Resources::cpus(cpus))),
@@ -127,7 +128,8 @@ impl Body for Env {
     }
 
     fn answer(&mut self, to: Door, request: u64, answer: Answer) {
-        self.tell(ProcId::from_u64(to as u64), FromNode::Answer { request, answer });
+        let to = ProcId::from_u64(to as u64).expect("a door is named after its process");
+        self.tell(to, FromNode::Answer { request, answer });
     }
 
     fn listening(&self, _: Door) -> Listening {

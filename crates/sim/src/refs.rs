@@ -100,7 +100,7 @@ impl Number {
         let (number, rest) = bytes.split_first_chunk().expect("eight bytes");
         let to_ref = |bytes: &[u8]| {
             let (id, owner) = bytes.split_at(ObjectId::LENGTH);
-            let owner = ProcId::from_u64(u64::from_le_bytes(owner.try_into().expect("eight bytes")));
+            let owner = ProcId::from_u64(u64::from_le_bytes(owner.try_into().expect("eight bytes"))).expect("a name");
             Ref { id: ObjectId(id.try_into().expect("an id")), owner }
         };
         Self { number: u64::from_le_bytes(*number), refs: rest.chunks_exact(REF_BYTES).map(to_ref).collect() }

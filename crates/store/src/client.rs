@@ -118,7 +118,11 @@ impl Client {
         drop(heap);
         let (block, offset) = found.ok_or(NeedExtent { length: shape.size })?;
         inner.map_chunks(offset, offset + shape.size);
-        Ok(Reservation { inner: inner.clone(), block: Some(block), place: Place { offset, length, serial: 0 } })
+        Ok(Reservation {
+            inner: inner.clone(),
+            block: Some(block),
+            place: Place { offset, length, serial: inner.table.serials() },
+        })
     }
 
     /// Whether [`reserve`](Self::reserve) would find room for so much now.
@@ -135,10 +139,11 @@ impl Client {
     pub fn free(&self, place: Place) -> Result<(), Error> {
         let inner = &self.inner;
         inner.check_home()?;
+        inner.table.check_node(place)?;
         let mut heap = inner.heap();
         heap.recheck_kept_if_due(&inner.table);
         let (block, start, end) = heap.blocks.find(place)?;
-        if place.serial != 0 {
+        if place.is_unique() {
             // STORE-9: whoever pins from here on is told that it has moved.
             inner.table.serial(place.offset).store(0, Ordering::SeqCst);
         }
@@ -155,16 +160,17 @@ impl Client {
     /// by something else until this returns.
     ///
     /// # Errors
-    /// `Moved` if the object does not lie there any more.
+    /// `Moved` if the object does not lie there any more, `Elsewhere` if it never did: it is another node's.
     pub fn pin(&self, place: Place) -> Result<View, Error> {
         let inner = &self.inner;
         inner.check_home()?;
         if !crate::is_inside(place, self.capacity()) {
             return Err(Error::BadPlace(place));
         }
+        inner.table.check_node(place)?;
         let key = inner.pins().pin(&inner.table, inner.slot, place)?;
         let view = View::new(Pin { inner: inner.clone(), key, place });
-        if place.serial != 0 && inner.table.serial(place.offset).load(Ordering::SeqCst) != place.serial {
+        if place.is_unique() && inner.table.serial(place.offset).load(Ordering::SeqCst) != place.serial {
             return Err(Error::Moved);
         }
         Ok(view)

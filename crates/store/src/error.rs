@@ -26,6 +26,12 @@ pub enum Error {
     /// The place is outside the arena, was not sealed by this process, or was freed before. Do not retry.
     #[error("no object of this process at {} of {} bytes", .0.offset, .0.length)]
     BadPlace(Place),
+    /// It lies in the arena of another node. Do not retry here.
+    #[error("the object lies on node {node}")]
+    Elsewhere {
+        /// Its number.
+        node: u32,
+    },
     /// The extent is not a lease of this process, or overlaps one that it holds. Do not retry.
     #[error("not an extent of this process: {} of {} bytes", .0.offset, .0.length)]
     BadExtent(Extent),

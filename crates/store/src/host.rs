@@ -41,13 +41,18 @@ struct Lease {
 }
 
 impl Host {
-    /// Makes an arena of `capacity` bytes, rounded up to 64 KiB, for up to `procs_max` processes. Neither takes memory
-    /// before it is used.
+    /// As [`create_on`](Self::create_on), of a node alone.
     pub fn create(capacity: u64, procs_max: u16) -> Result<Self, Error> {
+        Self::create_on(1, capacity, procs_max)
+    }
+
+    /// Makes the arena of the node with this number: of `capacity` bytes, rounded up to 64 KiB, for up to `procs_max` processes. Neither takes
+    /// memory before it is used.
+    pub fn create_on(node: u32, capacity: u64, procs_max: u16) -> Result<Self, Error> {
         let rounded = capacity.max(1).checked_next_multiple_of(CHUNK_BYTES).filter(|&bytes| bytes <= i64::MAX as u64);
         let capacity = rounded.ok_or(Error::TooLarge { need: capacity, capacity: i64::MAX as u64 })?;
         let data = mapping::memfd("eagleray-arena", capacity)?;
-        let (table, table_fd) = Table::create(capacity, procs_max)?;
+        let (table, table_fd) = Table::create(node, capacity, procs_max)?;
         let mut free = Ranges::default();
         free.insert(0, capacity);
         Ok(Self { data, table_fd, table, free, held: BTreeMap::new(), orphans: Ranges::default() })
@@ -235,7 +240,7 @@ impl Host {
         self.table.pin_starts(&mut pinned);
         for &(start, end) in ranges {
             let chunks = (start / CHUNK_BYTES) as usize..(end / CHUNK_BYTES) as usize;
-            for (at, serial) in self.table.serials()[chunks.clone()].iter().enumerate() {
+            for (at, serial) in self.table.chunk_serials()[chunks.clone()].iter().enumerate() {
                 let chunk = (chunks.start + at) as u64 * CHUNK_BYTES;
                 let next = pinned.partition_point(|place| *place < chunk);
                 let is_pinned = pinned.get(next).is_some_and(|place| *place < chunk + CHUNK_BYTES);

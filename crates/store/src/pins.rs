@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn store_3_views_of_one_place_share_an_entry() {
-        let (table, _fd) = Table::create(1 << 20, 2).unwrap();
+        let (table, _fd) = Table::create(1, 1 << 20, 2).unwrap();
         table.take_slot(1).unwrap();
         let mut pins = Pins::default();
         for _ in 0..100_000 {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn store_3_a_full_table_is_an_answer_and_empties_again() {
-        let (table, _fd) = Table::create(8 << 20, 1).unwrap();
+        let (table, _fd) = Table::create(1, 8 << 20, 1).unwrap();
         table.take_slot(0).unwrap();
         let mut pins = Pins::default();
         for number in 0..u64::from(PINS_MAX) {

@@ -9,8 +9,8 @@ use object_store::throttle::{ThrottleConfig, ThrottledStore};
 use super::*;
 use crate::{Error, Files, Folder, Folders, files_in, remove_files_of};
 
-const BY: ProcId = ProcId { slot: 3, epoch: 7 };
-const OTHER: ProcId = ProcId { slot: 30, epoch: 7 };
+const BY: ProcId = ProcId::new(1, 3, 7);
+const OTHER: ProcId = ProcId::new(1, 30, 7);
 const MIB: usize = 1 << 20;
 
 /// A bucket, and a local folder for the stand-ins.

@@ -22,10 +22,10 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::mapping::{self, Mapping};
-use crate::{ALIGN_BYTES, CHUNK_BYTES, Error, Extent, PINS_MAX};
+use crate::{ALIGN_BYTES, CHUNK_BYTES, Error, Extent, PINS_MAX, Place};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"eaglepin");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEADER_AT: u64 = 0;
 const COMMONS_AT: u64 = CHUNK_BYTES;
 const HEADS_AT: u64 = COMMONS_AT + ALIGN_BYTES;
@@ -38,8 +38,11 @@ struct Header {
     version: u32,
     procs_max: u32,
     capacity: u64,
+    /// The number of the node.
+    node: u32,
+    _unused: u32,
 }
-const _: () = assert!(size_of::<Header>() == 24 && offset_of!(Header, capacity) == 16);
+const _: () = assert!(size_of::<Header>() == 32 && offset_of!(Header, capacity) == 16);
 
 #[repr(C)]
 struct Commons {
@@ -64,18 +67,19 @@ pub(crate) struct Table {
     map: Mapping,
     capacity: u64,
     procs_max: u16,
+    node: u32,
 }
 
 impl Table {
     /// A table with no pins, for an arena of `capacity` bytes, and the descriptor by which others attach to it.
-    pub(crate) fn create(capacity: u64, procs_max: u16) -> Result<(Self, OwnedFd), Error> {
+    pub(crate) fn create(node: u32, capacity: u64, procs_max: u16) -> Result<(Self, OwnedFd), Error> {
         let fd = mapping::memfd("eagleray-pins", total_bytes(capacity, procs_max))?;
         let map = Mapping::read_only(&fd, total_bytes(capacity, procs_max))?;
         map.open(Extent { offset: 0, length: map.length() })?;
-        let header = Header { magic: MAGIC, version: VERSION, procs_max: procs_max.into(), capacity };
+        let header = Header { magic: MAGIC, version: VERSION, procs_max: procs_max.into(), capacity, node, _unused: 0 };
         // SAFETY: the header lies at the start of a writable mapping, page aligned, and nobody else has it yet.
         unsafe { map.at(HEADER_AT).cast::<Header>().write(header) };
-        Ok((Self { map, capacity, procs_max }, fd))
+        Ok((Self { map, capacity, procs_max, node }, fd))
     }
 
     /// Maps a table that [`create`](Self::create) made, after checking that it is one. Writable are the commons and
@@ -97,7 +101,7 @@ impl Table {
         if !capacity.is_multiple_of(CHUNK_BYTES) || total_bytes(capacity, procs_max) != length {
             return Err(Error::BadArena("the pin table has a bad size"));
         }
-        let table = Self { map, capacity, procs_max };
+        let table = Self { map, capacity, procs_max, node: header.node };
         table.check_slot(slot)?;
         let commons_end = slots_at(capacity, procs_max);
         table.map.open(Extent { offset: COMMONS_AT, length: commons_end - COMMONS_AT })?;
@@ -107,6 +111,17 @@ impl Table {
 
     pub(crate) fn capacity(&self) -> u64 {
         self.capacity
+    }
+
+    /// What the serials of all objects of this arena begin with.
+    pub(crate) fn serials(&self) -> u64 {
+        Place::serials_of(self.node)
+    }
+
+    /// Refuses a place in the arena of another node.
+    #[inline]
+    pub(crate) fn check_node(&self, place: Place) -> Result<(), Error> {
+        if place.node() == self.node { Ok(()) } else { Err(Error::Elsewhere { node: place.node() }) }
     }
 
     pub(crate) fn check_slot(&self, slot: u16) -> Result<(), Error> {
@@ -208,18 +223,18 @@ impl Table {
         unsafe { self.array(warm_at(self.procs_max), words) }
     }
 
-    /// A number that no object of this arena has had before.
+    /// A number that no object of any arena has had before.
     pub(crate) fn new_serial(&self) -> u64 {
-        self.commons().serial.fetch_add(1, Ordering::Relaxed) + 1
+        self.serials() | (self.commons().serial.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// The serial of the object that begins in the chunk around `offset`. An object longer than a chunk has that to itself.
     pub(crate) fn serial(&self, offset: u64) -> &AtomicU64 {
-        &self.serials()[(offset / CHUNK_BYTES) as usize]
+        &self.chunk_serials()[(offset / CHUNK_BYTES) as usize]
     }
 
     /// The serials of all chunks.
-    pub(crate) fn serials(&self) -> &[AtomicU64] {
+    pub(crate) fn chunk_serials(&self) -> &[AtomicU64] {
         // SAFETY: as `warm`.
         unsafe { self.array(serials_at(self.capacity, self.procs_max), self.capacity / CHUNK_BYTES) }
     }
@@ -321,7 +336,7 @@ mod tests {
 
     #[test]
     fn store_5_a_process_writes_to_its_own_pins_only() {
-        let (_host, fd) = Table::create(1 << 30, 4).unwrap();
+        let (_host, fd) = Table::create(1, 1 << 30, 4).unwrap();
         let table = Table::attach(&fd, 2).unwrap();
         assert_eq!(access(table.map.at(0).as_ptr() as usize), "r--s", "the header");
         for slot in 0..4 {
@@ -336,7 +351,7 @@ mod tests {
 
     #[test]
     fn store_3_a_pin_is_found_by_any_byte_of_the_block_around_it() {
-        let (table, _fd) = Table::create(1 << 20, 2).unwrap();
+        let (table, _fd) = Table::create(1, 1 << 20, 2).unwrap();
         table.take_slot(1).unwrap();
         table.set_high(1, 8);
         table.pin(1, 5, 10, 200);

@@ -97,7 +97,7 @@ fn store_6_bad_places_and_extents_are_refused() {
     let (owner, extent) = attach_with(&mut host, 0, MIB);
     let (other, other_extent) = attach_with(&mut host, 1, MIB);
     let place = put(&owner, 100 * KIB, 1);
-    let bad = |length, offset| Place { offset, length, serial: 0 };
+    let bad = |length, offset| Place { offset, length, serial: Place::serials_of(1) };
     for place in [bad(1, 64 * MIB), bad(u64::MAX, 64), bad(2, u64::MAX), bad(64 * MIB + 1, 0)] {
         assert!(matches!(owner.pin(place), Err(Error::BadPlace(_))));
     }
@@ -122,6 +122,23 @@ fn store_6_bad_places_and_extents_are_refused() {
     }
     assert_eq!(owner.held_bytes(), extent.length);
     owner.free(place).unwrap();
+}
+
+/// Its offset is one of ours as well, and another object lies there.
+#[test]
+fn store_6_a_place_of_another_nodes_arena_is_refused_and_its_node_named() {
+    let mut hosts = [1, 2].map(|node| Host::create_on(node, 64 * MIB, 1).unwrap());
+    let [ours, theirs] = hosts.each_mut().map(|host| attach_with(host, 0, 8 * MIB).0);
+    for length in [KIB, MIB] {
+        let (here, there) = (put(&ours, length, 1), put(&theirs, length, 2));
+        assert_eq!((here.offset, here.length), (there.offset, there.length), "they differ by their serials only");
+        assert_eq!((here.node(), there.node()), (1, 2));
+        assert!(matches!(ours.pin(there), Err(Error::Elsewhere { node: 2 })));
+        assert!(matches!(ours.free(there), Err(Error::Elsewhere { node: 2 })));
+        assert!(matches!(theirs.pin(here), Err(Error::Elsewhere { node: 1 })));
+        assert!(ours.pin(here).unwrap().as_slice().iter().all(|byte| *byte == 1));
+        assert!(theirs.pin(there).unwrap().as_slice().iter().all(|byte| *byte == 2));
+    }
 }
 
 #[test]

@@ -202,7 +202,11 @@ impl Model {
     fn place(&self, extent: prop::sample::Index, start: u64, length: u64) -> Option<Place> {
         let &(_, extent) = self.extents.values().nth(extent.index(self.extents.len().max(1)))?;
         let start = start % extent.length / 64 * 64;
-        Some(Place { offset: extent.offset + start, length: length.min(extent.length - start), serial: 0 })
+        Some(Place {
+            offset: extent.offset + start,
+            length: length.min(extent.length - start),
+            serial: Place::serials_of(1),
+        })
     }
 
     fn bytes(&self, wanted: Chunk) -> u64 {

@@ -9,7 +9,7 @@ use model::ProcId;
 use proptest::prelude::*;
 use store::{Error, FileReservation, Files, Folders, Host};
 
-const BY: ProcId = ProcId { slot: 3, epoch: 7 };
+const BY: ProcId = ProcId::new(1, 3, 7);
 
 struct Folder(std::path::PathBuf);
 
@@ -164,14 +164,14 @@ fn file_3_a_folder_is_filled_to_its_limit_only() {
 fn a_file_goes_with_who_took_it_over_and_not_with_who_wrote_it() {
     let folder = Folder::new("taken");
     let writer = files(&[&folder.0]);
-    let owner = files_of(ProcId { slot: 30, epoch: 7 }, &[&folder.0], 1.0);
+    let owner = files_of(ProcId::new(1, 30, 7), &[&folder.0], 1.0);
     let (given, own) = (writer.write(&[&[1; 9_000]]).unwrap()[0], writer.write(&[&[2; 9_000]]).unwrap()[0]);
     let taken = owner.take_over(given).unwrap();
     assert!(owner.take_over(given).is_err(), "it is gone from there");
     store::remove_files_of(BY, &[store::Folder::local(folder.0.clone())]);
     assert!(owner.map(&own).is_err());
     assert_eq!(owner.map(&taken).unwrap().as_slice(), [1; 9_000]);
-    store::remove_files_of(ProcId { slot: 30, epoch: 7 }, &[store::Folder::local(folder.0.clone())]);
+    store::remove_files_of(ProcId::new(1, 30, 7), &[store::Folder::local(folder.0.clone())]);
     assert!(folder.names().is_empty());
 }
 

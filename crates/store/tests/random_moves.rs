@@ -10,8 +10,7 @@ use model::{FileId, Filed, ProcId};
 use proptest::prelude::*;
 use store::{Error, Files, Folders, Host, Place, View};
 
-const WRITERS: [ProcId; 3] =
-    [ProcId { slot: 3, epoch: 7 }, ProcId { slot: 3, epoch: 70 }, ProcId { slot: 33, epoch: 7 }];
+const WRITERS: [ProcId; 3] = [ProcId::new(1, 3, 7), ProcId::new(1, 3, 70), ProcId::new(1, 33, 7)];
 
 #[derive(Clone, Debug)]
 enum Move {

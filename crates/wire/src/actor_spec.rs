@@ -66,7 +66,7 @@ impl<'a> ActorSpec<'a> {
     pub fn dependencies(&self) -> impl Iterator<Item = (ObjectId, ProcId)> + use<'a> {
         self.refs.chunks_exact(REF_BYTES).map_while(|raw| {
             let mut reader = Reader::new(raw);
-            Some((ObjectId(reader.array().ok()?), ProcId::from_u64(reader.u64().ok()?)))
+            Some((ObjectId(reader.array().ok()?), reader.process().ok()?))
         })
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_spec_survives_the_round_trip_names_its_language_and_every_cut_is_refused() {
         let spec = ActorSpec::new(Language::PYTHON, b"facts", FunctionId([3; 16]), TaskId([4; 24]), b"arguments");
-        let dependencies = [(ObjectId([5; 28]), ProcId::from_u64(6)), (ObjectId([7; 28]), ProcId::from_u64(8))];
+        let dependencies = [(ObjectId([5; 28]), ProcId::new(1, 2, 3)), (ObjectId([7; 28]), ProcId::new(1, 4, 5))];
         let bytes = spec.write(dependencies);
         assert_eq!(bytes[0], 1, "a language's number never changes");
         let read = ActorSpec::read(&bytes).unwrap();

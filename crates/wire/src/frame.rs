@@ -14,7 +14,7 @@
 //! A value is one byte of kind. Behind it: counted bytes if it is inline, an error or a failure; a place if it lies in the arena; and if it lies
 //! in a file, who wrote that file, its number and folder, then offset, length and checksum. A place is offset, length and serial, 8 bytes each.
 
-use model::{Bulk, Failure, FileId, Filed, Place, ProcId, TaskId};
+use model::{Bulk, Failure, FileId, Filed, Place, TaskId};
 
 use crate::{Malformed, Reader};
 
@@ -170,7 +170,7 @@ impl<'a> Value<'a> {
             INLINE => Self::Inline(from.counted()?),
             STORED => Self::Bulk(Bulk::Stored(read_place(from)?)),
             FILED => {
-                let by = ProcId::from_u64(from.u64()?);
+                let by = from.process()?;
                 let (number, folder) = (from.u32()?, from.u32()?);
                 let folder = u16::try_from(folder).map_err(|_| Malformed("folder"))?;
                 let file = FileId { by, number, folder };
@@ -253,6 +253,8 @@ impl<'a> Call<'a> {
 
 #[cfg(test)]
 mod tests {
+    use model::ProcId;
+
     use super::*;
 
     #[test]
@@ -273,7 +275,7 @@ mod tests {
             Value::Inline(b"one"),
             Value::Bulk(Bulk::Stored(Place { offset: 64, length: 1 << 40, serial: 3 })),
             Value::Bulk(Bulk::Filed(Filed {
-                file: FileId { by: ProcId { slot: 1023, epoch: 9 }, number: 77, folder: 2 },
+                file: FileId { by: ProcId::new(1, 1023, 9), number: 77, folder: 2 },
                 offset: 4096,
                 length: 1 << 40,
                 check: 0xdead_beef,

@@ -1,5 +1,7 @@
 //! Reads fixed fields and counted slices out of a byte slice, with every length checked.
 
+use model::ProcId;
+
 /// The bytes are not what they should be; the name says which part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {0}")]
@@ -53,6 +55,15 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn u8(&mut self) -> Result<u8, Malformed> {
         Ok(self.array::<1>()?[0])
+    }
+
+    /// A process's name.
+    ///
+    /// # Errors
+    /// If the bytes end before it, or are none.
+    #[inline]
+    pub fn process(&mut self) -> Result<ProcId, Malformed> {
+        ProcId::from_u64(self.u64()?).ok_or(Malformed("process"))
     }
 
     /// A little-endian number.

@@ -85,7 +85,7 @@ pub fn refs_of(value: &[u8]) -> Vec<(ObjectId, ProcId)> {
     }
     let mut reader = Reader::new(&value[1..]);
     let Ok(count) = reader.u32() else { return Vec::new() };
-    (0..count).map_while(|_| Some((ObjectId(reader.array().ok()?), ProcId::from_u64(reader.u64().ok()?)))).collect()
+    (0..count).map_while(|_| Some((ObjectId(reader.array().ok()?), reader.process().ok()?))).collect()
 }
 
 /// The references in what somebody's code raised, also where that is why something else failed. Those in the error of an actor's
@@ -111,8 +111,7 @@ mod tests {
 
     #[test]
     fn references_in_front_of_a_value_are_found_and_measured() {
-        let refs =
-            [(ObjectId([7; 28]), ProcId::from_u64(0x0000_0001_0002_0003)), (ObjectId([9; 28]), ProcId::from_u64(5))];
+        let refs = [(ObjectId([7; 28]), ProcId::new(1, 2, 3)), (ObjectId([9; 28]), ProcId::new(1, 4, 5))];
         let mut value = vec![PICKLE | HAS_REFS, 2, 0, 0, 0];
         refs.iter().for_each(|(id, owner)| write_ref(&mut value, id, *owner));
         let length = value.len();
@@ -125,7 +124,7 @@ mod tests {
     #[test]
     fn a_count_beyond_the_bytes_gives_the_references_that_are_there() {
         let mut value = vec![PLAIN | HAS_REFS, 0xff, 0xff, 0xff, 0xff];
-        write_ref(&mut value, &ObjectId([1; 28]), ProcId::from_u64(5));
+        write_ref(&mut value, &ObjectId([1; 28]), ProcId::new(1, 4, 5));
         assert_eq!(refs_of(&value).len(), 1);
         assert_eq!(refs_of(&[PLAIN]), []);
         assert_eq!(refs_bytes(&[]), 0);

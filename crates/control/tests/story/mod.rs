@@ -5,7 +5,7 @@
 use control::{ActorState, ActorView, Actors, Creation, Effect, Event, Registered};
 use model::{ActorDeath, ActorId, ActorOptions, JobId, Lifetime, Need, ProcId, Tick, WorkerExit};
 
-pub(crate) const DRIVER: ProcId = ProcId { slot: 9_999, epoch: 0 };
+pub(crate) const DRIVER: ProcId = ProcId::new(1, 9_999, 0);
 pub(crate) const JOB: JobId = JobId([7, 0, 0, 0]);
 pub(crate) const CRASH: WorkerExit = WorkerExit::Unknown;
 
@@ -14,7 +14,7 @@ pub(crate) fn id(number: u8) -> ActorId {
 }
 
 pub(crate) fn worker(slot: u16) -> ProcId {
-    ProcId { slot, epoch: 0 }
+    ProcId::new(1, slot, 0)
 }
 
 /// An owned, unnamed actor without restarts.

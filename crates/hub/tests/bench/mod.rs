@@ -194,12 +194,13 @@ pub(crate) fn one_cpu() -> Need {
 }
 
 pub(crate) fn door_of(who: ProcId) -> Door {
-    usize::from(who.slot)
+    usize::from(who.slot())
 }
 
 impl Node {
     pub(crate) fn with_cpus(cpus: i64) -> Self {
         let hub = Hub::new(Options {
+            number: 1,
             id: NodeId([7; 28]),
             pid: 1,
             total: Resources::cpus(cpus),
@@ -232,7 +233,7 @@ impl Node {
     /// The worker that was asked for longest ago joins.
     pub(crate) fn worker_joins(&mut self) -> ProcId {
         let worker = self.body.starting.remove(0);
-        let pid = 1_000 + i32::from(worker.slot);
+        let pid = 1_000 + i32::from(worker.slot());
         self.step(|hub, step| {
             assert!(hub.worker_forked(step, worker, pid));
             hub.worker_joined(step, worker, pid);

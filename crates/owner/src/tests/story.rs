@@ -15,7 +15,7 @@ pub(crate) const W3: ProcId = worker(3);
 pub(crate) const ACTOR: ActorId = ActorId([7; 16]);
 
 pub(crate) const fn worker(slot: u16) -> ProcId {
-    ProcId { slot, epoch: 1 }
+    ProcId::new(1, slot, 1)
 }
 
 /// What a user calls.

@@ -5,15 +5,15 @@
 use model::{JobId, LeaseId, Need, ProcId, Quantity, Resources, Tick};
 use scheduler::{Effect, Event, Grant, LeaseKind, Options, Scheduler, WaitReason};
 
-pub(crate) const A: ProcId = ProcId { slot: 100, epoch: 0 };
-pub(crate) const B: ProcId = ProcId { slot: 101, epoch: 0 };
+pub(crate) const A: ProcId = ProcId::new(1, 100, 0);
+pub(crate) const B: ProcId = ProcId::new(1, 101, 0);
 
 pub(crate) fn lease(owner: ProcId, number: u64) -> LeaseId {
     LeaseId { owner, number }
 }
 
 pub(crate) fn worker(slot: u16) -> ProcId {
-    ProcId { slot, epoch: 0 }
+    ProcId::new(1, slot, 0)
 }
 
 pub(crate) fn options(total: Resources) -> Options {

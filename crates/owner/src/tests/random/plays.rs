@@ -216,7 +216,7 @@ impl World {
     pub(super) fn call_ends(&mut self, number: usize) {
         let guests = self.model.objects.iter().filter(|(_, held)| held.guests > 0);
         let Some(slot) = pick(guests.map(|(slot, _)| *slot), number) else { return };
-        let (is_used, me) = (self.model.is_used(slot), ProcId { slot: 800, epoch: 0 });
+        let (is_used, me) = (self.model.is_used(slot), ProcId::new(1, 800, 0));
         let held = self.model.objects.get_mut(&slot).expect("picked");
         held.guests -= 1;
         held.shares += i32::from(is_used);

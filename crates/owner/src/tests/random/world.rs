@@ -62,7 +62,7 @@ pub(super) fn actor_id(index: usize) -> ActorId {
 }
 
 pub(super) fn stranger(pick: usize) -> ProcId {
-    ProcId { slot: 900 + (pick % 3) as u16, epoch: 0 }
+    ProcId::new(1, 900 + (pick % 3) as u16, 0)
 }
 
 pub(super) fn pick<T: Copy>(from: impl Iterator<Item = T>, pick: usize) -> Option<T> {
@@ -112,7 +112,7 @@ impl World {
 
     fn new_worker(&mut self) -> ProcId {
         self.processes += 1;
-        let worker = ProcId { slot: 1, epoch: self.processes };
+        let worker = ProcId::new(1, 1, self.processes);
         self.workers.insert(worker, VecDeque::new());
         worker
     }

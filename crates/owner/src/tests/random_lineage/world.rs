@@ -421,7 +421,7 @@ impl World {
         assert!(order.is_sorted(), "the longest unused goes first: {order:?}");
         for movable in movable.into_iter().take(count) {
             self.serials += 1;
-            let file = FileId { by: ProcId { slot: 9, epoch: 1 }, number: self.serials as u32, folder: 0 };
+            let file = FileId { by: ProcId::new(1, 9, 1), number: self.serials as u32, folder: 0 };
             self.copies.push((movable, Filed { file, offset: 0, length: movable.place.length, check: 0 }));
         }
     }
@@ -451,7 +451,7 @@ impl World {
             }
             let Some(number) = self.requests.pop_front_if(|_| self.workers.len() < WORKERS_MAX) else { break };
             self.workers_made += 1;
-            let worker = ProcId { slot: self.workers_made, epoch: 1 };
+            let worker = ProcId::new(1, self.workers_made, 1);
             self.workers.insert(worker, (number, VecDeque::new()));
             let mut out = Vec::new();
             self.owner.on_lease_granted(self.now, number, worker, &mut out);
