@@ -265,6 +265,23 @@ fn session_5_two_that_are_full_in_both_directions_go_on() {
     }
 }
 
+/// The peer is slow to acknowledge, and all that items may use is in use.
+#[test]
+fn session_5_news_marks_and_credit_find_room_when_items_have_filled_theirs() {
+    let mut pair = Pair::met(small());
+    pair.bob.send(A, &[2; 10]);
+    pair.bob_to_alice();
+    (0..4).for_each(|from| while pair.alice.session.send(channel(from, 0), 0, &[1; 90]).is_ok() {});
+    pair.alice.output(pair.now);
+    assert!(!pair.alice.session.has_output());
+    pair.alice.session.announce(None, 0, b"news").unwrap();
+    assert_eq!(pair.alice.output(pair.now).len(), 16 + 4);
+    pair.now = pair.now.plus_ms(5);
+    pair.alice.session.tick(pair.now);
+    let credit = pair.alice.output(pair.now).len();
+    assert_eq!(credit, 16 + 8, "what bob sent was taken");
+}
+
 #[test]
 fn session_4_a_position_is_reached_when_all_before_it_has_come() {
     let mut pair = Pair::met(small());
