@@ -6,6 +6,7 @@ use cluster::{
     Channel, Error, Hello, Hold, Limits, NodeLife, Refusal, SendError, Session, check, read_hello, refusal_of,
 };
 use model::Tick;
+use seeded::{SplitMix64, below};
 use story::{ALICE, BOB, Pair};
 use wire::session::{HEAD_BYTES, Head, NoHello, Part, What};
 use wire::{Malformed, PROTOCOL};
@@ -171,6 +172,33 @@ fn nonsense_ends_the_line_and_not_the_session() {
         pair.meet();
         assert_eq!(pair.bob.got.len(), 1, "{name}: the session goes on");
     }
+}
+
+/// Bytes of a busy session, some of them changed: the line may end, and nothing else happens.
+#[test]
+fn bytes_that_are_changed_at_random_end_the_line_at_most() {
+    let limits = Limits { piece_bytes_max: 100, window_bytes: 400, ..Limits::default() };
+    let mut ended = 0;
+    for seed in 0..5_000 {
+        let mut dice = SplitMix64::seeded(seed);
+        let mut pair = Pair::met(limits);
+        pair.alice.send(A, &[1; 250]);
+        pair.alice.send(A, b"small");
+        pair.bob.send(A, b"back");
+        pair.bob_to_alice();
+        pair.alice.session.announce(Some(1), 0, &[2; 150]).unwrap();
+        pair.alice.session.sent();
+        let mut bytes = pair.alice.output(pair.now);
+        for _ in 0..=below(dice.bits(), 3) {
+            let at = below(dice.bits(), bytes.len() as u64) as usize;
+            bytes[at] = dice.bits() as u8;
+        }
+        let half = below(dice.bits(), bytes.len() as u64) as usize;
+        let fed = pair.bob.input(pair.now, &bytes[..half]).and_then(|()| pair.bob.input(pair.now, &bytes[half..]));
+        ended += u64::from(fed.is_err());
+        pair.bob.output(pair.now);
+    }
+    assert!((1_000..5_000).contains(&ended), "{ended} of 5000");
 }
 
 #[test]

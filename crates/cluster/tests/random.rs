@@ -1,11 +1,12 @@
 //! Thousands of networks that delay, cut and repeat: whatever they do, both ends agree with the oracle.
 //!
-//! A failure names its seed; `SEED=n cargo test -p eagleray-cluster --test random` runs that one alone.
+//! A failure names its seed; `SEED=n cargo test -p eagleray-cluster --test random` runs that one alone, `SEEDS=n` as many.
 
 mod world;
 
 use world::World;
 
+/// How many, if nothing else is said.
 const SEEDS: u64 = 10_000;
 
 /// Says which seed it was, when a test fails.
@@ -20,8 +21,9 @@ impl Drop for Seed {
 }
 
 fn each_seed(run: impl Fn(u64)) {
-    let one = std::env::var("SEED").ok().map(|seed| seed.parse().expect("a number"));
-    for seed in one.map_or(0..SEEDS, |seed| seed..seed + 1) {
+    let asked = |name| std::env::var(name).ok().map(|number| number.parse().expect("a number"));
+    let all = 0..asked("SEEDS").unwrap_or(SEEDS);
+    for seed in asked("SEED").map_or(all, |seed: u64| seed..seed + 1) {
         let _seed = Seed(seed);
         run(seed);
     }
@@ -49,6 +51,14 @@ fn session_1_to_5_hold_over_any_network() {
 #[test]
 fn session_1_a_verdict_at_any_moment_returns_what_has_not_arrived() {
     each_seed(|seed| chaos(seed).end_session());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    for seed in 0..200 {
+        let counts = || chaos(seed).ends.map(|end| (end.session.counts(), end.got.total()));
+        assert_eq!(counts(), counts(), "seed {seed}");
+    }
 }
 
 /// The property is worth nothing if what it is about does not happen.
