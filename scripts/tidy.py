@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 MODEL = {"model"}
 VOCABULARY = MODEL | {"wire"}
-BRAINS = {"owner", "scheduler", "transfer", "control"}
+BRAINS = {"owner", "scheduler", "cluster", "transfer", "control"}
 MUSCLE = {"store", "net"}
 #: Between brains and bodies: what a body decides with a message, held to the same rules as a brain.
 CORES = {"hub"}
@@ -46,6 +46,7 @@ ARROWS: dict[str, set[str]] = {
     "wire": MODEL,
     **dict.fromkeys(BRAINS, MODEL),
     **dict.fromkeys(CORES, VOCABULARY | BRAINS | {"seeded"}),
+    "cluster": VOCABULARY,  # bytes are what a session is about
     **dict.fromkeys(MUSCLE, VOCABULARY),
     **dict.fromkeys(BODIES, BELOW_BODIES),  # bodies meet through wire only, never each other
     "macros": set(),
@@ -58,7 +59,9 @@ ARROWS: dict[str, set[str]] = {
 }
 
 #: Further arrows that tests may use: (crate, dev-dependency) -> why.
-DEV_ARROWS: dict[tuple[str, str], str] = {}
+DEV_ARROWS: dict[tuple[str, str], str] = {
+    ("cluster", "seeded"): "its property test is a network that a seed decides",
+}
 
 #: The crates that may bind Python.
 PYO3_CRATES = {"python"}

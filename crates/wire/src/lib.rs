@@ -8,6 +8,7 @@
 //! - `journal`: what a process leaves behind for who takes over when it dies.
 //! - `logs`: what workers print, on its way to their driver.
 //! - `peer`: between two processes that hold each other's values, carried by the node (cold, postcard).
+//! - `session`: between two nodes, over a network (hot).
 //! - `status`: what a node says about itself to people.
 //! - `surroundings`: what a driver's workers take over from it.
 //! - `waits`: what is not going on, and what would end it; `words`: that as sentences.
@@ -23,6 +24,7 @@ pub mod journal;
 pub mod logs;
 pub mod peer;
 mod reader;
+pub mod session;
 pub mod status;
 mod surroundings;
 pub mod value;
