@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::{Bulk, Failure, ProcId, TaskKey};
-use net::{News, Readiness, Word};
+use net::{News, Readiness};
 use owner::{Effect, Stage as TaskStage, Value};
 use wire::control::ToNode;
-use wire::frame::{self, CALL, Header};
+use wire::frame;
 use wire::peer::{Peer, Shares};
 
 use crate::Runtime;
 use crate::errands::Errand;
-use crate::link::{Gate, WriteError};
+use crate::link::{Link, Outgoing, TakeBack, Turn, WriteError};
 use crate::stages::Stage;
 use crate::state::State;
 
@@ -47,11 +47,7 @@ impl Runtime {
     }
 
     pub(crate) fn ring_bells(&self, state: &mut State) {
-        while let Some(at) = state.unrung.pop() {
-            if let Some(link) = &mut state.links[at] {
-                link.ring();
-            }
-        }
+        state.links.ring_all();
         if state.has_news || !state.resolved.is_empty() || !state.called.is_empty() {
             let crate::state::State { resolved: objects, called: calls, has_failed, is_for_all, .. } = &*state;
             let news = News { objects, calls, has_failed: *has_failed, is_for_all: *is_for_all };
@@ -166,15 +162,13 @@ impl Runtime {
     #[inline]
     pub(crate) fn push(&self, state: &mut State, key: TaskKey, worker: ProcId) {
         let clock = Stage::clock();
-        let Some(at) = state.link_of.get(&worker).copied() else { return self.want_link(state, key, worker) };
-        let State { owner, links, scratch, unrung, stalled, .. } = state;
-        let Some(link) = links[at].as_mut() else { return };
-        match link.gate {
-            Gate::Open if link.stalled.is_empty() => {}
-            Gate::Open | Gate::Held => return link.stalled.push_back(key),
-            Gate::Dead => return,
+        let Some(at) = state.links.place_of(worker) else { return self.want_link(state, key, worker) };
+        let State { owner, links, scratch, .. } = state;
+        let Some(link) = links.at(at) else { return };
+        if link.turn_of(key) != Turn::Now {
+            return;
         }
-        let mut is_sent = false;
+        let (mut is_sent, mut is_full) = (false, false);
         match write_call(&self.store, owner, link, scratch, key) {
             Ok(Some(ticket)) => {
                 owner.on_pushed(key, ticket);
@@ -182,17 +176,16 @@ impl Runtime {
             }
             Ok(None) => {}
             Err(error) => {
-                link.stalled.push_back(key);
-                self.wait_for_room(link, &error);
-                stalled.push(at);
-                self.has_stalled.store(true, Ordering::Relaxed);
+                self.wait_for_room(link, key, &error);
+                is_full = true;
             }
         }
-        if link.unrung {
-            unrung.push(at);
+        is_full |= link.owes_words();
+        if link.is_unrung() {
+            links.note_unrung(at);
         }
-        if link.owes_words() {
-            stalled.push(at);
+        if is_full {
+            links.note_stalled(at);
             self.has_stalled.store(true, Ordering::Relaxed);
         }
         if is_sent && state.owner.is_recorded(key) {
@@ -201,40 +194,41 @@ impl Runtime {
         Stage::Ring.add(clock);
     }
 
-    /// The first stalled call needs room in the arena, if that is why: nothing on its link moves before the node has answered.
-    fn wait_for_room(&self, link: &mut crate::link::Link, error: &WriteError) {
-        if let WriteError::NeedExtent(length) = *error {
-            link.needs_room = Some(length);
-            self.send(&ToNode::WantExtent { length });
+    /// A call found no room. If it is the arena that has none, nothing on its link moves before the node has answered.
+    #[cold]
+    fn wait_for_room(&self, link: &mut Link, key: TaskKey, error: &WriteError) {
+        match *error {
+            WriteError::Busy => link.stall(key, None),
+            WriteError::NeedExtent(length) => {
+                link.stall(key, Some(length));
+                self.send(&ToNode::WantExtent { length });
+            }
         }
     }
 
     /// Sends what found the ring full before.
     pub(crate) fn push_stalled(&self, state: &mut State, at: usize) {
-        let State { owner, links, scratch, unrung, .. } = state;
-        let Some(link) = links[at].as_mut().filter(|link| link.gate != Gate::Dead) else { return };
+        let State { owner, links, scratch, .. } = state;
+        let Some(link) = links.at(at).filter(|link| !link.is_dead()) else { return };
         let mut sent = Vec::new();
         link.send_back(&self.store);
-        while link.gate == Gate::Open
-            && link.needs_room.is_none()
-            && let Some(key) = link.stalled.front().copied()
-        {
+        while let Some(key) = link.next_stalled() {
             match write_call(&self.store, owner, link, scratch, key) {
                 Ok(ticket) => {
-                    link.stalled.pop_front();
+                    link.unstall();
                     if let Some(ticket) = ticket {
                         owner.on_pushed(key, ticket);
                         sent.push(key);
                     }
                 }
                 Err(error) => {
-                    self.wait_for_room(link, &error);
+                    self.wait_for_room(link, key, &error);
                     break;
                 }
             }
         }
-        if link.unrung {
-            unrung.push(at);
+        if link.is_unrung() {
+            links.note_unrung(at);
         }
         if state.journal.is_some() {
             sent.into_iter().for_each(|key| self.note_progress(state, key));
@@ -244,30 +238,19 @@ impl Runtime {
     /// Looks whether full rings have room again: their readers do not say so, and may have no reply to send before more calls come.
     #[cold]
     pub(crate) fn push_all_stalled(&self, state: &mut State) {
-        for at in std::mem::take(&mut state.stalled) {
+        for at in state.links.take_stalled() {
             self.push_stalled(state, at);
-            if state.links[at].as_ref().is_some_and(crate::link::Link::is_stalled) && !state.stalled.contains(&at) {
-                state.stalled.push(at);
-            }
+            state.links.keep_stalled(at);
         }
-        self.has_stalled.store(!state.stalled.is_empty(), Ordering::Relaxed);
+        self.has_stalled.store(state.links.has_stalled(), Ordering::Relaxed);
     }
 
     fn take_back(&self, state: &mut State, key: TaskKey, worker: ProcId) {
         let Some(ticket) = ticket_of(state, key, worker) else { return };
         let now = net::clock::now();
-        let taken = if ticket == owner::ADOPTED {
-            false
-        } else if ticket == 0 {
-            state.forget_unsent(key, worker)
-        } else {
-            let Some((_, link)) = state.link(worker) else { return };
-            let (index, word) = split_ticket(ticket);
-            let taken = link.rings.claims.take_back(index, word);
-            if taken {
-                link.rings.claims.release(index);
-            }
-            taken
+        let taken = match ticket {
+            0 => state.links.forget_unsent(key, worker),
+            _ => state.links.to(worker).is_some_and(|(_, link)| link.take_back(ticket) == TakeBack::Taken),
         };
         if taken {
             state.owner.on_took_back(now, key, worker, &mut state.effects);
@@ -294,60 +277,43 @@ pub(crate) fn ticket_of(state: &State, key: TaskKey, on: ProcId) -> Option<u64> 
     }
 }
 
-pub(crate) fn ticket(index: u16, word: Word) -> u64 {
-    (u64::from(word.0) << 16) | u64::from(index)
-}
-
-pub(crate) fn split_ticket(ticket: u64) -> (u16, Word) {
-    (ticket as u16, Word((ticket >> 16) as u32))
-}
-
 /// Writes a call's frame; returns its ticket, or nothing if the task has ended meanwhile.
 #[inline]
 fn write_call(
     store: &store::Client,
     owner: &owner::Owner,
-    link: &mut crate::link::Link,
+    link: &mut Link,
     scratch: &mut Vec<u8>,
     key: TaskKey,
 ) -> Result<Option<u64>, WriteError> {
     let Some(task) = owner.task(key) else { return Ok(None) };
-    if !matches!(task.stage, TaskStage::Under { worker, ticket: 0 } if worker == link.peer) {
+    if !matches!(task.stage, TaskStage::Under { worker, ticket: 0 } if worker == link.peer()) {
         return Ok(None);
     }
-    let number = link.number_of(store, &task.spec.template)?;
-    let (index, word) = match (link.rings.claims.give(), task.spec.target) {
-        (Some(claim), _) => claim,
+    let call = Outgoing {
+        key,
+        task: task.spec.id,
+        template: &task.spec.template,
+        payload: &task.spec.payload,
         // An actor may serve more calls at once than there are words; the last one may be what all others wait for.
-        (None, owner::Target::Actor(_)) => link.rings.claims.give_none(),
-        (None, owner::Target::Pool) => return Err(WriteError::Busy),
+        may_go_unclaimed: matches!(task.spec.target, owner::Target::Actor(_)),
     };
-    scratch.clear();
-    let call = frame::Call { claim_word: word.0, template: number, task: task.spec.id, payload: &task.spec.payload };
-    call.write(scratch);
-    for dep in &task.spec.deps {
-        match owner.object(*dep).and_then(|object| object.value.as_ref()) {
-            Some(Value::Inline(bytes)) => frame::Value::Inline(bytes).write(scratch),
-            Some(Value::Bulk(bulk)) => frame::Value::Bulk(**bulk).write(scratch),
-            Some(Value::Failed(failure)) => frame::Value::write_failure(failure, scratch),
-            None => frame::Value::write_failure(&Failure::Freed, scratch),
-        }
-    }
-    let header = Header { length: 0, kind: CALL, flags: 0, claim: index, request: key.0 };
-    match link.write(store, header, &[scratch]) {
-        Ok(()) => {
-            if task.stream.is_some()
-                && let Some(count) = owner.consumed(key)
-            {
-                link.tell_consumed(store, key.0, count);
+    let ticket = link.send_call(store, scratch, &call, |body| {
+        for dep in &task.spec.deps {
+            match owner.object(*dep).and_then(|object| object.value.as_ref()) {
+                Some(Value::Inline(bytes)) => frame::Value::Inline(bytes).write(body),
+                Some(Value::Bulk(bulk)) => frame::Value::Bulk(**bulk).write(body),
+                Some(Value::Failed(failure)) => frame::Value::write_failure(failure, body),
+                None => frame::Value::write_failure(&Failure::Freed, body),
             }
-            Ok(Some(ticket(index, word)))
         }
-        Err(error) => {
-            link.rings.claims.release(index);
-            Err(error)
-        }
+    })?;
+    if task.stream.is_some()
+        && let Some(count) = owner.consumed(key)
+    {
+        link.tell_consumed(store, key.0, count);
     }
+    Ok(Some(ticket))
 }
 
 /// Frees a block of ours. A place that is none of ours is a bug here, and harmless: the store refuses it.

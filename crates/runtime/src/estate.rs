@@ -9,8 +9,7 @@
 use model::ProcId;
 use owner::{Claim, Counts, Heard, Kept, Late, Legacy};
 use store::Place;
-use wire::Reader;
-use wire::frame::{self, FAR, GIFT, REPLY};
+use wire::frame::{GIFT, REPLY};
 use wire::journal::Ref;
 use wire::peer::{Peer, Shares, Testimony};
 
@@ -24,11 +23,11 @@ const PART_MAX: usize = 50_000;
 impl Runtime {
     /// The calls of a dead process that have come in: nobody can take them back any more. Those that were are dropped.
     pub(crate) fn claim_calls(&self, state: &mut State, of: ProcId) {
-        let State { incoming, link_of, links, .. } = state;
-        let Some(link) = link_of.get(&of).and_then(|at| links[*at].as_mut()) else { return };
+        let State { incoming, links, .. } = state;
+        let Some(link) = links.get(of) else { return };
         incoming.retain_mut(|call| {
             if call.peer == of && !call.is_claimed {
-                call.is_claimed = link.rings.their_claims.start(call.claim, call.word);
+                call.is_claimed = link.start(call.claim);
                 return call.is_claimed;
             }
             true
@@ -37,17 +36,11 @@ impl Runtime {
 
     /// Replies that the dead process has never read go to its heir.
     pub(crate) fn salvage(&self, link: &mut Link, heir: ProcId) {
-        for (header, mut body) in link.rings.writer.unread() {
+        for (header, body) in link.unread(&self.store) {
             if header.kind != REPLY {
                 continue;
             }
-            if header.flags & FAR != 0 {
-                let place = frame::read_place(&mut Reader::new(&body));
-                let Some(view) = place.ok().and_then(|place| self.store.pin(place).ok()) else { continue };
-                body = view.as_slice().to_vec();
-            }
-            let (caller, request, flags, known) =
-                (link.peer, header.request, header.flags & !(FAR | GIFT), header.claim);
+            let (caller, request, flags, known) = (link.peer(), header.request, header.flags & !GIFT, header.claim);
             self.relay(heir, Peer::Reply { caller, request, flags, known, body });
         }
         // Which references are kept stands in those replies.
@@ -92,10 +85,8 @@ impl Runtime {
 
     /// All have testified, so what was registered with the dead has come in by now. What is found there is claimed.
     pub(crate) fn on_settle(&self, state: &mut State, of: ProcId, heir: ProcId) {
-        for at in 0..state.links.len() {
-            if state.links[at].is_some() {
-                self.drain_link(state, at);
-            }
+        for at in state.links.places() {
+            self.drain_link(state, at);
         }
         self.apply(state);
         self.relay(heir, Peer::Settled { of });

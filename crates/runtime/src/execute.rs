@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use model::{ActorId, ActorOptions, ObjectId, ProcId, TaskId, Template, Yields};
-use net::{Wants, Word};
+use net::Wants;
 use owner::Slot;
 use store::{Place, View};
 use wire::control::ToNode;
 use wire::frame;
 use wire::{Malformed, Reader};
 
+use crate::link::Claim;
 use crate::stages::Stage;
 use crate::state::State;
 use crate::{Interrupts, Runtime, Wait, Waited};
@@ -20,8 +21,7 @@ use crate::{Interrupts, Runtime, Wait, Waited};
 pub(crate) struct Incoming {
     pub(crate) peer: ProcId,
     pub(crate) request: u64,
-    pub(crate) claim: u16,
-    pub(crate) word: Word,
+    pub(crate) claim: Claim,
     pub(crate) task: TaskId,
     pub(crate) template: Arc<Template>,
     pub(crate) payload: Range<usize>,
@@ -39,7 +39,6 @@ pub struct CallHandle {
     /// Who called.
     pub peer: ProcId,
     pub(crate) request: u64,
-    pub(crate) claim: u16,
     /// The task.
     pub task: TaskId,
 }
@@ -193,8 +192,8 @@ impl Runtime {
         while takes && is_next_runnable(state, group) {
             let Some(incoming) = state.incoming.pop(group) else { break };
             if !incoming.is_claimed {
-                let Some((_, link)) = state.link(incoming.peer) else { continue };
-                if !link.rings.their_claims.start(incoming.claim, incoming.word) {
+                let Some((_, link)) = state.links.to(incoming.peer) else { continue };
+                if !link.start(incoming.claim) {
                     state.recycle(incoming.body);
                     continue;
                 }
@@ -206,12 +205,7 @@ impl Runtime {
                 state.generating.insert((incoming.peer, incoming.request), readership);
             }
             state.last_caller = Some(incoming.peer);
-            let handle = CallHandle {
-                peer: incoming.peer,
-                request: incoming.request,
-                claim: incoming.claim,
-                task: incoming.task,
-            };
+            let handle = CallHandle { peer: incoming.peer, request: incoming.request, task: incoming.task };
             return Some(Work::Call(IncomingCall {
                 handle,
                 template: incoming.template,

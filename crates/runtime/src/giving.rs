@@ -95,9 +95,9 @@ impl Runtime {
     ) -> Result<(), WriteError> {
         header.claim = state.heirs.known();
         if cargo.refs.is_empty() {
-            let Some((at, link)) = state.link(to) else { return Ok(()) };
+            let Some((at, link)) = state.links.to(to) else { return Ok(()) };
             let written = link.write(&self.store, header, &[body]);
-            state.unrung.push(at);
+            state.links.note_unrung(at);
             written?;
         } else {
             self.write_gift(state, to, header, body, &cargo.refs)?;
@@ -122,14 +122,14 @@ impl Runtime {
         if is_gift {
             header.flags |= GIFT;
         }
-        let Some((at, link)) = state.link(to) else { return Ok(()) };
+        let Some((at, link)) = state.links.to(to) else { return Ok(()) };
         let written = link.write_after(&self.store, header, &[body], || {
             if is_gift {
                 let given = |objects: &[ObjectId]| Peer::Given { to, number, objects: objects.to_vec() };
                 self.send(&ToNode::RelayAll(sharing.messages(given)));
             }
         });
-        state.unrung.push(at);
+        state.links.note_unrung(at);
         written?;
         if is_gift {
             state.gifts.on_gave(to);

@@ -1,16 +1,15 @@
 //! HOT: reads what came in, replies and calls alike, and lets the owner decide.
 
 use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
-use net::Word;
 use owner::{Kept, Packed, Slot, Value};
 use smallvec::SmallVec;
-use wire::frame::{self, CALL, CONSUMED, DEFINE, FAR, GIFT, GIVEN_BACK, Header, ITEM, REPLY};
+use wire::frame::{self, CALL, CONSUMED, DEFINE, GIFT, GIVEN_BACK, Header, ITEM, REPLY};
 use wire::peer::Peer;
 use wire::{Malformed, Reader};
 
-use crate::effects::{failed, split_ticket};
+use crate::effects::failed;
 use crate::execute::Incoming;
-use crate::link::Gate;
+use crate::link::{Fate, Link};
 use crate::stages::Stage;
 use crate::state::State;
 use crate::{Runtime, value};
@@ -39,9 +38,8 @@ impl Runtime {
         self.take_dropped(state);
         if self.bell.is_ready() {
             self.bell.take_ready(|bit| {
-                let at = state.link_of_bit[usize::from(bit)];
-                if at != u32::MAX {
-                    self.drain_link(state, at as usize);
+                if let Some(at) = state.links.ringing(bit) {
+                    self.drain_link(state, at);
                 }
             });
         }
@@ -66,10 +64,9 @@ impl Runtime {
     pub(crate) fn drain_link(&self, state: &mut State, at: usize) {
         loop {
             let mut body = state.body();
-            let Some(link) = state.links[at].as_mut() else { return };
-            let popped = link.rings.reader.pop(&mut body);
-            let peer = link.peer;
-            let header = match popped {
+            let Some(link) = state.links.at(at) else { return };
+            let (peer, received) = (link.peer(), link.receive(&self.store, &mut body));
+            let header = match received {
                 Ok(Some(header)) => header,
                 Ok(None) => {
                     state.recycle(body);
@@ -77,12 +74,11 @@ impl Runtime {
                 }
                 Err(_) => return self.peer_broke(state, peer),
             };
-            let header_ok = if header.flags & FAR == 0 { Ok(()) } else { self.fetch_far(state, at, &mut body) };
-            if header_ok.and_then(|()| self.on_frame(state, at, header, body)).is_err() {
+            if self.on_frame(state, at, header, body).is_err() {
                 return self.peer_broke(state, peer);
             }
         }
-        if state.links[at].as_ref().is_some_and(crate::link::Link::is_stalled) {
+        if state.links.at(at).is_some_and(|link| link.is_stalled()) {
             self.push_stalled(state, at);
         }
     }
@@ -90,29 +86,16 @@ impl Runtime {
     /// What lies in a ring is nonsense: the peer failed, and is ended as if it had died.
     #[cold]
     fn peer_broke(&self, state: &mut State, peer: ProcId) {
-        if let Some((_, link)) = state.link(peer) {
-            link.gate = Gate::Dead;
+        if let Some((_, link)) = state.links.to(peer) {
+            link.kill();
         }
         self.send(&wire::control::ToNode::KillWorker { worker: peer });
-    }
-
-    #[cold]
-    fn fetch_far(&self, state: &mut State, at: usize, body: &mut Vec<u8>) -> Result<(), Malformed> {
-        let mut reader = Reader::new(body);
-        let place = frame::read_place(&mut reader)?;
-        let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
-        body.clear();
-        body.extend_from_slice(view.as_slice());
-        if let Some(link) = state.links[at].as_mut() {
-            link.rings.reader.took_far();
-        }
-        Ok(())
     }
 
     #[inline]
     fn on_frame(&self, state: &mut State, at: usize, header: Header, body: Vec<u8>) -> Result<(), Malformed> {
         if header.flags & GIFT != 0 {
-            let peer = state.links[at].as_ref().ok_or(Malformed("link"))?.peer;
+            let peer = state.links.at(at).ok_or(Malformed("link"))?.peer();
             state.gifts.on_came(peer);
         }
         match header.kind {
@@ -132,7 +115,7 @@ impl Runtime {
                 let mut reader = Reader::new(&body);
                 let number = reader.u32()?;
                 let template = wire::decode(reader.rest())?;
-                let link = state.links[at].as_mut().ok_or(Malformed("link"))?;
+                let link = state.links.at(at).ok_or(Malformed("link"))?;
                 link.define(number, template)
             }
             _ => Err(Malformed("kind")),
@@ -142,13 +125,12 @@ impl Runtime {
     fn on_call(&self, state: &mut State, at: usize, header: Header, body: Vec<u8>) -> Result<(), Malformed> {
         let mut reader = Reader::new(&body);
         let call = frame::Call::read(&mut reader)?;
-        let link = state.links[at].as_ref().ok_or(Malformed("link"))?;
-        let template = link.theirs.get(call.template as usize).ok_or(Malformed("template"))?.clone();
+        let link = state.links.at(at).ok_or(Malformed("link"))?;
+        let template = link.template(call.template)?;
         let incoming = Incoming {
-            peer: link.peer,
+            peer: link.peer(),
             request: header.request,
-            claim: header.claim,
-            word: Word(call.claim_word),
+            claim: Link::claim_of(&header, &call),
             task: call.task,
             template,
             payload: frame::Call::PAYLOAD_AT..frame::Call::PAYLOAD_AT + call.payload.len(),
@@ -169,7 +151,7 @@ impl Runtime {
 
     /// Gives a call back that has not started, because this worker waits for something.
     pub(crate) fn give_back(&self, state: &mut State, incoming: &Incoming) {
-        let Some((at, link)) = state.link(incoming.peer) else {
+        let Some((at, link)) = state.links.to(incoming.peer) else {
             if let Some(heir) = state.heirs.get(incoming.peer) {
                 let (caller, request) = (incoming.peer, incoming.request);
                 let known = state.heirs.known();
@@ -177,30 +159,27 @@ impl Runtime {
             }
             return;
         };
-        if !link.rings.their_claims.start(incoming.claim, incoming.word) {
+        if !link.start(incoming.claim) {
             return;
         }
-        link.going_back.push_back((incoming.claim, incoming.request));
-        link.send_back(&self.store);
-        if !link.going_back.is_empty() {
-            state.stalled.push(at);
+        link.give_back(&self.store, incoming.request);
+        if link.owes_words() {
+            state.links.note_stalled(at);
             self.has_stalled.store(true, std::sync::atomic::Ordering::Relaxed);
         }
-        state.unrung.push(at);
+        state.links.note_unrung(at);
     }
 
     #[inline]
     fn on_reply(&self, state: &mut State, at: usize, header: Header, body: &[u8]) -> Result<(), Malformed> {
         let key = TaskKey(header.request);
-        let link = state.links[at].as_mut().ok_or(Malformed("link"))?;
-        let peer = link.peer;
+        let link = state.links.at(at).ok_or(Malformed("link"))?;
+        let peer = link.peer();
         // The claim is free again, whatever becomes of the reply: the worker has answered this call.
         if let Some(owner::Stage::Under { worker, ticket }) = state.owner.task(key).map(|task| task.stage)
             && worker == peer
-            && ticket != 0
-            && ticket != owner::ADOPTED
         {
-            link.rings.claims.release(split_ticket(ticket).0);
+            link.on_answered(ticket);
         }
         self.take_reply(state, key, Sent::now(peer, header.claim), header.flags, body)
     }
@@ -322,7 +301,7 @@ impl Runtime {
     ///
     /// `heir`: who takes over what it has left.
     pub(crate) fn on_peer_died(&self, state: &mut State, peer: ProcId, exit: model::WorkerExit, heir: Option<ProcId>) {
-        if let Some(at) = state.link_of.get(&peer).copied() {
+        if let Some(at) = state.links.place_of(peer) {
             self.drain_link(state, at);
             self.apply(state);
         }
@@ -333,24 +312,20 @@ impl Runtime {
         self.giver_died(state, peer);
         self.reader_died(state, peer, &exit);
         state.dead.insert(peer);
-        state.unlinked.remove(&peer);
-        if let Some(mut link) = state.take_link(peer) {
+        state.links.take_waiting(peer);
+        if let Some(mut link) = state.links.take(peer) {
             if let Some(heir) = heir {
                 self.salvage(&mut link, heir);
             }
-            link.gate = Gate::Dead;
-            link.free_far(&self.store);
+            link.bury(&self.store);
             self.tell_owners(state, &link.take_untold().collect::<Vec<_>>());
-            let claims = &link.rings.claims;
-            let started = |ticket: u64| {
-                let (index, word) = split_ticket(ticket);
-                ticket == owner::ADOPTED || (ticket != 0 && claims.has_started(index, word))
-            };
+            let started = |ticket| link.fate(ticket).may_have_run();
             state.owner.on_worker_died(peer, &exit, started, &mut state.effects);
             self.send(&wire::control::ToNode::LinkClosed { peer });
         } else {
             // It may have had a lease or an actor of ours, and no link since all was quiet.
-            state.owner.on_worker_died(peer, &exit, |ticket| ticket == owner::ADOPTED, &mut state.effects);
+            let started = |ticket| Fate::without_link(ticket).may_have_run();
+            state.owner.on_worker_died(peer, &exit, started, &mut state.effects);
         }
         match heir {
             // What it had borrowed is held until all is settled.

@@ -27,6 +27,7 @@ mod lanes;
 mod leases;
 mod link;
 mod linking;
+mod links;
 mod logs;
 mod loops;
 mod lost;

@@ -10,7 +10,7 @@ use wire::peer::Shares;
 
 use crate::execute::CallHandle;
 use crate::giving::Cargo;
-use crate::link::{Gate, WriteError};
+use crate::link::WriteError;
 use crate::stages::Stage;
 use crate::state::State;
 use crate::{Error, Runtime, value};
@@ -39,7 +39,7 @@ impl Runtime {
         let mut state = self.state.lock().expect("never poisoned");
         self.take_dropped(&mut state);
         let heir = state.heirs.get(handle.peer);
-        let is_expected = heir.is_some() || state.link(handle.peer).is_some_and(|(_, link)| link.gate != Gate::Dead);
+        let is_expected = heir.is_some() || state.links.to(handle.peer).is_some_and(|(_, link)| !link.is_dead());
         let cargo = if is_expected { self.cargo_of(values_in_reply(&body)) } else { Cargo::default() };
         if !is_expected {
             self.discard(&body);
@@ -110,7 +110,7 @@ impl Runtime {
                 return self.drain(&mut state);
             }
             // One that is dead has an heir, or none: that is not known before the node has spoken.
-            if state.dead.contains_key(&peer) || state.link(peer).is_none() {
+            if state.dead.contains_key(&peer) || state.links.to(peer).is_none() {
                 state.heirs.reply_went(peer, unsent.handle.request);
                 self.tell_owners(&state, &unsent.kept);
                 self.discard_values(values_in_reply(&unsent.body[..unsent.kept_at]));
@@ -211,7 +211,7 @@ fn write_kept(body: &mut Vec<u8>, kept: &[Kept]) {
 /// The caller is told by the reply that these references are kept. Should it die before it has read that, their owners are told by us.
 fn note_kept(state: &mut State, caller: ProcId, kept: Vec<Kept>) {
     if !kept.is_empty()
-        && let Some((_, link)) = state.link(caller)
+        && let Some((_, link)) = state.links.to(caller)
     {
         link.note_kept(kept);
     }

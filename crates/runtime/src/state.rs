@@ -1,15 +1,12 @@
 //! What the lock guards: the owner's brain, the links, the calls that came in.
 
-use std::collections::VecDeque;
-
 use model::{Bulk, FileId, ProcId, TaskKey};
-use net::segment::RINGS_PER_PROC;
 use owner::{Effect, Owner};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::execute::Build;
 use crate::lanes::Lanes;
-use crate::link::Link;
+use crate::links::Links;
 
 /// Processes known to be dead: of each slot the latest, since a slot is used again only after the one before has ended.
 #[derive(Default)]
@@ -31,13 +28,7 @@ impl Dead {
 pub(crate) struct State {
     pub(crate) owner: Owner,
     pub(crate) effects: Vec<Effect>,
-    pub(crate) links: Vec<Option<Link>>,
-    pub(crate) link_of: FxHashMap<ProcId, usize>,
-    pub(crate) link_of_bit: Vec<u32>,
-    /// Links that were written to since their bell was rung.
-    pub(crate) unrung: Vec<usize>,
-    /// Links whose ring was full: calls wait for room there.
-    pub(crate) stalled: Vec<usize>,
+    pub(crate) links: Links,
     /// Calls that came in and have not started.
     pub(crate) incoming: Lanes,
     /// An actor to build, before any call.
@@ -80,8 +71,6 @@ pub(crate) struct State {
     pub(crate) generating: FxHashMap<(ProcId, u64), crate::stream::Readership>,
     /// Of each running task: what it submitted, for recursive cancelling.
     pub(crate) children: FxHashMap<model::TaskId, Vec<TaskKey>>,
-    /// Calls for processes that we have no link to, in order. The node was asked for one.
-    pub(crate) unlinked: FxHashMap<ProcId, VecDeque<TaskKey>>,
     pub(crate) bodies: Vec<Vec<u8>>,
     pub(crate) scratch: Vec<u8>,
     /// Something that is neither object nor call came since waiting threads were last told; and whether it is for all of them.
@@ -118,11 +107,7 @@ impl State {
         Self {
             owner: Owner::new(),
             effects: Vec::new(),
-            links: Vec::new(),
-            link_of: FxHashMap::default(),
-            link_of_bit: vec![u32::MAX; usize::from(RINGS_PER_PROC)],
-            unrung: Vec::new(),
-            stalled: Vec::new(),
+            links: Links::default(),
             incoming: Lanes::default(),
             build: None,
             blocked: 0,
@@ -144,7 +129,6 @@ impl State {
             journals: None,
             generating: FxHashMap::default(),
             children: FxHashMap::default(),
-            unlinked: FxHashMap::default(),
             bodies: Vec::new(),
             scratch: Vec::new(),
             has_news: false,
@@ -193,47 +177,6 @@ impl State {
                 true
             }
         }
-    }
-
-    pub(crate) fn link(&mut self, peer: ProcId) -> Option<(usize, &mut Link)> {
-        let at = *self.link_of.get(&peer)?;
-        Some((at, self.links[at].as_mut()?))
-    }
-
-    pub(crate) fn add_link(&mut self, link: Link) -> usize {
-        let at = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
-        self.link_of.insert(link.peer, at);
-        self.link_of_bit[usize::from(link.in_bit)] = at as u32;
-        if at == self.links.len() {
-            self.links.push(None);
-        }
-        self.links[at] = Some(link);
-        at
-    }
-
-    pub(crate) fn take_link(&mut self, peer: ProcId) -> Option<Link> {
-        let at = self.link_of.remove(&peer)?;
-        let link = self.links[at].take()?;
-        self.link_of_bit[usize::from(link.in_bit)] = u32::MAX;
-        Some(link)
-    }
-
-    /// Forgets a call that waits for a link or for room in its ring; false if it does not.
-    pub(crate) fn forget_unsent(&mut self, key: TaskKey, to: ProcId) -> bool {
-        let queue = match self.link_of.get(&to) {
-            Some(at) => self.links[*at].as_mut().map(|link| {
-                if link.stalled.front() == Some(&key) {
-                    link.needs_room = None;
-                }
-                &mut link.stalled
-            }),
-            None => self.unlinked.get_mut(&to),
-        };
-        queue.is_some_and(|queue| {
-            let before = queue.len();
-            queue.retain(|waiting| *waiting != key);
-            queue.len() < before
-        })
     }
 
     /// A buffer for a frame's body, from the last ones used.

@@ -14,7 +14,7 @@ use crate::effects::ticket_of;
 use crate::execute::{CallHandle, Incoming};
 use crate::giving::Cargo;
 use crate::inbound::Sent;
-use crate::link::{Gate, WriteError};
+use crate::link::WriteError;
 use crate::state::State;
 use crate::{Error, Interrupts, Runtime, Wait, Waited};
 
@@ -79,7 +79,7 @@ impl Runtime {
     #[inline]
     pub fn item(&self, handle: CallHandle, body: &[u8]) -> Result<(), UnsentItem> {
         let mut state = self.state.lock().expect("never poisoned");
-        if state.link(handle.peer).is_none_or(|(_, link)| link.gate == Gate::Dead) {
+        if state.links.to(handle.peer).is_none_or(|(_, link)| link.is_dead()) {
             self.discard_values(body);
             return Ok(());
         }
@@ -120,8 +120,7 @@ impl Runtime {
             };
             let mut state = self.state.lock().expect("never poisoned");
             self.drain(&mut state);
-            let is_gone =
-                !state.link(handle.peer).is_some_and(|(_, link)| link.gate != Gate::Dead && link.peer_is_alive());
+            let is_gone = !state.links.to(handle.peer).is_some_and(|(_, link)| !link.is_dead() && link.peer_is_alive());
             if is_gone || room.is_err() {
                 self.discard_values(body);
                 self.let_go(&mut state, held);
@@ -207,7 +206,7 @@ impl Runtime {
         body: &[u8],
     ) -> Result<(), Malformed> {
         let count = Reader::new(body).u32()?;
-        let peer = state.links[at].as_ref().ok_or(Malformed("link"))?.peer;
+        let peer = state.links.at(at).ok_or(Malformed("link"))?.peer();
         if let Some(readership) = state.generating.get_mut(&(peer, header.request)) {
             readership.consumed = readership.consumed.max(count);
             state.has_news = true;
@@ -236,7 +235,7 @@ impl Runtime {
     /// A worker yields a value.
     #[inline]
     pub(crate) fn on_item(&self, state: &mut State, at: usize, header: Header, body: &[u8]) -> Result<(), Malformed> {
-        let peer = state.links[at].as_ref().ok_or(Malformed("link"))?.peer;
+        let peer = state.links.at(at).ok_or(Malformed("link"))?.peer();
         let (value, contains) = self.read_value(state, Sent::now(peer, header.claim), &mut Reader::new(body))?;
         state.owner.on_item(TaskKey(header.request), peer, value, contains, &mut state.effects);
         Ok(())
@@ -247,12 +246,12 @@ impl Runtime {
         if ticket_of(state, key, worker).is_none_or(|ticket| ticket == 0) {
             return;
         }
-        let Some((at, link)) = state.link(worker) else { return };
+        let Some((at, link)) = state.links.to(worker) else { return };
         link.tell_consumed(&self.store, key.0, count);
         let is_full = link.owes_words();
-        state.unrung.push(at);
+        state.links.note_unrung(at);
         if is_full {
-            state.stalled.push(at);
+            state.links.note_stalled(at);
             self.has_stalled.store(true, Ordering::Relaxed);
         }
     }

@@ -110,9 +110,9 @@ impl Runtime {
         }
         let mut state = self.state.lock().expect("never poisoned");
         if let Some(CalleeState::Alive(worker)) = state.owner.callee(actor).map(|callee| callee.state.clone())
-            && let Some((_, link)) = state.link(worker)
+            && let Some((_, link)) = state.links.to(worker)
         {
-            link.bell.announce();
+            link.announce();
         }
     }
 

@@ -162,7 +162,5 @@ impl Runtime {
 }
 
 fn has_started(state: &State, worker: model::ProcId, ticket: u64) -> bool {
-    let link = state.link_of.get(&worker).and_then(|at| state.links[*at].as_ref());
-    let (index, word) = crate::effects::split_ticket(ticket);
-    ticket != 0 && link.is_some_and(|link| link.rings.claims.has_started(index, word))
+    state.links.get(worker).is_some_and(|link| link.fate(ticket).may_have_run())
 }
