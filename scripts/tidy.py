@@ -30,11 +30,12 @@ ROOT = Path(__file__).resolve().parent.parent
 MODEL = {"model"}
 VOCABULARY = MODEL | {"wire"}
 BRAINS = {"owner", "scheduler", "transfer", "control"}
+CORES = {"party"}
 MUSCLE = {"store", "net"}
 BODIES = {"runtime", "node", "head", "gateway"}
 LIBRARIES = {"tune", "rl"}
 
-BELOW_BODIES = VOCABULARY | BRAINS | MUSCLE
+BELOW_BODIES = VOCABULARY | BRAINS | CORES | MUSCLE
 BELOW_FACES = BELOW_BODIES | BODIES
 
 #: Which workspace crates a crate may depend on. A crate that is not listed has no place in the architecture yet.
@@ -43,6 +44,7 @@ ARROWS: dict[str, set[str]] = {
     "seeded": set(),
     "wire": MODEL,
     **dict.fromkeys(BRAINS, MODEL),
+    **dict.fromkeys(CORES, VOCABULARY | BRAINS),
     **dict.fromkeys(MUSCLE, VOCABULARY),
     **dict.fromkeys(BODIES, BELOW_BODIES),  # bodies meet through wire only, never each other
     "macros": set(),
@@ -66,7 +68,7 @@ UNSAFE_CRATES = {"store", "net", "python"}
 #: Single files elsewhere that may say ``unsafe``: path -> why.
 UNSAFE_FILES: dict[str, str] = {"crates/rl/src/nn/product.rs": "the one call of a matrix product"}
 
-#: What the source of a brain may not name. It gets time, chance and the outside world as events.
+#: What the source of a brain or a core may not name. It gets time, chance and the outside world as events.
 BRAIN_BANS: tuple[tuple[str, str], ...] = (
     (r"\bInstant\b", "std::time::Instant"),
     (r"\b(?:SystemTime|UNIX_EPOCH)\b", "std::time::SystemTime"),
@@ -79,7 +81,7 @@ BRAIN_BANS: tuple[tuple[str, str], ...] = (
     (r"\b(?:tokio|rustix|libc|mio)::", "the operating system"),
 )
 
-#: Crates that a brain may not depend on outside its tests, for the same reason.
+#: Crates that a brain or a core may not depend on outside its tests, for the same reason.
 BRAIN_BANNED_CRATES = {"fastrand", "getrandom", "libc", "mio", "rand", "rustix", "tokio"}
 
 LINES_MAX = 600
@@ -260,8 +262,8 @@ def unsafe_code(tree: Tree) -> Iterator[Finding]:
 
 
 def pure_brains(tree: Tree) -> Iterator[Finding]:
-    """Brains get time, chance and the world from outside."""
-    for crate in sorted(BRAINS & tree.crates.keys()):
+    """Brains and cores get time, chance and the world from outside."""
+    for crate in sorted((BRAINS | CORES) & tree.crates.keys()):
         for name, entry in tree.crates[crate].dependencies("dependencies").items():
             if tree.package_of(name, entry) in BRAIN_BANNED_CRATES:
                 yield Finding(tree.crates[crate].path, 0, f"brain `{crate}` depends on {name}")

@@ -19,7 +19,7 @@ impl Runtime {
             Content::Bulk(bulk) => Value::bulk(bulk),
         };
         let mut state = self.state.lock().expect("never poisoned");
-        let slot = state.owner.on_promised(id);
+        let slot = state.party.owner.on_promised(id);
         self.cells.set(slot, net::Readiness::Pending);
         state.groups_awaited.entry(group).or_default().push((slot, value));
         drop(state);
@@ -78,12 +78,12 @@ impl Runtime {
                 value if is_there => value,
                 other => {
                     if let Some(bulk) = other.as_bulk() {
-                        state.effects.push(owner::Effect::Discarded(bulk));
+                        state.party.effects.push(owner::Effect::Discarded(bulk));
                     }
                     Value::Failed(Arc::new(Failure::GroupRemoved))
                 }
             };
-            state.owner.on_promise_kept(slot, value, &mut state.effects);
+            state.party.owner.on_promise_kept(slot, value, &mut state.party.effects);
         }
     }
 }

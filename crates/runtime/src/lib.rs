@@ -11,18 +11,15 @@
 //! - **RUN-3** at most one thread sleeps on the doorbell; when it leaves, another one that waits takes its place (`net::waiters`).
 
 mod actors;
+mod body;
 mod control;
 mod effects;
 mod errands;
 mod error;
-mod estate;
 mod execute;
-mod giving;
 mod groups;
 mod inbound;
 mod inside;
-mod journal;
-mod keeper;
 mod lanes;
 mod leases;
 mod link;
@@ -31,18 +28,20 @@ mod links;
 mod logs;
 mod loops;
 mod lost;
+mod news;
 mod notices;
 mod objects;
 mod pump;
+mod records;
 mod reply;
 mod room;
+mod serving;
 mod spill;
 mod stages;
 mod start;
 mod state;
 mod stream;
 mod submit;
-pub mod value;
 mod waiting;
 mod waits;
 
@@ -62,6 +61,7 @@ pub use execute::{Assignment, BadArgument, Build, CallArg, CallHandle, EventLoop
 pub use logs::LogEvent;
 pub use objects::{Content, Got};
 pub use owner::{GroupFacts, Next, Packed, Slot as ObjectSlot, StreamKey, Target};
+pub use party::value;
 pub use reply::Unsent;
 pub use spill::Block;
 pub use stages::{STAGES, Stage};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use model::{ProcId, TaskId, TaskKey, Template};
 use net::{Bell, Duplex, Segment, Word};
-use owner::Kept;
 use rustc_hash::FxHashMap;
 use store::Place;
 use wire::control::{Quiet, Rings};
@@ -39,8 +38,6 @@ pub(crate) struct Link {
     going_back: VecDeque<u64>,
     /// How far the readers of the peer's generators are, where the ring was full: request and count.
     consumed: VecDeque<(u64, u32)>,
-    /// References that are kept beyond calls of the peer's, as replies said which it has perhaps not read yet: where each ends in the ring.
-    untold: VecDeque<(u64, Vec<Kept>)>,
     /// Bodies in the arena that the peer may not have read yet, in order, and how many it had read before these.
     far: VecDeque<Place>,
     far_freed: u64,
@@ -133,7 +130,6 @@ impl Link {
             needs_room: None,
             going_back: VecDeque::new(),
             consumed: VecDeque::new(),
-            untold: VecDeque::new(),
             far: VecDeque::new(),
             far_freed: 0,
             unrung: false,
@@ -468,25 +464,6 @@ impl Link {
                 Err(WriteError::Busy)
             }
         }
-    }
-
-    /// The reply that was just written says that these references are kept.
-    pub(crate) fn note_kept(&mut self, kept: Vec<Kept>) {
-        self.forget_told();
-        self.untold.push_back((self.rings.writer.written(), kept));
-    }
-
-    fn forget_told(&mut self) {
-        let taken = self.rings.writer.taken();
-        while self.untold.front().is_some_and(|(end, _)| *end <= taken) {
-            self.untold.pop_front();
-        }
-    }
-
-    /// The peer is dead: what is kept and it has never read of.
-    pub(crate) fn take_untold(&mut self) -> impl Iterator<Item = Kept> + use<> {
-        self.forget_told();
-        std::mem::take(&mut self.untold).into_iter().flat_map(|(_, kept)| kept)
     }
 
     /// Frees the bodies in the arena that the peer has read.

@@ -16,7 +16,7 @@ impl Runtime {
     /// A call for a process that we have no link to waits for one.
     #[cold]
     pub(crate) fn want_link(&self, state: &mut State, key: TaskKey, peer: ProcId) {
-        if state.dead.contains_key(&peer) {
+        if state.party.is_dead(peer) {
             return;
         }
         if state.links.wait_for(peer, key) {
@@ -54,7 +54,7 @@ impl Runtime {
         // What came in may lead to more calls.
         self.drain_link(state, at);
         self.apply(state);
-        let is_expected = state.incoming.iter().any(|incoming| incoming.peer == peer);
+        let is_expected = state.serving.expects(peer);
         if is_expected { None } else { state.links.get(peer)?.quiet() }
     }
 

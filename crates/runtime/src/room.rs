@@ -168,7 +168,7 @@ impl Runtime {
                 && let Some(key) = link.unstall()
             {
                 let failure = Failure::StoreFull(why.into());
-                state.owner.on_cannot_send(net::clock::now(), key, failure, &mut state.effects);
+                state.party.owner.on_cannot_send(net::clock::now(), key, failure, &mut state.party.effects);
             }
             self.push_stalled(state, at);
         }

@@ -53,7 +53,9 @@ impl World {
         for item in process.stopped.into_iter().flatten() {
             match item {
                 Item::Frame { from, to, frame } if self.procs.contains_key(&from) => self.env.not_read(from, to, frame),
-                Item::Frame { frame: Frame::Reply { first, .. }, .. } => self.env.oracle.reply_lost(first),
+                Item::Frame { frame: Frame::Written { first: Some(first), .. }, .. } => {
+                    self.env.oracle.reply_lost(first)
+                }
                 _ => {}
             }
         }

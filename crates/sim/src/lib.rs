@@ -1,8 +1,9 @@
 //! A whole cluster in one thread from one seed.
 //!
-//! The brains are the real ones: `scheduler::Scheduler`, `control::Actors` and `control::Groups` in each node,
-//! `owner::Owner` in each process. What is simulated is their surroundings: the clock, the network, the
-//! processes and what users' programs do. The simulator decides nothing that a brain decides.
+//! What decides is the real thing: `scheduler::Scheduler`, `control::Actors` and `control::Groups` in each node,
+//! `party::Party` with its owner in each process. What is simulated is their surroundings: the clock, the
+//! network, the bodies and what users' programs do. The simulator decides nothing that a brain or a party
+//! decides, and has its own words for nothing that a party says.
 //!
 //! A run has two halves. While faults last, messages are lost (and sent again), repeated, delayed and
 //! overtaken, processes are killed and paused, workers fail to start. Then faults stop, and whatever is
@@ -29,6 +30,7 @@
 //! Nodes do not talk to each other yet, because brains do not: a run of N nodes is N clusters of one
 //! node under one clock.
 
+mod body;
 mod driver;
 mod env;
 mod faults;

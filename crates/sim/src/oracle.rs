@@ -271,7 +271,7 @@ impl Oracle {
         let (outcome, is_explained) = match value {
             None => (Outcome::Unseen, true),
             Some(Value::Inline(bytes)) => {
-                (Outcome::Value, bytes[..8] == history.expected.to_le_bytes() && history.has_sent_value)
+                (Outcome::Value, Number::from_bytes(bytes).number == history.expected && history.has_sent_value)
             }
             // Its number is seen by whoever reads it.
             Some(Value::Bulk(_)) => (Outcome::Value, history.has_sent_value),

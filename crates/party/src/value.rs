@@ -4,7 +4,7 @@
 //! face's own encoding.
 
 use model::{Failure, ObjectId, ProcId};
-use wire::Reader;
+use wire::{Reader, frame};
 
 /// Flag in a value's first byte: references follow.
 pub const HAS_REFS: u8 = 0x80;
@@ -52,4 +52,10 @@ pub fn refs_of_failure(failure: &Failure) -> Vec<(ObjectId, ProcId)> {
 pub fn write_ref(to: &mut Vec<u8>, id: &ObjectId, owner: ProcId) {
     to.extend_from_slice(&id.0);
     to.extend_from_slice(&owner.to_u64().to_le_bytes());
+}
+
+/// The values that follow one another in these bytes of a frame, as far as they are whole.
+pub fn values_in(bytes: &[u8]) -> impl Iterator<Item = frame::Value<'_>> {
+    let mut reader = Reader::new(bytes);
+    std::iter::from_fn(move || if reader.rest().is_empty() { None } else { frame::Value::read(&mut reader).ok() })
 }
