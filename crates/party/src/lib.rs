@@ -22,6 +22,8 @@ mod replies;
 mod sharing;
 mod taking;
 mod testimony;
+#[cfg(test)]
+mod tests;
 pub mod value;
 
 use model::{ActorId, ProcId};
