@@ -181,8 +181,7 @@ impl Runtime {
                     && made.is_there
                 {
                     let mut state = self.state.lock().expect("never poisoned");
-                    state.fresh_groups.insert(made.group);
-                    state.unused_groups.insert(made.group);
+                    state.groups.on_made(made.group);
                 }
                 if let Some(open) = self.answers.table.lock().expect("never poisoned").get_mut(&request) {
                     *open = Some(answer);

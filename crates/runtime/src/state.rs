@@ -3,9 +3,10 @@
 use model::ProcId;
 use owner::Heirs;
 use party::Party;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::execute::Build;
+use crate::groups::Groups;
 use crate::links::Links;
 use crate::news::News;
 use crate::records::Records;
@@ -44,12 +45,7 @@ pub(crate) struct State {
     pub(crate) calls_told: FxHashMap<model::ActorId, usize>,
     /// Of detached actors that we made: what holds their arguments while they may be built again.
     pub(crate) detached_args: FxHashMap<model::ActorId, owner::Slot>,
-    /// Placement groups of ours that had their bundles at once, and that nobody else knows yet: nobody can have removed them.
-    pub(crate) fresh_groups: FxHashSet<model::GroupId>,
-    /// Of those, the ones in which nothing of ours was placed and of which no handle was given away. That they are there was told perhaps.
-    pub(crate) unused_groups: FxHashSet<model::GroupId>,
-    /// Objects that get their value once a placement group has its bundles.
-    pub(crate) groups_awaited: FxHashMap<model::GroupId, Vec<(owner::Slot, owner::Value)>>,
+    pub(crate) groups: Groups,
 }
 
 impl State {
@@ -74,9 +70,7 @@ impl State {
             held_back: Vec::new(),
             calls_told: FxHashMap::default(),
             detached_args: FxHashMap::default(),
-            fresh_groups: FxHashSet::default(),
-            unused_groups: FxHashSet::default(),
-            groups_awaited: FxHashMap::default(),
+            groups: Groups::default(),
         }
     }
 
