@@ -175,10 +175,10 @@ impl<P> Party<P> {
             match chore {
                 Chore::Settle { of, witnesses } => {
                     let ask = |to| ToNode::Relay { to, message: Peer::Settle { of } };
-                    self.words.extend(witnesses.into_iter().map(ask));
+                    witnesses.into_iter().map(ask).for_each(|message| self.words.add(message));
                 }
-                Chore::Settled { of, serving } => self.words.push(ToNode::Settled { of, serving }),
-                Chore::Served(worker) => self.words.push(ToNode::Served { worker }),
+                Chore::Settled { of, serving } => self.words.add(ToNode::Settled { of, serving }),
+                Chore::Served(worker) => self.words.add(ToNode::Served { worker }),
             }
         }
     }

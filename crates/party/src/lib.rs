@@ -25,12 +25,13 @@ mod testimony;
 #[cfg(test)]
 mod tests;
 pub mod value;
+mod words;
 
 use model::{ActorId, ProcId};
 use owner::{Effect, Gifts, Heirs, Keeping, Owner};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use wire::control::ToNode;
-use wire::peer::{Peer, Shares};
+use wire::peer::Peer;
 
 pub use body::{Body, NoPin, Progress};
 pub use giving::Cargo;
@@ -40,6 +41,7 @@ pub use taking::Sent;
 
 use crate::dead::Dead;
 use crate::places::Places;
+use crate::words::Words;
 
 /// One process's part in all that concerns several.
 pub struct Party<P> {
@@ -58,14 +60,8 @@ pub struct Party<P> {
     places: Places<P>,
     /// Actors that the node tells us of.
     watched: FxHashSet<ActorId>,
-    /// Shares that changed, by owner: told when all effects are applied.
-    untold: FxHashMap<ProcId, Vec<Shares>>,
-    /// What is said behind that.
-    words: Vec<ToNode>,
+    words: Words,
 }
-
-/// Shares told of in one message.
-const SHARES_MAX: usize = 50_000;
 
 impl<P> Party<P> {
     /// One that knows of these deaths.
@@ -82,8 +78,7 @@ impl<P> Party<P> {
             dead: Dead::default(),
             places: Places::default(),
             watched: FxHashSet::default(),
-            untold: FxHashMap::default(),
-            words: Vec::new(),
+            words: Words::default(),
         }
     }
 
@@ -141,16 +136,13 @@ impl<P> Party<P> {
     /// Whether something is to be said now that all effects are applied.
     #[inline]
     pub fn has_to_say(&self) -> bool {
-        !(self.untold.is_empty() && self.words.is_empty())
+        self.words.has_some()
     }
 
-    /// Says what had to wait until all effects are applied: each owner is told of all shares that changed in one message.
+    /// Says what had to wait until all effects are applied.
     #[cold]
     pub fn say(&mut self, body: &mut impl Body<Pin = P>) {
-        for (owner, shares) in self.untold.drain() {
-            shares.chunks(SHARES_MAX).for_each(|shares| body.relay(owner, Peer::Borrowed(shares.to_vec())));
-        }
-        self.words.drain(..).for_each(|message| body.tell_node(message));
+        self.words.say(body);
     }
 
     /// Does what an effect asks for, unless that is the body's: then it comes back.

@@ -61,7 +61,7 @@ impl<P> Party<P> {
         if owner == self.me {
             self.owner.on_shares(&object, borrower, count, &mut self.effects);
         } else {
-            self.untold.entry(owner).or_default().push(Shares { object, borrower, count });
+            self.words.add_shares(owner, Shares { object, borrower, count });
         }
     }
 

@@ -66,7 +66,7 @@ impl<P> Party<P> {
     /// All have testified, so what was registered with the dead has come in by now, and was taken up before this was handed in. What is
     /// found there is claimed, and then it is said that all was.
     pub(crate) fn on_settle(&mut self, of: ProcId, heir: ProcId) {
-        self.words.push(ToNode::Relay { to: heir, message: Peer::Settled { of } });
+        self.words.add(ToNode::Relay { to: heir, message: Peer::Settled { of } });
     }
 }
 

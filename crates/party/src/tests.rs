@@ -1,4 +1,4 @@
-//! What the simulator cannot show: its rings are never full, and its callers always leave something or nothing at all.
+//! A step at a time: what is said, and when, where the simulator sees only what comes of it.
 
 use model::{Bulk, FileId, FunctionId, JobId, Need, ObjectId, Place, ProcId, TaskId, Template, Tick, WorkerExit};
 use owner::{Heirs, Slot, Value};

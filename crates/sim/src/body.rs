@@ -1,9 +1,8 @@
 //! The simulated body of a party: what the real one has in shared memory lies in tables here, and what it sends may be delayed.
 //!
-//! Rings are never full. A process may die between its promise of a gift and the gift (`dies_giving`).
+//! A ring may be full when a reply is to go there. A process may die between its promise of a gift and the gift (`dies_giving`).
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 
 use model::{Bulk, FileId, Filed, Place, ProcId, Tick, WorkerExit};
 use owner::{Slot, Value};
@@ -20,6 +19,10 @@ use crate::network::Pid;
 use crate::oracle::Task;
 use crate::process::{Frame, Process, Role, ToNode};
 
+/// There is no room in a ring.
+#[derive(Debug)]
+pub(crate) struct Full;
+
 /// What a party works with.
 pub(crate) struct Hands<'a> {
     pid: Pid,
@@ -27,7 +30,7 @@ pub(crate) struct Hands<'a> {
     role: &'a mut Role,
     journal: &'a mut Journal,
     buried: &'a mut BTreeSet<ProcId>,
-    /// The task that is being answered, as it was first submitted.
+    /// The task that is being answered, as it was first submitted. There may be no room for that.
     first: Option<Task>,
     /// The process ends when it has said what it is about to give.
     dies_giving: bool,
@@ -60,6 +63,16 @@ impl Hands<'_> {
         }
     }
 
+    fn find_room(&mut self) -> Result<(), Full> {
+        let env = &mut *self.env;
+        let full = env.settings.full;
+        if self.first.is_some() && full > 0 && env.has_faults() && env.rng.chance(full) {
+            env.counts.full += 1;
+            return Err(Full);
+        }
+        Ok(())
+    }
+
     fn say(&mut self, message: ToNode) {
         self.env.tell_node(self.pid, message);
     }
@@ -73,7 +86,7 @@ impl Hands<'_> {
 impl Body for Hands<'_> {
     /// Who keeps what is known to the memory.
     type Pin = ();
-    type NoRoom = Infallible;
+    type NoRoom = Full;
 
     fn now(&self) -> Tick {
         self.env.now
@@ -151,7 +164,8 @@ impl Body for Hands<'_> {
         self.has_link(to)
     }
 
-    fn write(&mut self, to: ProcId, header: Header, bytes: &[u8]) -> Result<(), Infallible> {
+    fn write(&mut self, to: ProcId, header: Header, bytes: &[u8]) -> Result<(), Full> {
+        self.find_room()?;
         self.frame(to, header, bytes);
         Ok(())
     }
@@ -162,7 +176,8 @@ impl Body for Hands<'_> {
         header: Header,
         bytes: &[u8],
         promises: impl FnOnce() -> Vec<(ProcId, Peer)>,
-    ) -> Result<(), Infallible> {
+    ) -> Result<(), Full> {
+        self.find_room()?;
         self.tell_node(control::ToNode::RelayAll(promises()));
         self.env.counts.gifts_cut += u64::from(self.dies_giving);
         self.frame(to, header, bytes);

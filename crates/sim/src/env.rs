@@ -45,6 +45,8 @@ pub struct Counts {
     pub groups: u64,
     /// Processes that died between telling owners of shares and giving them.
     pub gifts_cut: u64,
+    /// Replies that found no room in their ring.
+    pub full: u64,
     /// Deaths of processes that left something.
     pub estates: u64,
     /// Calls of the dead that were answered to their heir.
@@ -78,6 +80,7 @@ impl std::ops::Add for Counts {
             stale: self.stale + other.stale,
             groups: self.groups + other.groups,
             gifts_cut: self.gifts_cut + other.gifts_cut,
+            full: self.full + other.full,
             estates: self.estates + other.estates,
             salvaged: self.salvaged + other.salvaged,
         }

@@ -13,6 +13,7 @@ impl World {
         let concerned = match &item {
             Item::FromNode { to, .. } | Item::Frame { to, .. } => to,
             Item::Computed { process, .. }
+            | Item::Answer { process }
             | Item::LetGo { process, .. }
             | Item::MakeRoom { process }
             | Item::Written { process }
@@ -48,6 +49,13 @@ impl World {
             && let Some(task) = worker.running()
         {
             self.env.oracle.lost(task);
+        }
+        if let Role::Worker(worker) = &process.role
+            && let Some(task) = worker.unanswered()
+        {
+            // It had an answer, and nobody got it.
+            self.env.oracle.lost(task);
+            self.env.oracle.reply_lost(task);
         }
         // What lay unread in its rings, others may still want back.
         for item in process.stopped.into_iter().flatten() {

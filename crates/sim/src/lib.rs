@@ -6,7 +6,7 @@
 //! decides, and has its own words for nothing that a party says.
 //!
 //! A run has two halves. While faults last, messages are lost (and sent again), repeated, delayed and
-//! overtaken, processes are killed and paused, workers fail to start. Then faults stop, and whatever is
+//! overtaken, rings are full, processes are killed and paused, workers fail to start. Then faults stop, and whatever is
 //! still to be done must be done before a deadline.
 //!
 //! What must hold (`oracle`):

@@ -51,6 +51,10 @@ pub(crate) enum Item {
         process: Pid,
         serial: u64,
     },
+    /// A worker looks whether there is room for its answer.
+    Answer {
+        process: Pid,
+    },
     /// A worker lets go of a reference that it kept beyond the call.
     LetGo {
         process: Pid,

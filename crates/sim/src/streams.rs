@@ -103,7 +103,7 @@ impl Process {
         let header = Header { length: 0, kind: ITEM, flags: 0, claim: 0, request: run.call.key.0 };
         let (party, mut hands) = self.parts(env);
         let cargo = Cargo::of(&mut hands, &body);
-        let Ok(()) = party.write_values(&mut hands, run.call.caller, header, &body, &cargo);
+        party.write_values(&mut hands, run.call.caller, header, &body, &cargo).expect("items find room");
         true
     }
 

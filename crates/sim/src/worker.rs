@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 
 use model::{ActorId, Bulk, Failure, ObjectId, Place, ProcId, TaskKey, WorkerExit};
 use owner::{Slot, Target};
+use party::Unsent;
 use wire::frame::{self, GIVEN_BACK, Header, REPLY};
 
+use crate::body::Full;
 use crate::env::{Claim, Env};
 use crate::large::{Content, Found};
 use crate::network::Item;
@@ -33,6 +35,8 @@ pub(crate) enum Duty {
     Computes(Run),
     /// Has yielded as much as it may before its reader reads.
     Full(Run),
+    /// Has an answer to this task that found no room.
+    Answers(Task, Unsent<Full>),
 }
 
 pub(crate) struct Run {
@@ -60,7 +64,7 @@ impl Worker {
     fn run(&self) -> Option<&Run> {
         match &self.duty {
             Duty::Waits(run, _) | Duty::Computes(run) | Duty::Full(run) => Some(run),
-            Duty::Nothing | Duty::Builds(_) => None,
+            Duty::Nothing | Duty::Builds(_) | Duty::Answers(..) => None,
         }
     }
 
@@ -77,6 +81,11 @@ impl Worker {
     /// All calls that it has not answered.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         self.run().map(|run| &run.call).into_iter().chain(&self.incoming)
+    }
+
+    /// A task whose answer found no room.
+    pub(crate) fn unanswered(&self) -> Option<Task> {
+        if let Duty::Answers(first, _) = &self.duty { Some(*first) } else { None }
     }
 
     fn is_waiting(&self) -> bool {
@@ -359,7 +368,7 @@ impl Process {
             let bytes = reply_of(&Ok(Content::Small(number.clone())));
             let (party, hands) = self.parts(env);
             let call = party::Call { caller: run.call.caller, request: run.call.key.0 };
-            let _never_full = party.reply(&mut hands.dying(), call, bytes, &[]);
+            let _nothing = party.reply(&mut hands.dying(), call, bytes, &[]);
             return self.crash(env, run);
         }
         self.answer(env, run, answer);
@@ -406,8 +415,30 @@ impl Process {
     fn send_reply(&mut self, env: &mut Env, call: &Call, answer: Result<Content, Failure>, came_with: &[Slot]) {
         let (party, hands) = self.parts(env);
         let to = party::Call { caller: call.caller, request: call.key.0 };
-        // Rings are never full here.
-        let _nothing = party.reply(&mut hands.answering(call.first), to, reply_of(&answer), came_with);
+        let unsent = party.reply(&mut hands.answering(call.first), to, reply_of(&answer), came_with);
+        self.note_unsent(env, call.first, unsent);
+    }
+
+    fn note_unsent(&mut self, env: &mut Env, first: Task, unsent: Option<Unsent<Full>>) {
+        let pid = self.pid;
+        let worker = self.worker().expect("only workers answer");
+        worker.duty = Duty::Nothing;
+        if let Some(unsent) = unsent {
+            worker.duty = Duty::Answers(first, unsent);
+            let us = env.rng.between(1, 10_000);
+            env.later(us, Item::Answer { process: pid });
+        }
+    }
+
+    /// Looks whether there is room for its answer now.
+    pub(crate) fn on_answer(&mut self, env: &mut Env) {
+        let Some(worker) = self.worker() else { return };
+        let Duty::Answers(first, unsent) = std::mem::take(&mut worker.duty) else { unreachable!("it waits for that") };
+        let (party, hands) = self.parts(env);
+        let unsent = party.reply_again(&mut hands.answering(first), unsent, false);
+        self.note_unsent(env, first, unsent);
+        self.apply(env);
+        self.start_next(env);
     }
 
     /// Gives a call back that has not started.

@@ -189,6 +189,11 @@ impl World {
                     process.on_computed(env, serial);
                 }
             }
+            Item::Answer { process } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_answer(env);
+                }
+            }
             Item::LetGo { process, slot } => {
                 if let Some(process) = self.procs.get_mut(&process) {
                     process.on_let_go(env, slot);

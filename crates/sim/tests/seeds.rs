@@ -9,8 +9,8 @@ fn two_hundred_seeds_hold_every_promise() {
     for landed in [dropped, repeated, delayed, not_started, workers_killed, drivers_killed, paused] {
         assert!(landed >= 20, "a kind of fault hardly lands: {faults:?}");
     }
-    let Counts { harmed, lost, moved, stale, groups, gifts_cut, estates, salvaged, .. } = faults;
-    for landed in [harmed, lost, moved, stale, groups, gifts_cut, estates, salvaged] {
+    let Counts { harmed, lost, moved, stale, groups, gifts_cut, full, estates, salvaged, .. } = faults;
+    for landed in [harmed, lost, moved, stale, groups, gifts_cut, full, estates, salvaged] {
         assert!(landed >= 20, "large values, groups or owners have an easy life: {faults:?}");
     }
 }
