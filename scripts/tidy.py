@@ -32,7 +32,7 @@ VOCABULARY = MODEL | {"wire"}
 BRAINS = {"owner", "scheduler", "cluster", "transfer", "control"}
 MUSCLE = {"store", "net"}
 #: Between brains and bodies: what a body decides with a message, held to the same rules as a brain.
-CORES = {"hub"}
+CORES = {"hub", "party"}
 BODIES = {"runtime", "node", "head", "gateway"}
 LIBRARIES = {"tune", "rl"}
 
@@ -72,7 +72,7 @@ UNSAFE_CRATES = {"store", "net", "python"}
 #: Single files elsewhere that may say ``unsafe``: path -> why.
 UNSAFE_FILES: dict[str, str] = {"crates/rl/src/nn/product.rs": "the one call of a matrix product"}
 
-#: What the source of a brain may not name. It gets time, chance and the outside world as events.
+#: What the source of a brain or a core may not name. It gets time, chance and the outside world as events.
 BRAIN_BANS: tuple[tuple[str, str], ...] = (
     (r"\bInstant\b", "std::time::Instant"),
     (r"\b(?:SystemTime|UNIX_EPOCH)\b", "std::time::SystemTime"),
@@ -85,7 +85,7 @@ BRAIN_BANS: tuple[tuple[str, str], ...] = (
     (r"\b(?:tokio|rustix|libc|mio)::", "the operating system"),
 )
 
-#: Crates that a brain may not depend on outside its tests, for the same reason.
+#: Crates that a brain or a core may not depend on outside its tests, for the same reason.
 BRAIN_BANNED_CRATES = {"fastrand", "getrandom", "libc", "mio", "rand", "rustix", "tokio"}
 
 LINES_MAX = 600
@@ -266,7 +266,7 @@ def unsafe_code(tree: Tree) -> Iterator[Finding]:
 
 
 def pure_brains(tree: Tree) -> Iterator[Finding]:
-    """Brains get time, chance and the world from outside."""
+    """Brains and cores get time, chance and the world from outside."""
     for crate in sorted((BRAINS | CORES) & tree.crates.keys()):
         for name, entry in tree.crates[crate].dependencies("dependencies").items():
             if tree.package_of(name, entry) in BRAIN_BANNED_CRATES:

@@ -31,7 +31,7 @@ mod loom_tests;
 pub use bell::Bell;
 pub use berth::Berth;
 pub use cells::{Cells, Readiness};
-pub use claim::{Claims, TheirClaims, Word};
+pub use claim::{Claims, TheirClaims, UNCLAIMED, Word};
 pub use ring::{Broken, Full, RingReader, RingWriter};
 pub use segment::{Duplex, Duty, ProcEntry, Segment};
 pub use spin::Spinner;

@@ -34,6 +34,10 @@ pub(crate) struct Driver {
 
 impl Bench {
     pub(crate) fn new() -> Self {
+        Self::with_workers_max(1_000)
+    }
+
+    fn with_workers_max(workers_max: u32) -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("eagleray-node-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(name);
@@ -52,7 +56,7 @@ impl Bench {
             must_listen: false,
             prestart: 0,
             idle_ms_max: 1_000,
-            workers_max: 2,
+            workers_max,
             rings_max: net::segment::RINGS_MAX,
             link_idle_ms_max: 60_000,
             grace_ms_max: 1_000,
@@ -213,7 +217,7 @@ fn bodies_beyond_a_bound_lie_in_files_and_are_found_there() {
 /// The 961st actor waited for ever, and nothing was said.
 #[test]
 fn who_waits_because_there_are_no_more_workers_is_told_so() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::with_workers_max(2);
     let mut driver = bench.join();
     let asks = |number| ToNode::RequestLease { number, job: driver.job, need: Need::default(), name: "".into() };
     let requests: Vec<ToNode> = (0..5).map(asks).collect();

@@ -249,6 +249,7 @@ impl Owner {
         if self.read_arguments(key, out) {
             return;
         }
+        self.need_arguments(key, out);
         let missing = self.watch_dependencies(key, out);
         let Some(task) = self.task_mut(key) else { return };
         (task.stage, task.is_outdated) = (Stage::Waiting(missing), false);

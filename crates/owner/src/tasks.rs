@@ -229,6 +229,12 @@ impl Owner {
         missing
     }
 
+    /// Asks for what a task needs before it is counted how much of that is missing: what was let go of and cannot be made again fails at once.
+    pub(crate) fn need_arguments(&mut self, key: TaskKey, out: &mut Vec<Effect>) {
+        let deps = self.task(key).map(|task| task.spec.deps.clone()).unwrap_or_default();
+        deps.into_iter().for_each(|dep| self.on_needed(dep, out));
+    }
+
     /// A task that was under way is to run again. If an argument was lost meanwhile, it waits for that.
     pub(crate) fn awaits_arguments(&mut self, key: TaskKey, out: &mut Vec<Effect>) -> bool {
         let missing = self.watch_dependencies(key, out);
@@ -406,6 +412,7 @@ impl Owner {
         let target = task.spec.target;
         self.note(key, out);
         self.rewind_stream(key, out);
+        self.need_arguments(key, out);
         if let (Target::Pool, Some(failure)) = (target, self.failed_argument(key)) {
             // It was freed while the task was under way.
             return self.finish_failed(key, failure, out);

@@ -65,23 +65,23 @@ impl Runtime {
         }
         let slot = {
             let mut state = self.state.lock().expect("never poisoned");
-            let slot = state.owner.on_actor_made(life, actor);
-            state.owner.on_contains_set(slot, &contains);
+            let slot = state.party.owner.on_actor_made(life, actor);
+            state.party.owner.on_contains_set(slot, &contains);
             if is_detached {
-                state.owner.on_actor_not_made(slot);
+                state.party.owner.on_actor_not_made(slot);
                 if !contains.is_empty() {
                     // No handle holds its arguments, and it may be built again at any time.
-                    state.owner.on_handle_added(slot);
+                    state.party.owner.on_handle_added(slot);
                     state.detached_args.insert(actor, slot);
                 }
             }
             self.cells.set(slot, net::Readiness::Value);
-            state.owner.on_handle_made(actor, is_ordered);
-            state.owner.on_concurrency_known(actor, concurrency as usize);
+            state.party.owner.on_handle_made(actor, is_ordered);
+            state.party.owner.on_concurrency_known(actor, concurrency as usize);
             if !is_detached {
-                state.owner.on_life_known(actor, slot);
+                state.party.owner.on_life_known(actor, slot);
             }
-            state.watched.insert(actor);
+            state.party.watch(actor);
             slot
         };
         let job = *self.job.lock().expect("never poisoned");
@@ -94,9 +94,9 @@ impl Runtime {
             return Ok(MadeActor::New(slot));
         }
         self.with_state(|state| {
-            state.owner.on_actor_not_made(slot);
-            state.owner.on_callee_unmade(&actor);
-            state.watched.remove(&actor);
+            state.party.owner.on_actor_not_made(slot);
+            state.party.owner.on_callee_unmade(&actor);
+            state.party.unwatch(&actor);
             self.release_args(state, actor);
         });
         self.drop_handle(slot);
@@ -109,12 +109,12 @@ impl Runtime {
     fn found(&self, named: NamedHandle) -> MadeActor {
         self.with_state(|state| {
             self.take_dropped(state);
-            match state.owner.hold_on(&named.actor) {
+            match state.party.owner.hold_on(&named.actor) {
                 Hold::Over => MadeActor::Ending,
                 Hold::Elsewhere => MadeActor::Found(named, None),
                 Hold::Here(life) => {
-                    state.owner.on_handle_added(life);
-                    let id = state.owner.object(life).expect("it is held").id;
+                    state.party.owner.on_handle_added(life);
+                    let id = state.party.owner.object(life).expect("it is held").id;
                     MadeActor::Found(named, Some((life, id)))
                 }
             }
@@ -123,7 +123,7 @@ impl Runtime {
 
     /// The actor is dead: it will not be built again, and the node has no more news of it.
     pub(crate) fn on_actor_dead(&self, state: &mut State, actor: ActorId) {
-        state.watched.remove(&actor);
+        state.party.unwatch(&actor);
         state.calls_told.remove(&actor);
         self.release_args(state, actor);
     }
@@ -141,15 +141,15 @@ impl Runtime {
     pub fn watch_actor(&self, actor: ActorId, groups: &[GroupFacts], life: Option<Slot>) {
         let mut state = self.state.lock().expect("never poisoned");
         if let &[GroupFacts { is_ordered, concurrency }, ref others @ ..] = groups {
-            state.owner.on_handle_made(actor, is_ordered);
-            state.owner.on_concurrency_known(actor, concurrency);
-            state.owner.on_groups_known(actor, others);
+            state.party.owner.on_handle_made(actor, is_ordered);
+            state.party.owner.on_concurrency_known(actor, concurrency);
+            state.party.owner.on_groups_known(actor, others);
         }
         if let Some(life) = life {
-            state.owner.on_life_known(actor, life);
+            state.party.owner.on_life_known(actor, life);
         }
         let is_dead = |callee: &owner::Callee| matches!(callee.state, CalleeState::Dead(_));
-        if !state.owner.callee(&actor).is_some_and(is_dead) && state.watched.insert(actor) {
+        if !state.party.owner.callee(&actor).is_some_and(is_dead) && state.party.watch(actor) {
             drop(state);
             self.send(&ToNode::WatchActor { actor });
         }
@@ -162,7 +162,7 @@ impl Runtime {
             self.with_state(|state| {
                 self.drain(state);
                 let dead = owner::ActorNews::Dead(model::ActorDeath::Killed);
-                state.owner.on_actor_news(actor, u32::MAX, dead, &mut state.effects);
+                state.party.owner.on_actor_news(actor, u32::MAX, dead, &mut state.party.effects);
                 self.on_actor_dead(state, actor);
             });
         }

@@ -4,21 +4,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use model::{ActorId, Failure, ProcId};
+use model::{ActorId, ProcId};
 use net::unix::{self, Inbox};
-use owner::{ActorNews, Value};
+use owner::ActorNews;
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 use wire::control::{ActorPlace, ActorRegistration, Answer, FromNode, Question, ToNode};
-use wire::peer::{Content, Peer, Shares};
+use wire::peer::Peer;
 
-use crate::effects::failed;
 use crate::errands::Errand;
 use crate::execute::{Assignment, Build};
-use crate::inbound::Sent;
 use crate::logs::LogEvent;
 use crate::state::State;
-use crate::{Error, Runtime, value};
+use crate::{Error, Runtime};
+use party::Party;
 
 #[derive(Default)]
 pub(crate) struct Answers {
@@ -112,7 +111,7 @@ impl Runtime {
     /// way round a thread that waits for a result would take it for a call that came too late.
     pub(crate) fn end_without_node(&self) {
         let mut state = self.state.lock().expect("never poisoned");
-        let State { owner, effects, .. } = &mut *state;
+        let Party { owner, effects, .. } = &mut state.party;
         owner.on_node_gone(effects);
         self.apply(&mut state);
         drop(state);
@@ -123,16 +122,16 @@ impl Runtime {
         match message {
             FromNode::Welcome(_) | FromNode::Refused(_) => {}
             FromNode::Granted { number, worker, .. } => self.with_state(|state| {
-                state.met.insert(worker);
-                state.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.effects);
+                state.party.has_met(worker);
+                state.party.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.party.effects);
             }),
             FromNode::LeaseRefused { number, why } => {
-                self.with_state(|state| state.owner.on_lease_refused(number, &why, &mut state.effects))
+                self.with_state(|state| state.party.owner.on_lease_refused(number, &why, &mut state.party.effects))
             }
             FromNode::Group { group, is_there } => self.with_state(|state| self.on_group(state, group, is_there)),
-            FromNode::Revoke { number } => {
-                self.with_state(|state| state.owner.on_lease_revoked(net::clock::now(), number, &mut state.effects))
-            }
+            FromNode::Revoke { number } => self.with_state(|state| {
+                state.party.owner.on_lease_revoked(net::clock::now(), number, &mut state.party.effects)
+            }),
             FromNode::Linked { peer, rings } => self.with_state(|state| self.on_linked(state, peer, rings)),
             FromNode::MayUnlink { peer } => self.with_state(|state| self.on_may_unlink(state, peer)),
             FromNode::Keep { peer } => self.with_state(|state| self.on_keep(state, peer)),
@@ -145,9 +144,9 @@ impl Runtime {
                 self.assignments.store(serial, Ordering::Release);
             }),
             FromNode::PeerDied { peer, exit, heir } => {
-                self.with_state(|state| self.on_peer_died(state, peer, exit, heir))
+                self.with_state(|state| self.on_peer_died(state, peer, &exit, heir))
             }
-            FromNode::Inherit { of, witnesses } => self.with_state(|state| self.inherit(state, of, witnesses)),
+            FromNode::Inherit { of, witnesses } => self.with_state(|state| self.on_inherit(state, of, witnesses)),
             FromNode::ActorAnswer { request, answer } => {
                 let mut table = self.answers.registrations.lock().expect("never poisoned");
                 if let Some(open) = table.get_mut(&request) {
@@ -159,7 +158,7 @@ impl Runtime {
                 let news = match place {
                     ActorPlace::Pending => ActorNews::Pending,
                     ActorPlace::Alive { worker, .. } => {
-                        state.met.insert(worker);
+                        state.party.has_met(worker);
                         ActorNews::Alive(worker)
                     }
                     ActorPlace::Restarting => ActorNews::Restarting,
@@ -168,12 +167,12 @@ impl Runtime {
                         ActorNews::Dead(death)
                     }
                 };
-                state.owner.on_actor_news(actor, incarnation, news, &mut state.effects);
+                state.party.owner.on_actor_news(actor, incarnation, news, &mut state.party.effects);
             }),
             FromNode::BuildActor { actor, spec, options, incarnation } => self.with_state(|state| {
                 state.is_actor = true;
                 state.build = Some(Build { actor, spec, options, incarnation });
-                state.tell_all();
+                state.news.note_for_all();
             }),
             FromNode::Extent { granted, wanted } => self.on_extent(granted, wanted),
             FromNode::GiveBackRoom { round, bytes } => self.make_room(round, bytes),
@@ -181,7 +180,10 @@ impl Runtime {
             FromNode::CollectGarbage => self.run_errand(Errand::CollectGarbage { wait: std::time::Duration::ZERO }),
             FromNode::Relay { sender, message } => self.with_state(|state| self.on_peer(state, sender, message)),
             FromNode::Undeliverable { to, message } => {
-                self.with_state(|state| self.on_undeliverable(state, to, message))
+                self.with_state(|state| {
+                    let (party, mut hands) = self.parts(state);
+                    party.on_undeliverable(&mut hands, to, message);
+                });
             }
             FromNode::Answer { request, answer } => {
                 // Here, where messages come in order: the next one may say that it is no more.
@@ -189,8 +191,7 @@ impl Runtime {
                     && made.is_there
                 {
                     let mut state = self.state.lock().expect("never poisoned");
-                    state.fresh_groups.insert(made.group);
-                    state.unused_groups.insert(made.group);
+                    state.groups.on_made(made.group);
                 }
                 if let Some(open) = self.answers.table.lock().expect("never poisoned").get_mut(&request) {
                     *open = Some(answer);
@@ -201,7 +202,7 @@ impl Runtime {
             FromNode::LastWords => self.log(LogEvent::Mark),
             FromNode::Notice { kind, text } => self.log(LogEvent::Notice { kind, text }),
             FromNode::Retire => self.with_state(|state| {
-                if !state.running.is_empty() {
+                if !state.serving.runs_nothing() {
                     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
                 }
                 state.is_retired = true;
@@ -210,7 +211,7 @@ impl Runtime {
             }),
             FromNode::Exit { gracefully } => self.with_state(|state| {
                 state.exit = Some(gracefully);
-                state.tell_all();
+                state.news.note_for_all();
             }),
         }
     }
@@ -218,10 +219,10 @@ impl Runtime {
     /// A retired worker ends once no value and no task of its is left; what it borrows goes with it.
     pub(crate) fn exit_if_retired(&self, state: &mut State) {
         // Values that it gave away may hold it only while its process costs nobody anything; whoever got them has pinned them.
-        let is_free = state.has_served_all && !state.owner.is_needed_by_others();
-        if is_free || (state.is_retired && state.given.is_empty() && !state.owner.owns_something()) {
+        let is_free = state.has_served_all && !state.party.owner.is_needed_by_others();
+        if is_free || (state.is_retired && !state.party.has_given_places() && !state.party.owner.owns_something()) {
             state.exit = Some(true);
-            state.tell_all();
+            state.news.note_for_all();
         }
     }
 
@@ -238,84 +239,28 @@ impl Runtime {
     }
 
     fn on_peer(&self, state: &mut State, sender: ProcId, message: Peer) {
-        state.met.insert(sender);
-        match message {
-            Peer::Want { object } if self.is_keeper && state.owner.slot_of(&object).is_none() => {
-                // Its owner died and had no room to record it; or it is long gone.
-                let content = Content::Failed(Failure::OwnerDied);
-                self.relay(sender, Peer::Have { object, content, refs: Vec::new(), known: state.heirs.known() });
+        if let Peer::Settle { .. } = message {
+            for at in state.links.places() {
+                self.drain_link(state, at);
             }
-            Peer::Want { object } => state.owner.on_wanted(&object, sender, &mut state.effects),
-            Peer::Missing { object, bulk } => self.on_missing(state, sender, object, bulk),
-            Peer::Have { object, content, refs, known } => {
-                let sent = Sent::now(sender, known);
-                let (value, contains) = match content {
-                    Content::Inline(bytes) => {
-                        let contains = self.take_contained(state, sent, value::refs_of(&bytes));
-                        (Value::Inline(owner::Packed::from(bytes)), contains)
-                    }
-                    Content::Bulk(bulk) => {
-                        let contains = self.take_contained(state, sent, refs);
-                        (Value::bulk(bulk), contains)
-                    }
-                    Content::Failed(failure) => {
-                        let contains = self.take_contained(state, sent, value::refs_of_failure(&failure));
-                        (failed(failure), contains)
-                    }
-                };
-                state.owner.on_have(&object, value, contains, &mut state.effects);
-            }
-            Peer::Borrowed(shares) => {
-                for Shares { object, borrower, count } in shares {
-                    self.meet(state, borrower);
-                    if let Some(borrower) = self.who_borrows(state, sender, Shares { object, borrower, count }) {
-                        state.owner.on_shares(&object, borrower, count, &mut state.effects);
-                    }
-                }
-                self.exit_if_retired(state);
-            }
-            Peer::Given { to, number, objects } => self.on_given(state, sender, owner::Gift { to, number, objects }),
-            Peer::CountGifts { from } => {
-                let count = state.gifts.count(from);
-                self.relay(sender, Peer::GiftsCounted { from, count });
-            }
-            Peer::GiftsCounted { from, count } => {
-                self.on_counted(state, from, sender, count);
-                self.exit_if_retired(state);
-            }
-            Peer::CancelObject { object, force, recursive } => {
-                if let Some(slot) = state.owner.slot_of(&object) {
-                    state.owner.on_cancel(slot, force, recursive, &mut state.effects);
-                }
-            }
-            Peer::Free { object } => state.owner.on_free_asked(&object, &mut state.effects),
-            Peer::Unreadable { object, bytes } => {
-                state.owner.on_unreadable(&object, sender, bytes, &mut state.effects);
-            }
-            Peer::FreePlace(place) => self.free_given_place(state, place),
-            Peer::Interrupt { task, recursive } => self.on_interrupt(state, task, recursive),
-            Peer::Reply { caller, request, flags, known, body } => {
-                let is_to_the_dead = state.heirs.is_outdated(caller, known);
-                let sent = Sent { by: sender, known, is_to_the_dead };
-                self.on_orphan_reply(state, sent, (caller, request), flags, &body);
-            }
-            Peer::Testimony(testimony) => self.on_testimony(state, sender, testimony),
-            Peer::Settle { of } => self.on_settle(state, of, sender),
-            Peer::Settled { of } => self.on_settled(state, of, sender),
+            self.apply(state);
         }
+        state.party.has_met(sender);
+        let (party, mut hands) = self.parts(state);
+        match party.on_peer(&mut hands, sender, message) {
+            Some(Peer::Missing { object, bulk }) => self.on_missing(state, sender, object, bulk),
+            Some(Peer::Interrupt { task, recursive }) => self.on_interrupt(state, task, recursive),
+            _ => {}
+        }
+        self.exit_if_retired(state);
     }
 
-    fn on_undeliverable(&self, state: &mut State, to: ProcId, message: Peer) {
-        state.dead.note(to);
-        if let Some(heir) = state.heirs.get(to) {
-            // What we hold and want we have told it already.
-            if let Peer::Free { .. } | Peer::CancelObject { .. } = message {
-                self.relay(heir, message);
-            }
-            return;
-        }
-        if let Peer::Want { .. } | Peer::Missing { .. } = message {
-            state.owner.on_process_gone(to, &mut state.effects);
-        }
+    /// What a dead process has left is ours now.
+    fn on_inherit(&self, state: &mut State, of: ProcId, witnesses: Vec<ProcId>) {
+        let (party, mut hands) = self.parts(state);
+        let Some(inherited) = party.inherit(&mut hands, of) else { return };
+        self.apply(state);
+        let (party, mut hands) = self.parts(state);
+        party.keep(&mut hands, inherited, witnesses);
     }
 }

@@ -1,65 +1,46 @@
 //! Turns the owner's effects into frames, messages and wake-ups.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::{Bulk, Failure, ProcId, TaskKey};
-use net::{News, Readiness, Word};
+use model::{Failure, ProcId, TaskKey};
+use net::Readiness;
 use owner::{Effect, Stage as TaskStage, Value};
+use party::Party;
 use wire::control::ToNode;
-use wire::frame::{self, CALL, Header};
-use wire::peer::{Peer, Shares};
+use wire::frame;
+use wire::peer::Peer;
 
 use crate::Runtime;
+use crate::body::readiness;
 use crate::errands::Errand;
-use crate::link::{Gate, WriteError};
+use crate::link::{Link, Outgoing, TakeBack, Turn, WriteError};
 use crate::stages::Stage;
 use crate::state::State;
-
-/// Shares told of in one message.
-const SHARES_MAX: usize = 50_000;
 
 impl Runtime {
     /// RUN-2: does everything that the last events asked for, and rings the bells.
     #[inline]
     pub(crate) fn apply(&self, state: &mut State) {
-        while !state.effects.is_empty() {
-            let mut effects = std::mem::take(&mut state.effects);
+        while !state.party.effects.is_empty() {
+            let mut effects = std::mem::take(&mut state.party.effects);
             for effect in effects.drain(..) {
                 self.apply_one(state, effect);
             }
-            if state.effects.is_empty() {
-                state.effects = effects;
+            if state.party.effects.is_empty() {
+                state.party.effects = effects;
             }
         }
-        if !state.untold.is_empty() {
-            self.tell_shares(state.untold.drain());
+        if state.party.has_to_say() {
+            let (party, mut hands) = self.parts(state);
+            party.say(&mut hands);
         }
         self.ring_bells(state);
-        self.pump.set_outstanding(state.owner.tasks_pending());
-    }
-
-    /// Tells each owner of all shares that changed in one message.
-    fn tell_shares(&self, changed: impl Iterator<Item = (ProcId, Vec<Shares>)>) {
-        for (owner, shares) in changed {
-            shares.chunks(SHARES_MAX).for_each(|shares| self.relay(owner, Peer::Borrowed(shares.to_vec())));
-        }
+        self.pump.set_outstanding(state.party.owner.tasks_pending());
     }
 
     pub(crate) fn ring_bells(&self, state: &mut State) {
-        while let Some(at) = state.unrung.pop() {
-            if let Some(link) = &mut state.links[at] {
-                link.ring();
-            }
-        }
-        if state.has_news || !state.resolved.is_empty() || !state.called.is_empty() {
-            let crate::state::State { resolved: objects, called: calls, has_failed, is_for_all, .. } = &*state;
-            let news = News { objects, calls, has_failed: *has_failed, is_for_all: *is_for_all };
-            self.waiters.tell(&self.bell, news);
-            state.resolved.clear();
-            state.called.clear();
-            (state.has_news, state.has_failed, state.is_for_all) = (false, false, false);
-        }
+        state.links.ring_all();
+        state.news.tell(|news| self.waiters.tell(&self.bell, news));
     }
 
     fn apply_one(&self, state: &mut State, effect: Effect) {
@@ -68,13 +49,13 @@ impl Runtime {
             Effect::TakeBack { task, worker } => self.take_back(state, task, worker),
             Effect::RequestLease { number, need, name } => {
                 let ours = *self.job.lock().expect("never poisoned");
-                let job = if self.is_keeper { state.owner.job_waiting(&need).unwrap_or(ours) } else { ours };
+                let job = if self.is_keeper { state.party.owner.job_waiting(&need).unwrap_or(ours) } else { ours };
                 self.request_lease(state, number, ToNode::RequestLease { number, job, need, name });
             }
             Effect::ReturnLease { number } => self.return_lease(state, number),
             Effect::Resolved(slot) => {
-                state.has_failed |= self.refresh(state, slot) == Readiness::Failed;
-                state.resolved.push(slot);
+                let has_failed = self.refresh(state, slot) == Readiness::Failed;
+                state.news.note_resolved(slot, has_failed);
                 self.tell_loops(slot);
             }
             Effect::Unresolved(slot) => self.cells.set(slot, Readiness::Pending),
@@ -84,48 +65,38 @@ impl Runtime {
                 }
                 self.cells.set(slot, Readiness::Pending);
                 if let Some(bulk) = bulk {
-                    self.free_bulk(state, bulk);
-                }
-            }
-            Effect::Discarded(bulk) => self.free_bulk(state, bulk),
-            Effect::Want { owner, object } => self.relay(owner, Peer::Want { object }),
-            Effect::Have { to, object, value } => self.answer_want(state, to, object, &value),
-            Effect::Borrowed { owner, object, borrower, count } => {
-                let borrower = if count < 0 { self.me } else { borrower };
-                if owner == self.me {
-                    state.owner.on_shares(&object, borrower, count, &mut state.effects);
-                } else {
-                    state.untold.entry(owner).or_default().push(Shares { object, borrower, count });
+                    let (party, mut hands) = self.parts(state);
+                    party.free_bulk(&mut hands, bulk);
                 }
             }
             Effect::Consumed { task, worker, count } => self.tell_consumed(state, task, worker, count),
             Effect::Unread { object, failure } => self.run_errand(Errand::Unread { object, failure }),
-            Effect::AskFree { owner, object } => self.relay(owner, Peer::Free { object }),
-            Effect::Unreadable { to, object, bytes } => self.relay(to, Peer::Unreadable { object, bytes }),
             Effect::Interrupt { task, worker, force, recursive } => {
                 self.interrupt(state, task, worker, force, recursive)
             }
             Effect::MoveLineage => self.order_lineage(state),
             Effect::ReadArguments { task, filed } => self.order_arguments(state, task, filed),
             Effect::LookForArguments { task, why } => self.order_look(state, task, why),
-            Effect::Record(what) => self.record(state, what),
-            Effect::Erase(cell) => self.erase_record(state, cell),
-            Effect::Note(key) => self.note_progress(state, key),
-            Effect::AskActor(actor) => {
-                state.watched.insert(actor);
-                self.send(&ToNode::WatchActor { actor });
+            Effect::Discarded(_)
+            | Effect::Want { .. }
+            | Effect::Have { .. }
+            | Effect::Borrowed { .. }
+            | Effect::AskFree { .. }
+            | Effect::Unreadable { .. }
+            | Effect::Record(_)
+            | Effect::Erase(_)
+            | Effect::Note(_)
+            | Effect::AskActor(_)
+            | Effect::ActorUnreachable(_) => {
+                let (party, mut hands) = self.parts(state);
+                party.on_effect(&mut hands, effect);
             }
-            Effect::ActorUnreachable(actor) => self.send(&ToNode::ActorOutOfScope { actor }),
         }
     }
 
     /// Makes the object's readiness visible without the lock.
     pub(crate) fn refresh(&self, state: &State, slot: owner::Slot) -> Readiness {
-        let readiness = match state.owner.object(slot).and_then(|object| object.value.as_ref()) {
-            None => Readiness::Pending,
-            Some(Value::Failed(_)) => Readiness::Failed,
-            Some(_) => Readiness::Value,
-        };
+        let readiness = readiness(state.party.owner.object(slot).and_then(|object| object.value.as_ref()));
         self.cells.set(slot, readiness);
         readiness
     }
@@ -134,47 +105,17 @@ impl Runtime {
         self.send(&ToNode::Relay { to, message });
     }
 
-    /// Frees a large value's bytes.
-    pub(crate) fn free_bulk(&self, state: &mut State, bulk: Bulk) {
-        match bulk {
-            Bulk::Stored(place) => self.free_stored(state, place),
-            Bulk::Filed(filed) => {
-                if state.let_go_of_file(filed.file) {
-                    self.files.remove(filed.file);
-                }
-            }
-        }
-    }
-
-    /// Our own block, or one in the extents of the process that made it.
-    fn free_stored(&self, state: &mut State, place: store::Place) {
-        match state.stored_elsewhere.remove(&place.offset) {
-            Some((holder, pin)) => {
-                drop(pin);
-                if !state.dead.has(holder) {
-                    self.relay(holder, Peer::FreePlace(place));
-                }
-            }
-            None => {
-                free(&self.store, place);
-                self.came_free();
-            }
-        }
-    }
-
     /// tour(task) 5: the call becomes a frame in the worker's ring.
     #[inline]
     pub(crate) fn push(&self, state: &mut State, key: TaskKey, worker: ProcId) {
         let clock = Stage::clock();
-        let Some(at) = state.link_of.get(&worker).copied() else { return self.want_link(state, key, worker) };
-        let State { owner, links, scratch, unrung, stalled, .. } = state;
-        let Some(link) = links[at].as_mut() else { return };
-        match link.gate {
-            Gate::Open if link.stalled.is_empty() => {}
-            Gate::Open | Gate::Held => return link.stalled.push_back(key),
-            Gate::Dead => return,
+        let Some(at) = state.links.place_of(worker) else { return self.want_link(state, key, worker) };
+        let State { party: Party { owner, .. }, links, scratch, .. } = state;
+        let Some(link) = links.at(at) else { return };
+        if link.turn_of(key) != Turn::Now {
+            return;
         }
-        let mut is_sent = false;
+        let (mut is_sent, mut is_full) = (false, false);
         match write_call(&self.store, owner, link, scratch, key) {
             Ok(Some(ticket)) => {
                 owner.on_pushed(key, ticket);
@@ -182,61 +123,61 @@ impl Runtime {
             }
             Ok(None) => {}
             Err(error) => {
-                link.stalled.push_back(key);
-                self.wait_for_room(link, &error);
-                stalled.push(at);
-                self.has_stalled.store(true, Ordering::Relaxed);
+                self.wait_for_room(link, key, &error);
+                is_full = true;
             }
         }
-        if link.unrung {
-            unrung.push(at);
+        is_full |= link.owes_words();
+        if link.is_unrung() {
+            links.note_unrung(at);
         }
-        if link.owes_words() {
-            stalled.push(at);
+        if is_full {
+            links.note_stalled(at);
             self.has_stalled.store(true, Ordering::Relaxed);
         }
-        if is_sent && state.owner.is_recorded(key) {
+        if is_sent && state.party.owner.is_recorded(key) {
             self.note_progress(state, key);
         }
         Stage::Ring.add(clock);
     }
 
-    /// The first stalled call needs room in the arena, if that is why: nothing on its link moves before the node has answered.
-    fn wait_for_room(&self, link: &mut crate::link::Link, error: &WriteError) {
-        if let WriteError::NeedExtent(length) = *error {
-            link.needs_room = Some(length);
-            self.send(&ToNode::WantExtent { length });
+    /// A call found no room. If it is the arena that has none, nothing on its link moves before the node has answered.
+    #[cold]
+    fn wait_for_room(&self, link: &mut Link, key: TaskKey, error: &WriteError) {
+        match *error {
+            WriteError::Busy => link.stall(key, None),
+            WriteError::NeedExtent(length) => {
+                link.stall(key, Some(length));
+                self.send(&ToNode::WantExtent { length });
+            }
         }
     }
 
     /// Sends what found the ring full before.
     pub(crate) fn push_stalled(&self, state: &mut State, at: usize) {
-        let State { owner, links, scratch, unrung, .. } = state;
-        let Some(link) = links[at].as_mut().filter(|link| link.gate != Gate::Dead) else { return };
+        let State { party: Party { owner, .. }, links, scratch, .. } = state;
+        let Some(link) = links.at(at).filter(|link| !link.is_dead()) else { return };
         let mut sent = Vec::new();
         link.send_back(&self.store);
-        while link.gate == Gate::Open
-            && link.needs_room.is_none()
-            && let Some(key) = link.stalled.front().copied()
-        {
+        while let Some(key) = link.next_stalled() {
             match write_call(&self.store, owner, link, scratch, key) {
                 Ok(ticket) => {
-                    link.stalled.pop_front();
+                    link.unstall();
                     if let Some(ticket) = ticket {
                         owner.on_pushed(key, ticket);
                         sent.push(key);
                     }
                 }
                 Err(error) => {
-                    self.wait_for_room(link, &error);
+                    self.wait_for_room(link, key, &error);
                     break;
                 }
             }
         }
-        if link.unrung {
-            unrung.push(at);
+        if link.is_unrung() {
+            links.note_unrung(at);
         }
-        if state.journal.is_some() {
+        if state.records.are_kept() {
             sent.into_iter().for_each(|key| self.note_progress(state, key));
         }
     }
@@ -244,41 +185,36 @@ impl Runtime {
     /// Looks whether full rings have room again: their readers do not say so, and may have no reply to send before more calls come.
     #[cold]
     pub(crate) fn push_all_stalled(&self, state: &mut State) {
-        for at in std::mem::take(&mut state.stalled) {
+        for at in state.links.take_stalled() {
             self.push_stalled(state, at);
-            if state.links[at].as_ref().is_some_and(crate::link::Link::is_stalled) && !state.stalled.contains(&at) {
-                state.stalled.push(at);
-            }
+            state.links.keep_stalled(at);
         }
-        self.has_stalled.store(!state.stalled.is_empty(), Ordering::Relaxed);
+        self.has_stalled.store(state.links.has_stalled(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn note_progress(&self, state: &mut State, key: TaskKey) {
+        let (party, mut hands) = self.parts(state);
+        party.note_progress(&mut hands, key);
     }
 
     fn take_back(&self, state: &mut State, key: TaskKey, worker: ProcId) {
         let Some(ticket) = ticket_of(state, key, worker) else { return };
         let now = net::clock::now();
-        let taken = if ticket == owner::ADOPTED {
-            false
-        } else if ticket == 0 {
-            state.forget_unsent(key, worker)
-        } else {
-            let Some((_, link)) = state.link(worker) else { return };
-            let (index, word) = split_ticket(ticket);
-            let taken = link.rings.claims.take_back(index, word);
-            if taken {
-                link.rings.claims.release(index);
-            }
-            taken
+        let taken = match ticket {
+            0 => state.links.forget_unsent(key, worker),
+            _ => state.links.to(worker).is_some_and(|(_, link)| link.take_back(ticket) == TakeBack::Taken),
         };
         if taken {
-            state.owner.on_took_back(now, key, worker, &mut state.effects);
+            state.party.owner.on_took_back(now, key, worker, &mut state.party.effects);
         }
     }
 
     fn interrupt(&self, state: &mut State, key: TaskKey, worker: ProcId, force: bool, recursive: bool) {
-        if !state.owner.is_under(key, worker) {
+        if !state.party.owner.is_under(key, worker) {
             return;
         }
-        let Some(task) = state.owner.task(key).map(|task| task.spec.id) else { return };
+        let Some(task) = state.party.owner.task(key).map(|task| task.spec.id) else { return };
         if force {
             self.send(&ToNode::KillWorker { worker });
         } else {
@@ -288,18 +224,10 @@ impl Runtime {
 }
 
 pub(crate) fn ticket_of(state: &State, key: TaskKey, on: ProcId) -> Option<u64> {
-    match state.owner.task(key)?.stage {
+    match state.party.owner.task(key)?.stage {
         TaskStage::Under { worker, ticket } if worker == on => Some(ticket),
         _ => None,
     }
-}
-
-pub(crate) fn ticket(index: u16, word: Word) -> u64 {
-    (u64::from(word.0) << 16) | u64::from(index)
-}
-
-pub(crate) fn split_ticket(ticket: u64) -> (u16, Word) {
-    (ticket as u16, Word((ticket >> 16) as u32))
 }
 
 /// Writes a call's frame; returns its ticket, or nothing if the task has ended meanwhile.
@@ -307,56 +235,42 @@ pub(crate) fn split_ticket(ticket: u64) -> (u16, Word) {
 fn write_call(
     store: &store::Client,
     owner: &owner::Owner,
-    link: &mut crate::link::Link,
+    link: &mut Link,
     scratch: &mut Vec<u8>,
     key: TaskKey,
 ) -> Result<Option<u64>, WriteError> {
     let Some(task) = owner.task(key) else { return Ok(None) };
-    if !matches!(task.stage, TaskStage::Under { worker, ticket: 0 } if worker == link.peer) {
+    if !matches!(task.stage, TaskStage::Under { worker, ticket: 0 } if worker == link.peer()) {
         return Ok(None);
     }
-    let number = link.number_of(store, &task.spec.template)?;
-    let (index, word) = match (link.rings.claims.give(), task.spec.target) {
-        (Some(claim), _) => claim,
+    let call = Outgoing {
+        key,
+        task: task.spec.id,
+        template: &task.spec.template,
+        payload: &task.spec.payload,
         // An actor may serve more calls at once than there are words; the last one may be what all others wait for.
-        (None, owner::Target::Actor(_)) => link.rings.claims.give_none(),
-        (None, owner::Target::Pool) => return Err(WriteError::Busy),
+        may_go_unclaimed: matches!(task.spec.target, owner::Target::Actor(_)),
     };
-    scratch.clear();
-    let call = frame::Call { claim_word: word.0, template: number, task: task.spec.id, payload: &task.spec.payload };
-    call.write(scratch);
-    for dep in &task.spec.deps {
-        match owner.object(*dep).and_then(|object| object.value.as_ref()) {
-            Some(Value::Inline(bytes)) => frame::Value::Inline(bytes).write(scratch),
-            Some(Value::Bulk(bulk)) => frame::Value::Bulk(**bulk).write(scratch),
-            Some(Value::Failed(failure)) => frame::Value::write_failure(failure, scratch),
-            None => frame::Value::write_failure(&Failure::Freed, scratch),
-        }
-    }
-    let header = Header { length: 0, kind: CALL, flags: 0, claim: index, request: key.0 };
-    match link.write(store, header, &[scratch]) {
-        Ok(()) => {
-            if task.stream.is_some()
-                && let Some(count) = owner.consumed(key)
-            {
-                link.tell_consumed(store, key.0, count);
+    let ticket = link.send_call(store, scratch, &call, |body| {
+        for dep in &task.spec.deps {
+            match owner.object(*dep).and_then(|object| object.value.as_ref()) {
+                Some(Value::Inline(bytes)) => frame::Value::Inline(bytes).write(body),
+                Some(Value::Bulk(bulk)) => frame::Value::Bulk(**bulk).write(body),
+                Some(Value::Failed(failure)) => frame::Value::write_failure(failure, body),
+                None => frame::Value::write_failure(&Failure::Freed, body),
             }
-            Ok(Some(ticket(index, word)))
         }
-        Err(error) => {
-            link.rings.claims.release(index);
-            Err(error)
-        }
+    })?;
+    if task.stream.is_some()
+        && let Some(count) = owner.consumed(key)
+    {
+        link.tell_consumed(store, key.0, count);
     }
+    Ok(Some(ticket))
 }
 
 /// Frees a block of ours. A place that is none of ours is a bug here, and harmless: the store refuses it.
 pub(crate) fn free(store: &store::Client, place: store::Place) {
     let freed = store.free(place);
     debug_assert!(freed.is_ok(), "freed what is not ours: {place:?}: {freed:?}");
-}
-
-/// A failure as a value.
-pub(crate) fn failed(failure: Failure) -> Value {
-    Value::Failed(Arc::new(failure))
 }

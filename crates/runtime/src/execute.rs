@@ -4,14 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use model::{ActorId, ActorOptions, ObjectId, ProcId, TaskId, Template, Yields};
-use net::{Wants, Word};
+use model::{ActorId, ActorOptions, ObjectId, ProcId, TaskId, Template};
+use net::Wants;
 use owner::Slot;
-use store::{Place, View};
+use store::View;
 use wire::control::ToNode;
 use wire::frame;
 use wire::{Malformed, Reader};
 
+use crate::link::Claim;
 use crate::stages::Stage;
 use crate::state::State;
 use crate::{Interrupts, Runtime, Wait, Waited};
@@ -20,8 +21,7 @@ use crate::{Interrupts, Runtime, Wait, Waited};
 pub(crate) struct Incoming {
     pub(crate) peer: ProcId,
     pub(crate) request: u64,
-    pub(crate) claim: u16,
-    pub(crate) word: Word,
+    pub(crate) claim: Claim,
     pub(crate) task: TaskId,
     pub(crate) template: Arc<Template>,
     pub(crate) payload: Range<usize>,
@@ -39,7 +39,6 @@ pub struct CallHandle {
     /// Who called.
     pub peer: ProcId,
     pub(crate) request: u64,
-    pub(crate) claim: u16,
     /// The task.
     pub task: TaskId,
 }
@@ -170,7 +169,7 @@ impl EventLoop {
 
 /// A call on an actor may overtake the order to build it: the two come by different ways.
 fn is_next_runnable(state: &State, group: u16) -> bool {
-    state.incoming.front(group).is_some_and(|incoming| incoming.template.method.is_empty() || state.is_actor)
+    state.serving.front(group).is_some_and(|incoming| incoming.template.method.is_empty() || state.is_actor)
 }
 
 impl Runtime {
@@ -191,27 +190,18 @@ impl Runtime {
             return Some(Work::Exit(gracefully));
         }
         while takes && is_next_runnable(state, group) {
-            let Some(incoming) = state.incoming.pop(group) else { break };
+            let Some(incoming) = state.serving.pop(group) else { break };
             if !incoming.is_claimed {
-                let Some((_, link)) = state.link(incoming.peer) else { continue };
-                if !link.rings.their_claims.start(incoming.claim, incoming.word) {
+                let Some((_, link)) = state.links.to(incoming.peer) else { continue };
+                if !link.start(incoming.claim) {
                     state.recycle(incoming.body);
                     continue;
                 }
             }
             Stage::Wake.add(incoming.arrived);
-            state.running.insert(incoming.task, (incoming.peer, incoming.request));
-            if incoming.template.yields != Yields::Nothing {
-                let readership = crate::stream::Readership { yielded: 0, consumed: incoming.consumed, end: None };
-                state.generating.insert((incoming.peer, incoming.request), readership);
-            }
+            state.serving.start(&incoming);
             state.last_caller = Some(incoming.peer);
-            let handle = CallHandle {
-                peer: incoming.peer,
-                request: incoming.request,
-                claim: incoming.claim,
-                task: incoming.task,
-            };
+            let handle = CallHandle { peer: incoming.peer, request: incoming.request, task: incoming.task };
             return Some(Work::Call(IncomingCall {
                 handle,
                 template: incoming.template,
@@ -270,6 +260,11 @@ impl Runtime {
             || (takes.load(Ordering::Relaxed) && self.has_work(*group, true))
     }
 
+    /// The reader of a generator that runs here has said something, or is dead.
+    pub(crate) fn note_reader(&self) {
+        self.readers_said.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Threads that wait for work look again whether they take calls now.
     pub fn tell_servers(&self) {
         self.tell_all();
@@ -304,42 +299,18 @@ impl Runtime {
     pub fn came_with(&self, slots: &[Slot]) {
         if !slots.is_empty() {
             let mut state = self.state.lock().expect("never poisoned");
-            slots.iter().for_each(|slot| state.owner.on_call_begins(*slot));
+            slots.iter().for_each(|slot| state.party.owner.on_call_begins(*slot));
         }
     }
 
     pub(crate) fn ended(&self, state: &mut State, call: CallHandle) {
-        let task = call.task;
-        state.running.remove(&task);
-        state.interrupted.remove(&task);
-        state.children.remove(&task);
-        if !state.generating.is_empty() {
-            state.generating.remove(&(call.peer, call.request));
-            if self.actor_ahead_max.load(Ordering::Relaxed) > 0 {
-                // What it had ahead counts no more against the others.
-                state.has_news = true;
-                self.readers_said.fetch_add(1, Ordering::SeqCst);
-            }
+        if state.serving.end(&call) && self.actor_ahead_max.load(Ordering::Relaxed) > 0 {
+            // What it had ahead counts no more against the others.
+            state.news.note();
+            self.note_reader();
         }
         if !state.is_actor {
-            self.segment.proc(self.me.slot()).set_needed(state.owner.may_own_something());
-        }
-    }
-
-    pub(crate) fn free_given_place(&self, state: &mut State, place: Place) {
-        // Only what lies there now: the place may have been freed already, for a death, and given again.
-        if state.given.get(&place.offset).is_some_and(|(_, given)| *given == place) {
-            state.given.remove(&place.offset);
-            crate::effects::free(&self.store, place);
-            self.came_free();
-        }
-    }
-
-    /// The process that values were given to is dead.
-    pub(crate) fn free_given(&self, state: &mut State, peer: ProcId) {
-        let gone: Vec<Place> = state.given.values().filter(|(to, _)| *to == peer).map(|(_, place)| *place).collect();
-        for place in gone {
-            self.free_given_place(state, place);
+            self.segment.proc(self.me.slot()).set_needed(state.party.owner.may_own_something());
         }
     }
 
@@ -347,20 +318,18 @@ impl Runtime {
     pub(crate) fn on_interrupt(&self, state: &mut State, task: TaskId, recursive: bool) {
         self.drain(state);
         // One that has come but not started was not taken back: it has no claim word, and ends when its turn comes.
-        let is_here = state.running.contains_key(&task) || state.incoming.iter().any(|incoming| incoming.task == task);
-        if !is_here {
+        if !state.serving.has(task) {
             return;
         }
-        state.interrupted.insert(task);
-        if recursive {
-            for child in state.children.remove(&task).unwrap_or_default() {
-                state.owner.on_cancel_task(child, false, true, &mut state.effects);
-            }
+        for child in state.serving.interrupt(task, recursive) {
+            state.party.owner.on_cancel_task(child, false, true, &mut state.party.effects);
         }
         self.interrupts.store(true, Ordering::SeqCst);
         self.fresh_interrupts.store(true, Ordering::SeqCst);
         // A generator that waits for its reader must look.
-        state.has_news |= !state.generating.is_empty();
+        if state.serving.has_generators() {
+            state.news.note();
+        }
         if !state.is_actor {
             // Wakes the main thread out of whatever it waits for; its handler asks whether the task it runs is meant.
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
@@ -381,7 +350,8 @@ impl Runtime {
     /// Whether this running task was cancelled.
     #[must_use]
     pub fn is_interrupted(&self, task: &TaskId) -> bool {
-        self.interrupts.load(Ordering::Relaxed) && self.state.lock().expect("never poisoned").interrupted.contains(task)
+        self.interrupts.load(Ordering::Relaxed)
+            && self.state.lock().expect("never poisoned").serving.is_interrupted(task)
     }
 
     /// As `set_label`.
@@ -432,7 +402,7 @@ impl Runtime {
     pub fn stop_serving(&self) {
         self.with_state(|state| {
             state.exit = Some(state.exit.unwrap_or(true));
-            state.tell_all();
+            state.news.note_for_all();
         });
     }
 
@@ -451,14 +421,15 @@ impl Runtime {
     /// Whether no call is under way here.
     #[must_use]
     pub fn runs_nothing(&self) -> bool {
-        self.state.lock().expect("never poisoned").running.is_empty()
+        self.state.lock().expect("never poisoned").serving.runs_nothing()
     }
 
     /// The ids and owners of objects.
     #[must_use]
     pub fn identities(&self, slots: &[Slot]) -> Vec<(ObjectId, ProcId)> {
         let state = self.state.lock().expect("never poisoned");
-        let of = |slot: &Slot| state.owner.object(*slot).map(|object| (object.id, object.owner.unwrap_or(self.me)));
+        let of =
+            |slot: &Slot| state.party.owner.object(*slot).map(|object| (object.id, object.owner.unwrap_or(self.me)));
         slots.iter().filter_map(of).collect()
     }
 
@@ -466,7 +437,7 @@ impl Runtime {
     #[must_use]
     pub fn identity(&self, slot: Slot) -> Option<(ObjectId, ProcId)> {
         let state = self.state.lock().expect("never poisoned");
-        let object = state.owner.object(slot)?;
+        let object = state.party.owner.object(slot)?;
         Some((object.id, object.owner.unwrap_or(self.me)))
     }
 }

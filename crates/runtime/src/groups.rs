@@ -5,11 +5,46 @@ use std::time::Duration;
 
 use model::{Failure, GroupId, ObjectId};
 use owner::{Slot, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::{Question, ToNode};
 
 use crate::objects::Content;
 use crate::state::State;
 use crate::{Error, Runtime};
+
+/// What this process knows of placement groups.
+#[derive(Default)]
+pub(crate) struct Groups {
+    /// Ours that had their bundles at once, and that nobody else knows yet: nobody can have removed them.
+    fresh: FxHashSet<GroupId>,
+    /// Of those, the ones in which nothing of ours was placed and of which no handle was given away. That they are there was told perhaps.
+    unused: FxHashSet<GroupId>,
+    /// Objects that get their value once a group has its bundles.
+    awaited: FxHashMap<GroupId, Vec<(Slot, Value)>>,
+}
+
+impl Groups {
+    /// A group of ours had its bundles at once.
+    pub(crate) fn on_made(&mut self, group: GroupId) {
+        self.fresh.insert(group);
+        self.unused.insert(group);
+    }
+
+    /// Others may know the group, or something may be in it; or it is no more.
+    fn share(&mut self, group: GroupId) {
+        self.fresh.remove(&group);
+        self.unused.remove(&group);
+    }
+
+    /// Whether nothing can be in the group. It is not asked again.
+    fn take_unused(&mut self, group: GroupId) -> bool {
+        let is_unused = self.unused.remove(&group);
+        if is_unused {
+            self.fresh.remove(&group);
+        }
+        is_unused
+    }
+}
 
 impl Runtime {
     /// An object that gets this value once the group has its bundles, with one handle; it fails if the group is removed before.
@@ -19,9 +54,9 @@ impl Runtime {
             Content::Bulk(bulk) => Value::bulk(bulk),
         };
         let mut state = self.state.lock().expect("never poisoned");
-        let slot = state.owner.on_promised(id);
+        let slot = state.party.owner.on_promised(id);
         self.cells.set(slot, net::Readiness::Pending);
-        state.groups_awaited.entry(group).or_default().push((slot, value));
+        state.groups.awaited.entry(group).or_default().push((slot, value));
         drop(state);
         self.send(&ToNode::WatchGroup { group });
         slot
@@ -30,14 +65,12 @@ impl Runtime {
     /// Whether the group has its bundles for certain, without a question to the node. From now on others may know the group, by the value of
     /// the ref that becomes ready with it: whoever asks again is not told so any more.
     pub fn take_fresh_group(&self, group: GroupId) -> bool {
-        self.state.lock().expect("never poisoned").fresh_groups.remove(&group)
+        self.state.lock().expect("never poisoned").groups.fresh.remove(&group)
     }
 
     /// Something is placed in the group, or a handle on it given away.
     pub fn share_group(&self, group: GroupId) {
-        let mut state = self.state.lock().expect("never poisoned");
-        state.fresh_groups.remove(&group);
-        state.unused_groups.remove(&group);
+        self.state.lock().expect("never poisoned").groups.share(group);
     }
 
     /// Removes a group in which nothing can be, without waiting for that: whatever this process asks the node later comes after it. False if
@@ -50,9 +83,8 @@ impl Runtime {
             return Err(Error::Closed);
         }
         let mut state = self.state.lock().expect("never poisoned");
-        let is_unused = state.unused_groups.remove(&group);
+        let is_unused = state.groups.take_unused(group);
         if is_unused {
-            state.fresh_groups.remove(&group);
             self.send(&ToNode::RemoveGroup(group));
         }
         Ok(is_unused)
@@ -70,20 +102,19 @@ impl Runtime {
     /// The node says that a group has its bundles, or is no more.
     pub(crate) fn on_group(&self, state: &mut State, group: GroupId, is_there: bool) {
         if !is_there {
-            state.fresh_groups.remove(&group);
-            state.unused_groups.remove(&group);
+            state.groups.share(group);
         }
-        for (slot, value) in state.groups_awaited.remove(&group).unwrap_or_default() {
+        for (slot, value) in state.groups.awaited.remove(&group).unwrap_or_default() {
             let value = match value {
                 value if is_there => value,
                 other => {
                     if let Some(bulk) = other.as_bulk() {
-                        state.effects.push(owner::Effect::Discarded(bulk));
+                        state.party.effects.push(owner::Effect::Discarded(bulk));
                     }
                     Value::Failed(Arc::new(Failure::GroupRemoved))
                 }
             };
-            state.owner.on_promise_kept(slot, value, &mut state.effects);
+            state.party.owner.on_promise_kept(slot, value, &mut state.party.effects);
         }
     }
 }

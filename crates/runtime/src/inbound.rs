@@ -1,36 +1,15 @@
 //! HOT: reads what came in, replies and calls alike, and lets the owner decide.
 
-use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
-use net::Word;
-use owner::{Kept, Packed, Slot, Value};
-use smallvec::SmallVec;
-use wire::frame::{self, CALL, CONSUMED, DEFINE, FAR, GIFT, GIVEN_BACK, Header, ITEM, REPLY};
-use wire::peer::Peer;
+use model::{ProcId, TaskKey};
+use party::{Call, Sent};
+use wire::frame::{self, CALL, CONSUMED, DEFINE, GIFT, Header, ITEM, REPLY};
 use wire::{Malformed, Reader};
 
-use crate::effects::{failed, split_ticket};
+use crate::Runtime;
 use crate::execute::Incoming;
-use crate::link::Gate;
+use crate::link::Link;
 use crate::stages::Stage;
 use crate::state::State;
-use crate::{Runtime, value};
-
-/// Who sent something that gives references away, and what it knew.
-#[derive(Clone, Copy)]
-pub(crate) struct Sent {
-    pub(crate) by: ProcId,
-    /// How many processes that left something it knew to be dead.
-    pub(crate) known: u16,
-    /// It was meant for a process whose heir we are: references were registered for that one.
-    pub(crate) is_to_the_dead: bool,
-}
-
-impl Sent {
-    #[inline]
-    pub(crate) fn now(by: ProcId, known: u16) -> Self {
-        Self { by, known, is_to_the_dead: false }
-    }
-}
 
 impl Runtime {
     /// Drains every ring that has frames, and handles whatever handles Python dropped.
@@ -39,11 +18,8 @@ impl Runtime {
         self.take_dropped(state);
         if self.bell.is_ready() {
             self.bell.take_ready(|bit| {
-                // A sender may ring and die before it says for whom.
-                if let Some(at) = state.link_of_bit.get(usize::from(bit)).copied()
-                    && at != u32::MAX
-                {
-                    self.drain_link(state, at as usize);
+                if let Some(at) = state.links.ringing(bit) {
+                    self.drain_link(state, at);
                 }
             });
         }
@@ -55,12 +31,12 @@ impl Runtime {
 
     pub(crate) fn take_dropped(&self, state: &mut State) {
         while let Some(slot) = self.dropped.pop() {
-            state.owner.on_handle_dropped(slot, &mut state.effects);
+            state.party.owner.on_handle_dropped(slot, &mut state.party.effects);
         }
         // Rare, and to look for one costs a fence.
         if !self.dropped_streams.is_empty() {
             while let Some(stream) = self.dropped_streams.pop() {
-                state.owner.on_stream_dropped(stream, &mut state.effects);
+                state.party.owner.on_stream_dropped(stream, &mut state.party.effects);
             }
         }
     }
@@ -68,10 +44,9 @@ impl Runtime {
     pub(crate) fn drain_link(&self, state: &mut State, at: usize) {
         loop {
             let mut body = state.body();
-            let Some(link) = state.links[at].as_mut() else { return };
-            let popped = link.rings.reader.pop(&mut body);
-            let peer = link.peer;
-            let header = match popped {
+            let Some(link) = state.links.at(at) else { return };
+            let (peer, received) = (link.peer(), link.receive(&self.store, &mut body));
+            let header = match received {
                 Ok(Some(header)) => header,
                 Ok(None) => {
                     state.recycle(body);
@@ -79,12 +54,11 @@ impl Runtime {
                 }
                 Err(_) => return self.peer_broke(state, peer),
             };
-            let header_ok = if header.flags & FAR == 0 { Ok(()) } else { self.fetch_far(state, at, &mut body) };
-            if header_ok.and_then(|()| self.on_frame(state, at, header, body)).is_err() {
+            if self.on_frame(state, at, header, body).is_err() {
                 return self.peer_broke(state, peer);
             }
         }
-        if state.links[at].as_ref().is_some_and(crate::link::Link::is_stalled) {
+        if state.links.at(at).is_some_and(|link| link.is_stalled()) {
             self.push_stalled(state, at);
         }
     }
@@ -92,30 +66,17 @@ impl Runtime {
     /// What lies in a ring is nonsense: the peer failed, and is ended as if it had died.
     #[cold]
     fn peer_broke(&self, state: &mut State, peer: ProcId) {
-        if let Some((_, link)) = state.link(peer) {
-            link.gate = Gate::Dead;
+        if let Some((_, link)) = state.links.to(peer) {
+            link.kill();
         }
         self.send(&wire::control::ToNode::KillWorker { worker: peer });
-    }
-
-    #[cold]
-    fn fetch_far(&self, state: &mut State, at: usize, body: &mut Vec<u8>) -> Result<(), Malformed> {
-        let mut reader = Reader::new(body);
-        let place = frame::read_place(&mut reader)?;
-        let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
-        body.clear();
-        body.extend_from_slice(view.as_slice());
-        if let Some(link) = state.links[at].as_mut() {
-            link.rings.reader.took_far();
-        }
-        Ok(())
     }
 
     #[inline]
     fn on_frame(&self, state: &mut State, at: usize, header: Header, body: Vec<u8>) -> Result<(), Malformed> {
         if header.flags & GIFT != 0 {
-            let peer = state.links[at].as_ref().ok_or(Malformed("link"))?.peer;
-            state.gifts.on_came(peer);
+            let peer = state.links.at(at).ok_or(Malformed("link"))?.peer();
+            state.party.on_gift_came(peer);
         }
         match header.kind {
             REPLY => {
@@ -134,7 +95,7 @@ impl Runtime {
                 let mut reader = Reader::new(&body);
                 let number = reader.u32()?;
                 let template = wire::decode(reader.rest())?;
-                let link = state.links[at].as_mut().ok_or(Malformed("link"))?;
+                let link = state.links.at(at).ok_or(Malformed("link"))?;
                 link.define(number, template)
             }
             _ => Err(Malformed("kind")),
@@ -144,13 +105,12 @@ impl Runtime {
     fn on_call(&self, state: &mut State, at: usize, header: Header, body: Vec<u8>) -> Result<(), Malformed> {
         let mut reader = Reader::new(&body);
         let call = frame::Call::read(&mut reader)?;
-        let link = state.links[at].as_ref().ok_or(Malformed("link"))?;
-        let template = link.theirs.get(call.template as usize).ok_or(Malformed("template"))?.clone();
+        let link = state.links.at(at).ok_or(Malformed("link"))?;
+        let template = link.template(call.template)?;
         let incoming = Incoming {
-            peer: link.peer,
+            peer: link.peer(),
             request: header.request,
-            claim: header.claim,
-            word: Word(call.claim_word),
+            claim: Link::claim_of(&header, &call),
             task: call.task,
             template,
             payload: frame::Call::PAYLOAD_AT..frame::Call::PAYLOAD_AT + call.payload.len(),
@@ -163,214 +123,55 @@ impl Runtime {
             self.give_back(state, &incoming);
         } else {
             // A thread that takes calls may be about to sleep, while another one has taken the bell's bit: it must look.
-            state.called.push(incoming.template.group);
-            state.incoming.push(incoming);
+            state.news.note_call(incoming.template.group);
+            state.serving.push(incoming);
         }
         Ok(())
     }
 
     /// Gives a call back that has not started, because this worker waits for something.
     pub(crate) fn give_back(&self, state: &mut State, incoming: &Incoming) {
-        let Some((at, link)) = state.link(incoming.peer) else {
-            if let Some(heir) = state.heirs.get(incoming.peer) {
-                let (caller, request) = (incoming.peer, incoming.request);
-                let known = state.heirs.known();
-                self.relay(heir, Peer::Reply { caller, request, flags: GIVEN_BACK, known, body: Vec::new() });
-            }
-            return;
+        let Some((at, link)) = state.links.to(incoming.peer) else {
+            let call = Call { caller: incoming.peer, request: incoming.request };
+            let (party, mut hands) = self.parts(state);
+            return party.give_back_to_heir(&mut hands, call);
         };
-        if !link.rings.their_claims.start(incoming.claim, incoming.word) {
+        if !link.start(incoming.claim) {
             return;
         }
-        link.going_back.push_back((incoming.claim, incoming.request));
-        link.send_back(&self.store);
-        if !link.going_back.is_empty() {
-            state.stalled.push(at);
+        link.give_back(&self.store, incoming.request);
+        if link.owes_words() {
+            state.links.note_stalled(at);
             self.has_stalled.store(true, std::sync::atomic::Ordering::Relaxed);
         }
-        state.unrung.push(at);
+        state.links.note_unrung(at);
     }
 
     #[inline]
     fn on_reply(&self, state: &mut State, at: usize, header: Header, body: &[u8]) -> Result<(), Malformed> {
         let key = TaskKey(header.request);
-        let link = state.links[at].as_mut().ok_or(Malformed("link"))?;
-        let peer = link.peer;
+        let link = state.links.at(at).ok_or(Malformed("link"))?;
+        let peer = link.peer();
         // The claim is free again, whatever becomes of the reply: the worker has answered this call.
-        if let Some(owner::Stage::Under { worker, ticket }) = state.owner.task(key).map(|task| task.stage)
+        if let Some(owner::Stage::Under { worker, ticket }) = state.party.owner.task(key).map(|task| task.stage)
             && worker == peer
-            && ticket != 0
-            && ticket != owner::ADOPTED
         {
-            link.rings.claims.release(split_ticket(ticket).0);
+            link.on_answered(ticket);
         }
-        self.take_reply(state, key, Sent::now(peer, header.claim), header.flags, body)
-    }
-
-    /// What came of a call, wherever it was sent from.
-    #[inline]
-    pub(crate) fn take_reply(
-        &self,
-        state: &mut State,
-        key: TaskKey,
-        sent: Sent,
-        flags: u8,
-        body: &[u8],
-    ) -> Result<(), Malformed> {
-        let peer = sent.by;
-        let now = net::clock::now();
-        if flags & GIVEN_BACK != 0 {
-            state.owner.on_given_back(now, key, peer, &mut state.effects);
-            return Ok(());
-        }
-        let mut reader = Reader::new(body);
-        let count = reader.u32()?;
-        let mut reply = SmallVec::new();
-        for _ in 0..count {
-            reply.push(self.read_value(state, sent, &mut reader)?);
-        }
-        // References that the worker, or one that it passed them on to, keeps beyond the call: before our own hold on them ends.
-        while !reader.rest().is_empty() {
-            let id = ObjectId(reader.array()?);
-            let [owner, borrower] = [reader.process()?, reader.process()?];
-            self.note_kept(state, sent.known, Kept { id, owner, borrower });
-        }
-        if let [(Value::Failed(failure), _)] = &reply[..]
-            && let Failure::ArgumentLost(why) = &**failure
-        {
-            state.owner.on_argument_lost(now, key, peer, why, &mut state.effects);
-        } else {
-            state.owner.on_replied(now, key, peer, reply, &mut state.effects);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn read_value(
-        &self,
-        state: &mut State,
-        sent: Sent,
-        reader: &mut Reader<'_>,
-    ) -> Result<(Value, SmallVec<[Slot; 0]>), Malformed> {
-        let from = sent.by;
-        Ok(match frame::Value::read(reader)? {
-            frame::Value::Inline(bytes) => {
-                let contains = self.take_contained(state, sent, value::refs_of(bytes));
-                (Value::Inline(Packed::from(bytes)), contains)
-            }
-            frame::Value::Bulk(Bulk::Filed(filed)) => match self.files.take_over(filed) {
-                Ok(filed) => {
-                    let bulk = Bulk::Filed(filed);
-                    state.hold_file(bulk);
-                    let contains = self.take_contained(state, sent, self.refs_in(bulk));
-                    (Value::bulk(bulk), contains)
-                }
-                Err(error) => (failed(Failure::Lost(error.to_string().into())), SmallVec::new()),
-            },
-            frame::Value::Bulk(bulk @ Bulk::Stored(place)) => {
-                // The pin keeps the bytes even if the process that wrote them dies.
-                match self.store.pin_to_keep(place) {
-                    Ok(view) => {
-                        let contains = self.take_contained(state, sent, value::refs_of(view.as_slice()));
-                        state.stored_elsewhere.insert(place.offset, (from, view));
-                        (Value::bulk(bulk), contains)
-                    }
-                    Err(error @ store::Error::PinsFull { .. }) => {
-                        let view = self.store.pin(place).map_err(|_| Malformed("place"))?;
-                        let contains = self.take_contained(state, sent, value::refs_of(view.as_slice()));
-                        self.relay(from, wire::peer::Peer::FreePlace(place));
-                        (failed(Failure::StoreFull(error.to_string().into())), contains)
-                    }
-                    Err(_) => return Err(Malformed("place")),
-                }
-            }
-            frame::Value::Raised { error, retry } => {
-                let contains = self.take_contained(state, sent, value::refs_of(error));
-                let error = error.into();
-                (failed(if retry { Failure::Retryable(error) } else { Failure::Raised(error) }), contains)
-            }
-            frame::Value::Failed(bytes) => (failed(wire::decode(bytes)?), SmallVec::new()),
-        })
-    }
-
-    /// References inside a value that is ours from now on; whoever sent it has registered a share of each for us.
-    pub(crate) fn take_contained(
-        &self,
-        state: &mut State,
-        sent: Sent,
-        refs: Vec<(ObjectId, ProcId)>,
-    ) -> SmallVec<[Slot; 0]> {
-        refs.into_iter()
-            .map(|(id, owner)| {
-                let living = state.heirs.living(owner);
-                self.meet(state, living);
-                // What was registered for a dead process its owner tells the heir of.
-                let shares = i32::from(!sent.is_to_the_dead);
-                let slot = state.owner.on_contained(id, (living != self.me).then_some(living), shares);
-                // We may know it under the name of an owner that the sender knew to be dead.
-                match state.owner.object(slot).and_then(|object| object.owner) {
-                    _ if sent.is_to_the_dead => {}
-                    Some(named) => self.note_share(state, (id, named), owner, sent.known),
-                    None if state.heirs.is_outdated(owner, sent.known) => {}
-                    None => state.owner.on_shares(&id, self.me, -1, &mut state.effects),
-                }
-                if living != self.me {
-                    self.refresh(state, slot);
-                }
-                slot
-            })
-            .collect()
+        let (party, mut hands) = self.parts(state);
+        party.take_reply(&mut hands, key, Sent::now(peer, header.claim), header.flags, body)
     }
 
     /// A peer is gone: everything it published is taken first, then its calls are lost.
     ///
     /// `heir`: who takes over what it has left.
-    pub(crate) fn on_peer_died(&self, state: &mut State, peer: ProcId, exit: model::WorkerExit, heir: Option<ProcId>) {
-        let has_met = state.met.remove(&peer);
-        if !has_met && heir.is_none() && state.dead.has(peer) {
-            return; // We said that we know it when the node had told us of its death.
-        }
-        if let Some(at) = state.link_of.get(&peer).copied() {
+    pub(crate) fn on_peer_died(&self, state: &mut State, peer: ProcId, exit: &model::WorkerExit, heir: Option<ProcId>) {
+        if let Some(at) = state.links.place_of(peer) {
             self.drain_link(state, at);
             self.apply(state);
         }
-        match heir {
-            Some(_) => self.claim_calls(state, peer),
-            None => state.incoming.retain(|incoming| incoming.peer != peer),
-        }
-        self.giver_died(state, peer);
-        self.reader_died(state, peer, &exit);
-        state.dead.note(peer);
-        state.unlinked.remove(&peer);
-        if let Some(mut link) = state.take_link(peer) {
-            if let Some(heir) = heir {
-                self.salvage(&mut link, heir);
-            }
-            link.gate = Gate::Dead;
-            link.free_far(&self.store);
-            self.tell_owners(state, &link.take_untold().collect::<Vec<_>>());
-            let claims = &link.rings.claims;
-            let started = |ticket: u64| {
-                let (index, word) = split_ticket(ticket);
-                ticket == owner::ADOPTED || (ticket != 0 && claims.has_started(index, word))
-            };
-            state.owner.on_worker_died(peer, &exit, started, &mut state.effects);
-            self.send(&wire::control::ToNode::LinkClosed { peer });
-        } else {
-            // It may have had a lease or an actor of ours, and no link since all was quiet.
-            state.owner.on_worker_died(peer, &exit, |ticket| ticket == owner::ADOPTED, &mut state.effects);
-        }
-        match heir {
-            // What it had borrowed is held until all is settled.
-            Some(heir) if heir == self.me => self.free_given(state, peer),
-            Some(heir) => self.testify(state, peer, heir),
-            None => {
-                state.owner.on_process_gone(peer, &mut state.effects);
-                self.free_given(state, peer);
-            }
-        }
-        if self.is_keeper {
-            self.witness_died(state, peer);
-        }
+        let (party, mut hands) = self.parts(state);
+        party.on_peer_died(&mut hands, peer, exit, heir);
         self.apply(state);
     }
 }

@@ -14,7 +14,7 @@ impl Runtime {
     pub fn objects(&self) -> Vec<ObjectRow> {
         let mut state = self.state.lock().expect("never poisoned");
         self.drain(&mut state);
-        state.owner.objects().map(|(slot, object)| self.row(&state, slot, object)).collect()
+        state.party.owner.objects().map(|(slot, object)| self.row(&state, slot, object)).collect()
     }
 
     fn row(&self, state: &State, slot: Slot, object: &owner::Object) -> ObjectRow {
@@ -57,7 +57,7 @@ impl Runtime {
         objects.truncate(limit as usize);
         let (tasks, files) = {
             let state = self.state.lock().expect("never poisoned");
-            (state.owner.tasks_pending() as u64, state.files_count() as u64)
+            (state.party.owner.tasks_pending() as u64, state.party.files_count() as u64)
         };
         let holdings = Holdings {
             process: self.me,

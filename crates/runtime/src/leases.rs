@@ -13,7 +13,7 @@ use crate::state::State;
 
 impl Runtime {
     pub(crate) fn request_lease(&self, state: &mut State, number: u64, request: ToNode) {
-        let runs_task = self.is_worker && !state.is_actor && state.blocked == 0 && !state.running.is_empty();
+        let runs_task = self.is_worker && !state.is_actor && state.blocked == 0 && !state.serving.runs_nothing();
         if !runs_task {
             return self.send(&request);
         }

@@ -11,30 +11,31 @@
 //! - **RUN-3** at most one thread sleeps on the doorbell; when it leaves, another one that waits takes its place (`net::waiters`).
 
 mod actors;
+mod body;
 mod control;
 mod effects;
 mod errands;
 mod error;
-mod estate;
 mod execute;
-mod giving;
 mod groups;
 mod inbound;
 mod inside;
-mod journal;
-mod keeper;
 mod lanes;
 mod leases;
 mod link;
 mod linking;
+mod links;
 mod logs;
 mod loops;
 mod lost;
+mod news;
 mod notices;
 mod objects;
 mod pump;
+mod records;
 mod reply;
 mod room;
+mod serving;
 mod spill;
 mod stages;
 mod start;

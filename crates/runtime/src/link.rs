@@ -1,59 +1,118 @@
-//! HOT: one peer of this process: the rings to and from it, the calls under way there, the templates each side knows.
+//! HOT: one peer of this process. What lies behind it is nobody else's business: rings, claim words and places in the arena stay in here.
+//!
+//! Whoever uses a link sends and receives frames, takes a call back, asks what became of a call, and how far the peer has read. A peer on
+//! another machine would be another kind of link with the same answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use model::{ProcId, TaskKey, Template};
-use net::{Bell, Duplex, Segment};
-use owner::Kept;
+use model::{ProcId, TaskId, TaskKey, Template};
+use net::{Bell, Duplex, Segment, Word};
 use rustc_hash::FxHashMap;
 use store::Place;
-use wire::Malformed;
-use wire::control::Rings;
-use wire::frame::{CONSUMED, DEFINE, FAR, FRAME_BYTES_MAX, GIVEN_BACK, Header, REPLY};
+use wire::control::{Quiet, Rings};
+use wire::frame::{self, CALL, CONSUMED, DEFINE, FAR, FRAME_BYTES_MAX, GIVEN_BACK, Header, REPLY};
+use wire::{Malformed, Reader};
 
 /// Templates that each side of a ring keeps. A program that gives each call a name of its own would fill both with them: beyond this
 /// many, numbering begins anew.
 const TEMPLATES_MAX: usize = 4096;
 
 pub(crate) struct Link {
-    pub(crate) peer: ProcId,
-    pub(crate) in_bit: u16,
+    peer: ProcId,
+    in_bit: u16,
     out_bit: u16,
-    pub(crate) rings: Duplex,
-    pub(crate) bell: Bell,
+    rings: Duplex,
+    bell: Bell,
     /// Numbers that we gave to templates on this ring, by address. The templates are kept, so that an address means one for good.
     numbers: FxHashMap<usize, u32>,
     /// The same by content: a program may make equal ones again and again.
     kept: FxHashMap<Arc<Template>, u32>,
     /// Templates that the peer numbered.
-    pub(crate) theirs: Vec<Arc<Template>>,
+    theirs: Vec<Arc<Template>>,
     /// Calls that found the ring full or no room in the arena, in order: none overtakes the first of them.
-    pub(crate) stalled: VecDeque<TaskKey>,
+    stalled: VecDeque<TaskKey>,
     /// The first of them waits for so much room in the arena.
-    pub(crate) needs_room: Option<u64>,
-    /// Calls of the peer's that go back to it and found the ring full: claim and request.
-    pub(crate) going_back: VecDeque<(u16, u64)>,
+    needs_room: Option<u64>,
+    /// Calls of the peer's that go back to it and found the ring full, by request.
+    going_back: VecDeque<u64>,
     /// How far the readers of the peer's generators are, where the ring was full: request and count.
     consumed: VecDeque<(u64, u32)>,
-    /// References that are kept beyond calls of the peer's, as replies said which it has perhaps not read yet: where each ends in the ring.
-    untold: VecDeque<(u64, Vec<Kept>)>,
     /// Bodies in the arena that the peer may not have read yet, in order, and how many it had read before these.
     far: VecDeque<Place>,
     far_freed: u64,
     /// Something was written since the bell was rung.
-    pub(crate) unrung: bool,
-    pub(crate) gate: Gate,
+    unrung: bool,
+    gate: Gate,
 }
 
 /// Whether calls are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
+enum Gate {
     Open,
     /// We said that nothing is under way, and the node has not said yet whether the link is closed: calls wait in `stalled`.
     Held,
     /// The peer broke the ring or died: nothing goes there any more.
     Dead,
+}
+
+/// Whether a call may go out now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Now,
+    /// It is in the queue.
+    Waits,
+    /// Nothing goes there any more.
+    Never,
+}
+
+/// What came of taking a call back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TakeBack {
+    /// It will never run there (CLAIM-1).
+    Taken,
+    /// It has started, or nobody can know: it will be answered.
+    Refused,
+}
+
+/// What is known of a call that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Started,
+    /// CLAIM-2: it has not, and if the peer is dead it never did.
+    NotStarted,
+    /// It went without a claim word, or its owner before us had sent it.
+    Unknown,
+}
+
+impl Fate {
+    /// What is known of a call to a process that we have no link to.
+    pub(crate) fn without_link(ticket: u64) -> Self {
+        if ticket == owner::ADOPTED { Self::Unknown } else { Self::NotStarted }
+    }
+
+    /// After the peer's death: whether to run it again costs a retry.
+    pub(crate) fn may_have_run(self) -> bool {
+        self != Self::NotStarted
+    }
+}
+
+/// The peer's right to take back a call that it has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    index: u16,
+    word: Word,
+}
+
+/// A call to be sent.
+pub(crate) struct Outgoing<'a> {
+    /// The owner's name for it; the reply repeats it.
+    pub(crate) key: TaskKey,
+    pub(crate) task: TaskId,
+    pub(crate) template: &'a Arc<Template>,
+    pub(crate) payload: &'a [u8],
+    /// It may go without a claim word, if all are in use.
+    pub(crate) may_go_unclaimed: bool,
 }
 
 impl Link {
@@ -71,7 +130,6 @@ impl Link {
             needs_room: None,
             going_back: VecDeque::new(),
             consumed: VecDeque::new(),
-            untold: VecDeque::new(),
             far: VecDeque::new(),
             far_freed: 0,
             unrung: false,
@@ -79,9 +137,233 @@ impl Link {
         }
     }
 
+    #[inline]
+    pub(crate) fn peer(&self) -> ProcId {
+        self.peer
+    }
+
+    /// The bit by which the peer says that it has written.
+    pub(crate) fn in_bit(&self) -> u16 {
+        self.in_bit
+    }
+
+    pub(crate) fn peer_is_alive(&self) -> bool {
+        self.bell.is_alive()
+    }
+
+    /// Whether nothing goes to the peer any more.
+    #[inline]
+    pub(crate) fn is_dead(&self) -> bool {
+        self.gate == Gate::Dead
+    }
+
+    /// The peer broke the ring or died, or the link is closed: nothing goes there any more.
+    pub(crate) fn kill(&mut self) {
+        self.gate = Gate::Dead;
+    }
+
+    /// The peer has died or read everything: bodies in the arena that were for it are free.
+    pub(crate) fn bury(&mut self, store: &store::Client) {
+        self.gate = Gate::Dead;
+        self.free_far(store);
+    }
+
+    /// LINK-2: sends no calls until `reopen`.
+    pub(crate) fn hold(&mut self) {
+        self.gate = Gate::Held;
+    }
+
+    /// The link stays. True if calls have waited for that.
+    pub(crate) fn reopen(&mut self) -> bool {
+        if self.gate != Gate::Held {
+            return false;
+        }
+        self.gate = Gate::Open;
+        !self.stalled.is_empty()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.gate == Gate::Held
+    }
+
+    /// How far both ends are, if nothing is under way as far as we know, and calls may be sent.
+    pub(crate) fn quiet(&self) -> Option<Quiet> {
+        let is_idle = self.gate == Gate::Open && !self.is_stalled() && !self.is_in_use();
+        is_idle.then(|| Quiet { written: self.rings.writer.written(), read: self.rings.reader.read() })
+    }
+
+    /// Whether a call of ours is under way, or something has come that was not received.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.rings.claims.in_use() > 0 || self.rings.reader.has_frame()
+    }
+
+    /// A call wants to go out. If others wait before it, it waits behind them.
+    #[inline]
+    pub(crate) fn turn_of(&mut self, key: TaskKey) -> Turn {
+        match self.gate {
+            Gate::Open if self.stalled.is_empty() => Turn::Now,
+            Gate::Open | Gate::Held => {
+                self.stalled.push_back(key);
+                Turn::Waits
+            }
+            Gate::Dead => Turn::Never,
+        }
+    }
+
+    /// The call whose turn it is among those that wait, if it may be tried now.
+    pub(crate) fn next_stalled(&self) -> Option<TaskKey> {
+        let may_go = self.gate == Gate::Open && self.needs_room.is_none();
+        self.stalled.front().filter(|_| may_go).copied()
+    }
+
+    /// A call found no room: it waits, and all others behind it. `needs_room`: for so much in the arena.
+    pub(crate) fn stall(&mut self, key: TaskKey, needs_room: Option<u64>) {
+        if self.stalled.front() != Some(&key) {
+            self.stalled.push_back(key);
+        }
+        self.needs_room = needs_room;
+    }
+
+    /// The first of those that wait does not any more.
+    pub(crate) fn unstall(&mut self) -> Option<TaskKey> {
+        self.stalled.pop_front()
+    }
+
+    /// Takes a call out of the queue; false if it is not there.
+    pub(crate) fn forget(&mut self, key: TaskKey) -> bool {
+        if self.stalled.front() == Some(&key) {
+            self.needs_room = None;
+        }
+        let before = self.stalled.len();
+        self.stalled.retain(|waiting| *waiting != key);
+        self.stalled.len() < before
+    }
+
+    /// All that wait, in order.
+    pub(crate) fn take_stalled(&mut self) -> VecDeque<TaskKey> {
+        std::mem::take(&mut self.stalled)
+    }
+
+    /// There is room in the arena again, or none of `refused` bytes. True if that is what the first call has waited for.
+    pub(crate) fn on_room(&mut self, refused: Option<u64>) -> bool {
+        let is_it = self.needs_room.is_some_and(|length| refused.is_none_or(|refused| refused == length));
+        if is_it {
+            self.needs_room = None;
+        }
+        is_it
+    }
+
+    /// Sends a call; `write_arguments` appends its values to the frame. Returns the ticket by which it is asked for.
+    #[inline]
+    pub(crate) fn send_call(
+        &mut self,
+        store: &store::Client,
+        scratch: &mut Vec<u8>,
+        call: &Outgoing<'_>,
+        write_arguments: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<u64, WriteError> {
+        let number = self.number_of(store, call.template)?;
+        let (index, word) = match self.rings.claims.give() {
+            Some(claim) => claim,
+            None if call.may_go_unclaimed => self.rings.claims.give_none(),
+            None => return Err(WriteError::Busy),
+        };
+        scratch.clear();
+        frame::Call { claim_word: word.0, template: number, task: call.task, payload: call.payload }.write(scratch);
+        write_arguments(scratch);
+        let header = Header { length: 0, kind: CALL, flags: 0, claim: index, request: call.key.0 };
+        match self.write(store, header, &[scratch]) {
+            Ok(()) => Ok(ticket(index, word)),
+            Err(error) => {
+                self.rings.claims.release(index);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes a call of ours back, if it has not started.
+    pub(crate) fn take_back(&mut self, ticket: u64) -> TakeBack {
+        let (index, word) = split_ticket(ticket);
+        if !self.rings.claims.take_back(index, word) {
+            return TakeBack::Refused;
+        }
+        self.rings.claims.release(index);
+        TakeBack::Taken
+    }
+
+    /// What became of a call of ours.
+    pub(crate) fn fate(&self, ticket: u64) -> Fate {
+        let (index, word) = split_ticket(ticket);
+        match index {
+            _ if ticket == 0 => Fate::NotStarted,
+            net::UNCLAIMED => Fate::Unknown,
+            _ if self.rings.claims.has_started(index, word) => Fate::Started,
+            _ => Fate::NotStarted,
+        }
+    }
+
+    /// The peer has answered a call of ours.
+    #[inline]
+    pub(crate) fn on_answered(&mut self, ticket: u64) {
+        if ticket != 0 && ticket != owner::ADOPTED {
+            self.rings.claims.release(split_ticket(ticket).0);
+        }
+    }
+
+    /// Starts a call of the peer's. False: it has taken it back.
+    #[inline]
+    pub(crate) fn start(&self, claim: Claim) -> bool {
+        self.rings.their_claims.start(claim.index, claim.word)
+    }
+
+    /// The next frame from the peer, its body wherever it lies.
+    #[inline]
+    pub(crate) fn receive(&mut self, store: &store::Client, body: &mut Vec<u8>) -> Result<Option<Header>, Malformed> {
+        let header = self.rings.reader.pop(body).map_err(|broken| Malformed(broken.0))?;
+        if header.is_some_and(|header| header.flags & FAR != 0) {
+            self.fetch_far(store, body)?;
+        }
+        Ok(header)
+    }
+
+    #[cold]
+    fn fetch_far(&mut self, store: &store::Client, body: &mut Vec<u8>) -> Result<(), Malformed> {
+        let place = frame::read_place(&mut Reader::new(body))?;
+        let view = store.pin(place).map_err(|_| Malformed("place"))?;
+        body.clear();
+        body.extend_from_slice(view.as_slice());
+        self.rings.reader.took_far();
+        Ok(())
+    }
+
+    /// What a call's frame says of how it may be taken back.
+    #[inline]
+    pub(crate) fn claim_of(header: &Header, call: &frame::Call<'_>) -> Claim {
+        Claim { index: header.claim, word: Word(call.claim_word) }
+    }
+
+    /// The template that the peer gave this number.
+    #[inline]
+    pub(crate) fn template(&self, number: u32) -> Result<Arc<Template>, Malformed> {
+        self.theirs.get(number as usize).cloned().ok_or(Malformed("template"))
+    }
+
+    /// The peer is dead: the frames that it has not read, and never will, without those whose bodies are gone.
+    pub(crate) fn unread(&self, store: &store::Client) -> Vec<(Header, Vec<u8>)> {
+        let fetch = |(mut header, mut body): (Header, Vec<u8>)| {
+            if header.flags & FAR != 0 {
+                let place = frame::read_place(&mut Reader::new(&body)).ok()?;
+                body = store.pin(place).ok()?.as_slice().to_vec();
+                header.flags &= !FAR;
+            }
+            Some((header, body))
+        };
+        self.rings.writer.unread().into_iter().filter_map(fetch).collect()
+    }
+
     /// The number of a template on this ring; the peer is told first if it is new.
     #[inline]
-    pub(crate) fn number_of(&mut self, store: &store::Client, template: &Arc<Template>) -> Result<u32, WriteError> {
+    fn number_of(&mut self, store: &store::Client, template: &Arc<Template>) -> Result<u32, WriteError> {
         let address = Arc::as_ptr(template) as usize;
         if let Some(number) = self.numbers.get(&address) {
             return Ok(*number);
@@ -184,27 +466,8 @@ impl Link {
         }
     }
 
-    /// The reply that was just written says that these references are kept.
-    pub(crate) fn note_kept(&mut self, kept: Vec<Kept>) {
-        self.forget_told();
-        self.untold.push_back((self.rings.writer.written(), kept));
-    }
-
-    fn forget_told(&mut self) {
-        let taken = self.rings.writer.taken();
-        while self.untold.front().is_some_and(|(end, _)| *end <= taken) {
-            self.untold.pop_front();
-        }
-    }
-
-    /// The peer is dead: what is kept and it has never read of.
-    pub(crate) fn take_untold(&mut self) -> impl Iterator<Item = Kept> + use<> {
-        self.forget_told();
-        std::mem::take(&mut self.untold).into_iter().flat_map(|(_, kept)| kept)
-    }
-
     /// Frees the bodies in the arena that the peer has read.
-    pub(crate) fn free_far(&mut self, store: &store::Client) {
+    fn free_far(&mut self, store: &store::Client) {
         let read = if self.gate == Gate::Dead { u64::MAX } else { self.rings.writer.far_read() };
         while self.far_freed < read
             && let Some(place) = self.far.pop_front()
@@ -223,10 +486,16 @@ impl Link {
         }
     }
 
+    /// A call of the peer's, which we have started, goes back to it.
+    pub(crate) fn give_back(&mut self, store: &store::Client, request: u64) {
+        self.going_back.push_back(request);
+        self.send_back(store);
+    }
+
     /// Gives the peer's calls back, and says how far its generators' readers are, as far as there is room in the ring.
     pub(crate) fn send_back(&mut self, store: &store::Client) {
-        while let Some((claim, request)) = self.going_back.front().copied() {
-            let header = Header { length: 0, kind: REPLY, flags: GIVEN_BACK, claim, request };
+        while let Some(request) = self.going_back.front().copied() {
+            let header = Header { length: 0, kind: REPLY, flags: GIVEN_BACK, claim: 0, request };
             if self.write(store, header, &[]).is_err() {
                 return;
             }
@@ -252,6 +521,17 @@ impl Link {
         self.send_back(store);
     }
 
+    /// Something was written since the bell was rung.
+    #[inline]
+    pub(crate) fn is_unrung(&self) -> bool {
+        self.unrung
+    }
+
+    /// A call is about to be made: the peer may wake up meanwhile.
+    pub(crate) fn announce(&self) {
+        self.bell.announce();
+    }
+
     /// Whether something waits until the peer has read.
     pub(crate) fn is_stalled(&self) -> bool {
         !self.stalled.is_empty() || self.owes_words()
@@ -260,10 +540,6 @@ impl Link {
     /// Whether something that is no call waits until the peer has read.
     pub(crate) fn owes_words(&self) -> bool {
         !self.going_back.is_empty() || !self.consumed.is_empty()
-    }
-
-    pub(crate) fn peer_is_alive(&self) -> bool {
-        self.bell.is_alive()
     }
 }
 
@@ -274,61 +550,14 @@ pub(crate) enum WriteError {
     NeedExtent(u64),
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use model::{FunctionId, Need, ProcId, Template};
-    use net::Segment;
-    use wire::Reader;
-    use wire::control::Rings;
-
-    use super::{Link, TEMPLATES_MAX};
-
-    fn template(name: String) -> Arc<Template> {
-        Arc::new(Template {
-            language: model::Language::PYTHON,
-            function: FunctionId::NIL,
-            name: name.into(),
-            method: "".into(),
-            need: Need::default(),
-            returns: 1,
-            yields: model::Yields::Nothing,
-            retries_max: 0,
-            retry_exceptions: false,
-            calls_max: 0,
-            group: 0,
-        })
-    }
-
-    /// Both sides kept one template per call of a program that names its calls, for as long as the two were linked.
-    #[test]
-    fn templates_without_end_take_room_for_a_bounded_number() {
-        let segment = Arc::new(Segment::create().unwrap());
-        let host = store::Host::create(1 << 20, 4).unwrap();
-        let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
-        let store = store::Client::attach(copy(host.data_fd()), copy(host.table_fd()), 1).unwrap();
-        let peer = |slot| ProcId::new(1, slot, 1);
-        let mut ours = Link::new(&segment, peer(1), Rings { out: 0, out_bit: 0, inward: 1, in_bit: 0 });
-        let mut theirs = Link::new(&segment, peer(0), Rings { out: 1, out_bit: 0, inward: 0, in_bit: 0 });
-        let often = template("often".into());
-        let mut body = Vec::new();
-        for call in 0..3 * TEMPLATES_MAX {
-            let once = template(format!("call {call}"));
-            for template in [&once, &often] {
-                let number = ours.number_of(&store, template).ok().expect("there is room");
-                while let Some(header) = {
-                    body.clear();
-                    theirs.rings.reader.pop(&mut body).unwrap()
-                } {
-                    let mut reader = Reader::new(&body[..header.length as usize]);
-                    let number = reader.u32().unwrap();
-                    theirs.define(number, wire::decode(reader.rest()).unwrap()).unwrap();
-                }
-                assert_eq!(theirs.theirs[number as usize], *template);
-            }
-            assert!(ours.kept.len() <= TEMPLATES_MAX && ours.numbers.len() <= TEMPLATES_MAX);
-            assert!(theirs.theirs.len() <= TEMPLATES_MAX);
-        }
-    }
+fn ticket(index: u16, word: Word) -> u64 {
+    (u64::from(word.0) << 16) | u64::from(index)
 }
+
+fn split_ticket(ticket: u64) -> (u16, Word) {
+    (ticket as u16, Word((ticket >> 16) as u32))
+}
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

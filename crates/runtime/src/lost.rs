@@ -23,14 +23,14 @@ impl Runtime {
     /// A borrower does not find a value of ours where it was told.
     pub(crate) fn on_missing(&self, state: &mut State, from: ProcId, object: ObjectId, bulk: Bulk) {
         // It may have moved; what is still there according to us is looked for. In the arena that is done at once.
-        let slot = state.owner.slot_of(&object).filter(|slot| lies_at(state, *slot, bulk));
+        let slot = state.party.owner.slot_of(&object).filter(|slot| lies_at(state, *slot, bulk));
         if slot.is_none() || matches!(bulk, Bulk::Stored(place) if self.store.pin(place).is_ok()) {
-            return state.owner.on_wanted(&object, from, &mut state.effects);
+            return state.party.owner.on_wanted(&object, from, &mut state.party.effects);
         }
         if !self.order(Order::Missing { from, object, bulk }) {
             // To be told the same place again, it would ask for ever.
             let content = Content::Failed(Failure::Lost(NO_THREAD.into()));
-            self.relay(from, Peer::Have { object, content, refs: Vec::new(), known: state.heirs.known() });
+            self.relay(from, Peer::Have { object, content, refs: Vec::new(), known: state.party.known() });
         }
     }
 
@@ -39,17 +39,17 @@ impl Runtime {
         // Others may have asked for it before, and it was found to be lost.
         let is_news = {
             let state = self.state.lock().expect("never poisoned");
-            state.owner.slot_of(&object).is_some_and(|slot| lies_at(&state, slot, bulk))
+            state.party.owner.slot_of(&object).is_some_and(|slot| lies_at(&state, slot, bulk))
         };
         let lost = if is_news { self.look_again(bulk).err() } else { None };
         let gone = if lost.is_some() { self.files_gone() } else { Vec::new() };
         self.with_state(|state| {
-            if let (Some(slot), Some(why)) = (state.owner.slot_of(&object), lost) {
+            if let (Some(slot), Some(why)) = (state.party.owner.slot_of(&object), lost) {
                 self.report_lost(state, slot, bulk, &why.to_string(), &gone);
             }
             // Nothing is kept for the dead; who has inherited its question asks by itself.
-            if !state.dead.has(from) {
-                state.owner.on_wanted(&object, from, &mut state.effects);
+            if !state.party.is_dead(from) {
+                state.party.owner.on_wanted(&object, from, &mut state.party.effects);
             }
         });
     }
@@ -59,13 +59,13 @@ impl Runtime {
     pub(crate) fn order_look(&self, state: &mut State, task: TaskKey, why: Box<str>) {
         let words = format!("{why}; {NO_THREAD}");
         if !self.order(Order::LookForArguments { task, why }) {
-            state.owner.on_arguments_looked(task, false, &words, &mut state.effects);
+            state.party.owner.on_arguments_looked(task, false, &words, &mut state.party.effects);
         }
     }
 
     /// Looks at the large arguments of a call, and says which are lost, or not any more where their owners said.
     pub(crate) fn look_for_arguments(&self, task: TaskKey, why: &str) {
-        let named = self.state.lock().expect("never poisoned").owner.arguments_to_look_at(task);
+        let named = self.state.lock().expect("never poisoned").party.owner.arguments_to_look_at(task);
         let look = |(slot, bulk): (Slot, Bulk)| Some((slot, bulk, self.look_again(bulk).err()?.to_string()));
         let lost: Vec<(Slot, Bulk, String)> = named.into_iter().filter_map(look).collect();
         let gone = if lost.is_empty() { Vec::new() } else { self.files_gone() };
@@ -75,15 +75,15 @@ impl Runtime {
                 has_changed |= !lies_at(state, *slot, *bulk);
                 let _ = self.report_stale(state, *slot, *bulk) || self.report_lost(state, *slot, *bulk, why, &gone);
             }
-            state.owner.on_arguments_looked(task, has_changed, why, &mut state.effects);
+            state.party.owner.on_arguments_looked(task, has_changed, why, &mut state.party.effects);
         });
     }
 
     /// A value does not lie where we were told. If it is borrowed and that is news, its owner is asked where it is.
     pub(crate) fn report_stale(&self, state: &mut State, slot: Slot, bulk: Bulk) -> bool {
-        let object = state.owner.object(slot).map(|object| (object.id, object.owner));
+        let object = state.party.owner.object(slot).map(|object| (object.id, object.owner));
         let Some((object, Some(owner))) = object else { return false };
-        let is_news = state.owner.on_stale(slot, bulk, &mut state.effects);
+        let is_news = state.party.owner.on_stale(slot, bulk, &mut state.party.effects);
         if is_news {
             self.cells.set(slot, net::Readiness::Pending);
             self.relay(owner, Peer::Missing { object, bulk });
@@ -103,14 +103,14 @@ impl Runtime {
     ) -> bool {
         let others = gone.iter().copied().filter(|(other, _)| *other != slot);
         let lost: Vec<(Slot, Bulk)> = std::iter::once((slot, bulk)).chain(others).collect();
-        state.owner.on_lost(&lost, why, &mut state.effects)
+        state.party.owner.on_lost(&lost, why, &mut state.party.effects)
     }
 
     /// Our values whose files are not there. Asks the file system of each, so it must not be called with the lock held.
     pub(crate) fn files_gone(&self) -> Vec<(Slot, Bulk)> {
         let filed: Vec<_> = {
             let state = self.state.lock().expect("never poisoned");
-            let ours = state.owner.objects().filter(|(_, object)| object.owner.is_none());
+            let ours = state.party.owner.objects().filter(|(_, object)| object.owner.is_none());
             let place = |(slot, object): (Slot, &owner::Object)| match object.value.as_ref()?.as_bulk()? {
                 Bulk::Filed(filed) => Some((slot, filed)),
                 Bulk::Stored(_) => None,
@@ -136,5 +136,5 @@ impl Runtime {
 
 /// Whether this is where the object's value lies, as far as we know.
 pub(crate) fn lies_at(state: &State, slot: Slot, bulk: Bulk) -> bool {
-    state.owner.object(slot).and_then(|object| object.value.as_ref()) == Some(&Value::bulk(bulk))
+    state.party.owner.object(slot).and_then(|object| object.value.as_ref()) == Some(&Value::bulk(bulk))
 }

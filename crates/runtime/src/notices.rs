@@ -1,5 +1,6 @@
 //! What the driver should read once, whichever process of its job has found it out.
 
+use party::Party;
 use wire::control::ToNode;
 
 use crate::Runtime;
@@ -16,7 +17,7 @@ impl Runtime {
 
     /// Looks for actors with very many calls waiting. Once per tick of the pump, so that submitting costs nothing for it.
     pub(crate) fn warn_of_long_queues(&self, state: &mut State) {
-        let State { owner, calls_told, .. } = state;
+        let State { party: Party { owner, .. }, calls_told, .. } = state;
         // No single actor can have more than all together: a program with very many actors, most of them gone, is not looked through.
         if owner.tasks_pending() <= CALLS_PENDING_MAX {
             return;

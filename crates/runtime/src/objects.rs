@@ -10,6 +10,7 @@ use wire::peer::{Peer, Shares};
 use crate::lost::lies_at;
 use crate::state::State;
 use crate::{Error, Runtime};
+use party::Party;
 
 /// What `get` finds.
 pub enum Got {
@@ -40,9 +41,9 @@ impl Runtime {
         };
         let mut state = self.state.lock().expect("never poisoned");
         if let Some(bulk) = value.as_bulk() {
-            state.hold_file(bulk);
+            state.party.hold_file(bulk);
         }
-        let slot = state.owner.on_put(id, value, contains);
+        let slot = state.party.owner.on_put(id, value, contains);
         self.cells.set(slot, net::Readiness::Value);
         self.take_dropped(&mut state);
         self.apply(&mut state);
@@ -52,7 +53,7 @@ impl Runtime {
     /// Keeps an error in a value's place, for who runs tasks in this very process; returns its slot, with one handle.
     pub fn put_failed(&self, id: ObjectId, failure: Failure, contains: &[Slot]) -> Slot {
         let mut state = self.state.lock().expect("never poisoned");
-        let slot = state.owner.on_put(id, Value::Failed(Arc::new(failure)), contains);
+        let slot = state.party.owner.on_put(id, Value::Failed(Arc::new(failure)), contains);
         self.cells.set(slot, net::Readiness::Failed);
         self.take_dropped(&mut state);
         self.apply(&mut state);
@@ -77,9 +78,9 @@ impl Runtime {
     #[must_use]
     pub fn is_actor_call(&self, slot: Slot) -> bool {
         let state = self.state.lock().expect("never poisoned");
-        let maker = state.owner.object(slot).and_then(|object| object.maker());
+        let maker = state.party.owner.object(slot).and_then(|object| object.maker());
         maker
-            .and_then(|key| state.owner.task(key))
+            .and_then(|key| state.party.owner.task(key))
             .is_some_and(|task| matches!(task.spec.target, owner::Target::Actor(_)))
     }
 
@@ -88,7 +89,7 @@ impl Runtime {
         self.with_state(|state| {
             self.drain(state);
             for slot in slots {
-                state.owner.on_free(*slot, &mut state.effects);
+                state.party.owner.on_free(*slot, &mut state.party.effects);
             }
         });
     }
@@ -103,7 +104,7 @@ impl Runtime {
     /// Asks for the values of borrowed objects that are not here yet.
     pub fn need(&self, slots: impl Iterator<Item = Slot>) {
         let mut state = self.state.lock().expect("never poisoned");
-        let crate::state::State { owner, effects, .. } = &mut *state;
+        let Party { owner, effects, .. } = &mut state.party;
         for slot in slots {
             owner.on_needed(slot, effects);
         }
@@ -115,13 +116,13 @@ impl Runtime {
     #[inline]
     pub fn content(&self, slot: Slot) -> Option<Got> {
         let mut state = self.state.lock().expect("never poisoned");
-        let object = state.owner.object(slot)?;
+        let object = state.party.owner.object(slot)?;
         match object.value.as_ref()? {
             Value::Inline(bytes) => Some(Got::Inline(bytes.clone())),
             Value::Bulk(bulk) => match **bulk {
                 Bulk::Filed(filed) => Some(Got::Filed(filed)),
                 Bulk::Stored(place) => {
-                    state.owner.on_touched(slot);
+                    state.party.owner.on_touched(slot);
                     match self.store.pin(place) {
                         Ok(view) => Some(Got::Stored(view)),
                         Err(why) => {
@@ -133,7 +134,7 @@ impl Runtime {
             },
             Value::Failed(failure) => {
                 let failure = failure.clone();
-                state.owner.on_failure_read(slot);
+                state.party.owner.on_failure_read(slot);
                 Some(Got::Failed(failure))
             }
         }
@@ -196,7 +197,7 @@ impl Runtime {
 
     /// One more handle.
     pub fn add_handle(&self, slot: Slot) {
-        self.state.lock().expect("never poisoned").owner.on_handle_added(slot);
+        self.state.lock().expect("never poisoned").party.owner.on_handle_added(slot);
     }
 
     /// One handle fewer. Never blocks: the next thread that enters takes it up, or the pump if nobody comes.
@@ -209,16 +210,16 @@ impl Runtime {
     /// The object will be named to another process; returns its owner.
     pub fn escape(&self, slot: Slot) -> ProcId {
         let mut state = self.state.lock().expect("never poisoned");
-        let State { owner, effects, .. } = &mut *state;
+        let Party { owner, effects, .. } = &mut state.party;
         owner.on_given_away(slot, effects);
         self.apply(&mut state);
-        state.owner.object(slot).and_then(|object| object.owner).unwrap_or(self.me)
+        state.party.owner.object(slot).and_then(|object| object.owner).unwrap_or(self.me)
     }
 
     /// As `escape`, for many.
     pub fn escape_all(&self, slots: &[Slot]) {
         let mut state = self.state.lock().expect("never poisoned");
-        let State { owner, effects, .. } = &mut *state;
+        let Party { owner, effects, .. } = &mut state.party;
         slots.iter().for_each(|slot| owner.on_given_away(*slot, effects));
         self.apply(&mut state);
     }
@@ -236,12 +237,14 @@ impl Runtime {
     }
 
     fn borrow_one(&self, state: &mut State, id: ObjectId, owner: ProcId, shares: i32) -> Slot {
-        let owner = state.heirs.living(owner);
-        self.meet(state, owner);
-        let owner = (owner != self.me).then_some(owner);
-        let known = state.owner.objects_kept();
-        let slot = state.owner.on_borrowed(id, owner, shares);
-        if state.owner.objects_kept() > known {
+        let owner = state.party.other_owner(owner);
+        if let Some(owner) = owner {
+            let (party, mut hands) = self.parts(state);
+            party.meet(&mut hands, owner);
+        }
+        let known = state.party.owner.objects_kept();
+        let slot = state.party.owner.on_borrowed(id, owner, shares);
+        if state.party.owner.objects_kept() > known {
             self.refresh(state, slot);
         }
         slot
@@ -252,7 +255,7 @@ impl Runtime {
     pub fn counts(&self, slot: Slot) -> (u32, u32) {
         let mut state = self.state.lock().expect("never poisoned");
         self.drain(&mut state);
-        state.owner.object(slot).map_or((0, 0), owner::Object::counts)
+        state.party.owner.object(slot).map_or((0, 0), owner::Object::counts)
     }
 
     /// Objects kept and tasks that have not ended.
@@ -260,7 +263,7 @@ impl Runtime {
     pub fn tally(&self) -> (usize, usize) {
         let mut state = self.state.lock().expect("never poisoned");
         self.drain(&mut state);
-        (state.owner.objects_kept(), state.owner.tasks_pending())
+        (state.party.owner.objects_kept(), state.party.owner.tasks_pending())
     }
 }
 
@@ -268,7 +271,7 @@ impl Runtime {
     /// A reference came by plain pickle: nobody has registered us with its owner yet.
     pub fn claim_share(&self, slot: Slot) {
         let mut state = self.state.lock().expect("never poisoned");
-        if let Some((object, owner)) = state.owner.on_keep(slot) {
+        if let Some((object, owner)) = state.party.owner.on_keep(slot) {
             drop(state);
             self.relay(owner, Peer::Borrowed(vec![Shares { object, borrower: self.me, count: 1 }]));
         }

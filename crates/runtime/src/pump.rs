@@ -11,6 +11,7 @@ use model::Tick;
 use net::bell::{futex_wait, futex_wake};
 
 use crate::Runtime;
+use party::Party;
 
 const LOOK: Duration = Duration::from_millis(2);
 /// The same while event loops sleep, and others who drain keep the pump from the doorbell: when those stop, the loops wait no longer than this.
@@ -95,7 +96,7 @@ impl Runtime {
                 // that the pump is parked.
                 let needs_tick = {
                     let state = self.state.lock().expect("never poisoned");
-                    state.owner.needs_tick() || state.is_retired || state.has_served_all
+                    state.party.owner.needs_tick() || state.is_retired || state.has_served_all
                 };
                 if !self.dropped.is_empty() || !self.dropped_streams.is_empty() {
                     // Dropped since the last look: whoever did so saw a pump that was not parked.
@@ -137,7 +138,7 @@ impl Runtime {
         }
         *ticked = now;
         let mut state = self.state.lock().expect("never poisoned");
-        let crate::state::State { owner, effects, .. } = &mut *state;
+        let Party { owner, effects, .. } = &mut state.party;
         owner.on_tick(now, effects);
         self.take_dropped(&mut state);
         self.apply(&mut state);

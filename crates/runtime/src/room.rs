@@ -159,18 +159,16 @@ impl Runtime {
 
     /// The node has given room in the arena, or none of so many bytes.
     fn on_room(&self, state: &mut State, wanted: u64, refused: Option<&str>) {
-        for at in 0..state.links.len() {
-            let Some(link) = state.links[at].as_mut() else { continue };
-            match (link.needs_room, refused) {
-                (None, _) => continue,
-                (Some(length), Some(_)) if length != wanted => continue,
-                (Some(_), _) => link.needs_room = None,
+        for at in state.links.places() {
+            let Some(link) = state.links.at(at) else { continue };
+            if !link.on_room(refused.map(|_| wanted)) {
+                continue;
             }
             if let Some(why) = refused
-                && let Some(key) = link.stalled.pop_front()
+                && let Some(key) = link.unstall()
             {
                 let failure = Failure::StoreFull(why.into());
-                state.owner.on_cannot_send(net::clock::now(), key, failure, &mut state.effects);
+                state.party.owner.on_cannot_send(net::clock::now(), key, failure, &mut state.party.effects);
             }
             self.push_stalled(state, at);
         }

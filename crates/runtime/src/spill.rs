@@ -120,7 +120,7 @@ impl Runtime {
     #[cold]
     pub(crate) fn order_lineage(&self, state: &mut State) {
         if !self.order(Order::Lineage) {
-            state.owner.on_lineage_stays(&mut state.effects);
+            state.party.owner.on_lineage_stays(&mut state.party.effects);
         }
     }
 
@@ -129,28 +129,28 @@ impl Runtime {
     pub(crate) fn order_arguments(&self, state: &mut State, task: TaskKey, filed: Filed) {
         if !self.order(Order::Arguments { task, filed }) {
             let why = Err("no thread could read them".to_string());
-            state.owner.on_arguments_read(task, why, &mut state.effects);
+            state.party.owner.on_arguments_read(task, why, &mut state.party.effects);
         }
     }
 
     fn move_lineage(&self) {
-        let leaving = self.state.lock().expect("never poisoned").owner.lineage_to_move();
+        let leaving = self.state.lock().expect("never poisoned").party.owner.lineage_to_move();
         let written = match leaving.lengths.is_empty() {
             true => Ok(Vec::new()),
             false => self.files.write_pieces(&leaving.bytes, &leaving.lengths),
         };
         self.with_state(|state| match written {
             Ok(filed) => {
-                filed.iter().for_each(|filed| state.hold_file(Bulk::Filed(*filed)));
-                state.owner.on_lineage_moved(&leaving, &filed, &mut state.effects);
+                filed.iter().for_each(|filed| state.party.hold_file(Bulk::Filed(*filed)));
+                state.party.owner.on_lineage_moved(&leaving, &filed, &mut state.party.effects);
             }
-            Err(_) => state.owner.on_lineage_stays(&mut state.effects),
+            Err(_) => state.party.owner.on_lineage_stays(&mut state.party.effects),
         });
     }
 
     fn read_arguments(&self, task: TaskKey, filed: Filed) {
         let read = self.files.load(&filed).map_err(|error| error.to_string());
-        self.with_state(|state| state.owner.on_arguments_read(task, read, &mut state.effects));
+        self.with_state(|state| state.party.owner.on_arguments_read(task, read, &mut state.party.effects));
     }
 
     /// The session ends: the thread does too, after the file that it writes.
@@ -163,8 +163,8 @@ impl Runtime {
         let candidates = {
             let mut state = self.state.lock().expect("never poisoned");
             self.drain(&mut state);
-            let movable = state.owner.movable().into_iter();
-            let held = |movable: &Movable| u32::from(state.stored_elsewhere.contains_key(&movable.place.offset));
+            let movable = state.party.owner.movable().into_iter();
+            let held = |movable: &Movable| u32::from(state.party.lies_elsewhere(movable.place.offset));
             movable.map(|movable| (movable, held(&movable))).collect::<Vec<_>>()
         };
         let (mut freed, mut batch_bytes) = (0, 0);
@@ -198,8 +198,8 @@ impl Runtime {
         // Our own look must have ended when the place is freed, or it would be kept for us.
         let moved: Vec<(Movable, Filed)> = batch.into_iter().map(|(movable, _)| movable).zip(filed).collect();
         let bytes = self.with_state(|state| {
-            moved.iter().for_each(|(_, filed)| state.hold_file(Bulk::Filed(*filed)));
-            state.owner.on_moved(&moved, &mut state.effects)
+            moved.iter().for_each(|(_, filed)| state.party.hold_file(Bulk::Filed(*filed)));
+            state.party.owner.on_moved(&moved, &mut state.party.effects)
         });
         self.give_back_room(0);
         Ok(bytes)

@@ -11,6 +11,7 @@ use net::{Bell, Cells, Segment, Spinner, Waiters};
 use wire::control::{FromNode, Hello, Role, ToNode};
 
 use crate::pump::Pump;
+use crate::records::Records;
 use crate::state::State;
 use crate::{Error, Runtime};
 
@@ -58,6 +59,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
     drop(fds);
     let segment = Arc::new(Segment::attach(segment).map_err(os("mapping the node's segment"))?);
     let me = welcome.process;
+    let heirs = owner::Heirs::new(welcome.heirs, welcome.estates);
     let store = store::Client::attach(data, table, me.slot()).map_err(|error| Error::Refused(error.to_string()))?;
     let session_dir = std::path::Path::new(&*welcome.session_dir);
     let names = welcome.folders.iter().map(|name| std::path::Path::new(&**name)).enumerate();
@@ -83,7 +85,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         files: store::Files::new(folders, me, crate::value::refs_bytes),
         spill: crate::spill::Spill::new(this.clone()),
         short_until_ns: AtomicU64::new(0),
-        state: Mutex::new(State::new()),
+        state: Mutex::new(State::new(me, is_keeper, heirs)),
         cells: Cells::new(),
         dropped: SegQueue::new(),
         dropped_streams: SegQueue::new(),
@@ -114,15 +116,14 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
     });
     {
         let mut state = runtime.state.lock().expect("never poisoned");
-        state.owner.set_oom_retries(welcome.oom_retries);
-        state.owner.set_lineage_max(welcome.lineage_bytes_max, runtime.files.is_on());
-        state.heirs = owner::Heirs::new(welcome.heirs, welcome.estates);
+        state.party.owner.set_oom_retries(welcome.oom_retries);
+        state.party.owner.set_lineage_max(welcome.lineage_bytes_max, runtime.files.is_on());
         let journals = store::Journals::attach(journals).map_err(|error| Error::Refused(error.to_string()))?;
         if is_keeper {
-            state.journals = Some(journals);
+            state.records = Records::of_heir(journals);
         } else if welcome.is_mortal {
-            state.owner.set_mortal();
-            state.journal = Some(store::Journal::new(journals, me.slot()));
+            state.party.owner.set_mortal();
+            state.records = Records::of_mortal(store::Journal::new(journals, me.slot()));
         }
     }
     runtime.threads.lock().expect("never poisoned").extend(threads);

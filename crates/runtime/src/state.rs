@@ -1,28 +1,24 @@
-//! What the lock guards: the owner's brain, the links, the calls that came in.
+//! What the lock guards: the party, the links, the calls that came in.
 
-use std::collections::VecDeque;
-
-use model::{Bulk, Dead, FileId, ProcId, TaskKey};
-use owner::{Effect, Owner};
-use rustc_hash::{FxHashMap, FxHashSet};
+use model::ProcId;
+use owner::Heirs;
+use party::Party;
+use rustc_hash::FxHashMap;
 
 use crate::execute::Build;
-use crate::lanes::Lanes;
-use crate::link::Link;
+use crate::groups::Groups;
+use crate::links::Links;
+use crate::news::News;
+use crate::records::Records;
+use crate::serving::Serving;
 
 pub(crate) struct State {
-    pub(crate) owner: Owner,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) links: Vec<Option<Link>>,
-    pub(crate) link_of: FxHashMap<ProcId, usize>,
-    /// As long as the highest bit that we ever had a link for.
-    pub(crate) link_of_bit: Vec<u32>,
-    /// Links that were written to since their bell was rung.
-    pub(crate) unrung: Vec<usize>,
-    /// Links whose ring was full: calls wait for room there.
-    pub(crate) stalled: Vec<usize>,
-    /// Calls that came in and have not started.
-    pub(crate) incoming: Lanes,
+    /// What is decided, and for the owner done.
+    pub(crate) party: Party<store::View>,
+    pub(crate) links: Links,
+    pub(crate) serving: Serving,
+    pub(crate) news: News,
+    pub(crate) records: Records,
     /// An actor to build, before any call.
     pub(crate) build: Option<Build>,
     /// How many threads of this worker wait in the middle of a task: calls that come in meanwhile are given back.
@@ -35,195 +31,47 @@ pub(crate) struct State {
     pub(crate) is_retired: bool,
     /// This worker has served as many calls as it may.
     pub(crate) has_served_all: bool,
-    /// Values that lie in another process's extents: that process, and the pin that keeps them.
-    pub(crate) stored_elsewhere: FxHashMap<u64, (ProcId, store::View)>,
-    /// Values in our extents that belong to others, by offset: whose, and where.
-    pub(crate) given: FxHashMap<u64, (ProcId, store::Place)>,
-    /// Shares that changed, by owner: told when all effects are applied.
-    pub(crate) untold: FxHashMap<ProcId, Vec<wire::peer::Shares>>,
     /// Where refs were made, if that is recorded.
     pub(crate) sites: FxHashMap<owner::Slot, Box<str>>,
-    /// Files with values of ours, and how many of those each has.
-    files: FxHashMap<FileId, u32>,
-    /// Tasks that others asked us to interrupt.
-    pub(crate) interrupted: FxHashSet<model::TaskId>,
     /// Whose call was taken last.
     pub(crate) last_caller: Option<ProcId>,
-    /// Tasks that run here now: for whom, and what that calls them.
-    pub(crate) running: FxHashMap<model::TaskId, (ProcId, u64)>,
-    /// Where what we give away is recorded; none if our death is our node's.
-    pub(crate) journal: Option<store::Journal>,
-    /// Who stands for processes that are dead.
-    pub(crate) heirs: owner::Heirs,
-    /// What we keep of those, if we are the one.
-    pub(crate) keeping: owner::Keeping,
-    /// What the dead have recorded, if we are.
-    pub(crate) journals: Option<store::Journals>,
-    /// Generators that run here, by caller and request: what is known of who reads them.
-    pub(crate) generating: FxHashMap<(ProcId, u64), crate::stream::Readership>,
-    /// Of each running task: what it submitted, for recursive cancelling.
-    pub(crate) children: FxHashMap<model::TaskId, Vec<TaskKey>>,
-    /// Calls for processes that we have no link to, in order. The node was asked for one.
-    pub(crate) unlinked: FxHashMap<ProcId, VecDeque<TaskKey>>,
     pub(crate) bodies: Vec<Vec<u8>>,
     pub(crate) scratch: Vec<u8>,
-    /// Something that is neither object nor call came since waiting threads were last told; and whether it is for all of them.
-    pub(crate) has_news: bool,
-    pub(crate) is_for_all: bool,
-    /// Groups of methods that calls came for since then, one entry a call.
-    pub(crate) called: Vec<u16>,
-    /// Objects that were resolved since then, and whether one of them failed.
-    pub(crate) resolved: Vec<owner::Slot>,
-    pub(crate) has_failed: bool,
-    /// Processes known to be dead.
-    pub(crate) dead: Dead,
-    /// Processes of whose death the node will tell us.
-    pub(crate) met: FxHashSet<ProcId>,
-    pub(crate) gifts: owner::Gifts,
     /// What the lease in force assigned to this worker.
     pub(crate) assigned: Option<crate::execute::Assignment>,
     /// Requests for leases that have not gone out yet, by number.
     pub(crate) held_back: Vec<(u64, wire::control::ToNode)>,
     /// Calls waiting on an actor of which the user was last told.
     pub(crate) calls_told: FxHashMap<model::ActorId, usize>,
-    /// Actors whose handles we hold as weak ones or borrowed ones were announced to the node.
-    pub(crate) watched: FxHashSet<model::ActorId>,
     /// Of detached actors that we made: what holds their arguments while they may be built again.
     pub(crate) detached_args: FxHashMap<model::ActorId, owner::Slot>,
-    /// Placement groups of ours that had their bundles at once, and that nobody else knows yet: nobody can have removed them.
-    pub(crate) fresh_groups: FxHashSet<model::GroupId>,
-    /// Of those, the ones in which nothing of ours was placed and of which no handle was given away. That they are there was told perhaps.
-    pub(crate) unused_groups: FxHashSet<model::GroupId>,
-    /// Objects that get their value once a placement group has its bundles.
-    pub(crate) groups_awaited: FxHashMap<model::GroupId, Vec<(owner::Slot, owner::Value)>>,
+    pub(crate) groups: Groups,
 }
 
 impl State {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(me: ProcId, is_keeper: bool, heirs: Heirs) -> Self {
         Self {
-            owner: Owner::new(),
-            effects: Vec::new(),
-            links: Vec::new(),
-            link_of: FxHashMap::default(),
-            link_of_bit: Vec::new(),
-            unrung: Vec::new(),
-            stalled: Vec::new(),
-            incoming: Lanes::default(),
+            party: Party::new(me, is_keeper, heirs),
+            links: Links::default(),
+            serving: Serving::default(),
+            news: News::default(),
+            records: Records::default(),
             build: None,
             blocked: 0,
             is_actor: false,
             exit: None,
             is_retired: false,
             has_served_all: false,
-            stored_elsewhere: FxHashMap::default(),
-            given: FxHashMap::default(),
-            untold: FxHashMap::default(),
             sites: FxHashMap::default(),
-            files: FxHashMap::default(),
-            interrupted: FxHashSet::default(),
             last_caller: None,
-            running: FxHashMap::default(),
-            journal: None,
-            heirs: owner::Heirs::default(),
-            keeping: owner::Keeping::default(),
-            journals: None,
-            generating: FxHashMap::default(),
-            children: FxHashMap::default(),
-            unlinked: FxHashMap::default(),
             bodies: Vec::new(),
             scratch: Vec::new(),
-            has_news: false,
-            is_for_all: false,
-            called: Vec::new(),
-            resolved: Vec::new(),
-            has_failed: false,
-            dead: Dead::default(),
-            met: FxHashSet::default(),
-            gifts: owner::Gifts::default(),
             assigned: None,
             held_back: Vec::new(),
             calls_told: FxHashMap::default(),
-            watched: FxHashSet::default(),
             detached_args: FxHashMap::default(),
-            fresh_groups: FxHashSet::default(),
-            unused_groups: FxHashSet::default(),
-            groups_awaited: FxHashMap::default(),
+            groups: Groups::default(),
         }
-    }
-
-    /// Every thread that waits must look.
-    pub(crate) fn tell_all(&mut self) {
-        (self.has_news, self.is_for_all) = (true, true);
-    }
-
-    /// A value of ours lies there.
-    pub(crate) fn hold_file(&mut self, bulk: Bulk) {
-        if let Bulk::Filed(filed) = bulk {
-            *self.files.entry(filed.file).or_default() += 1;
-        }
-    }
-
-    pub(crate) fn files_count(&self) -> usize {
-        self.files.len()
-    }
-
-    /// One value fewer in the file. True if it was the last one.
-    pub(crate) fn let_go_of_file(&mut self, file: FileId) -> bool {
-        match self.files.get_mut(&file) {
-            Some(count) if *count > 1 => {
-                *count -= 1;
-                false
-            }
-            _ => {
-                self.files.remove(&file);
-                true
-            }
-        }
-    }
-
-    pub(crate) fn link(&mut self, peer: ProcId) -> Option<(usize, &mut Link)> {
-        let at = *self.link_of.get(&peer)?;
-        Some((at, self.links[at].as_mut()?))
-    }
-
-    pub(crate) fn add_link(&mut self, link: Link) -> usize {
-        let at = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
-        self.link_of.insert(link.peer, at);
-        let bit = usize::from(link.in_bit);
-        if self.link_of_bit.len() <= bit {
-            self.link_of_bit.resize(bit + 1, u32::MAX);
-        }
-        self.link_of_bit[bit] = at as u32;
-        if at == self.links.len() {
-            self.links.push(None);
-        }
-        self.links[at] = Some(link);
-        at
-    }
-
-    pub(crate) fn take_link(&mut self, peer: ProcId) -> Option<Link> {
-        let at = self.link_of.remove(&peer)?;
-        let link = self.links[at].take()?;
-        self.link_of_bit[usize::from(link.in_bit)] = u32::MAX;
-        Some(link)
-    }
-
-    /// Forgets a call that waits for a link or for room in its ring; false if it does not.
-    pub(crate) fn forget_unsent(&mut self, key: TaskKey, to: ProcId) -> bool {
-        let queue = match self.link_of.get(&to) {
-            Some(at) => self.links[*at].as_mut().map(|link| {
-                if link.stalled.front() == Some(&key) {
-                    link.needs_room = None;
-                }
-                &mut link.stalled
-            }),
-            None => self.unlinked.get_mut(&to),
-        };
-        queue.is_some_and(|queue| {
-            let before = queue.len();
-            queue.retain(|waiting| *waiting != key);
-            queue.len() < before
-        })
     }
 
     /// A buffer for a frame's body, from the last ones used.

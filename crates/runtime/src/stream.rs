@@ -4,37 +4,19 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use model::{ObjectId, ProcId, TaskKey, WorkerExit, Yields};
+use model::{ObjectId, ProcId, TaskKey, Yields};
 use owner::{Next, Slot, StreamKey};
 use wire::frame::{Header, ITEM};
 use wire::waits::{Awaited, Verb};
 use wire::{Malformed, Reader};
 
 use crate::effects::ticket_of;
-use crate::execute::{CallHandle, Incoming};
-use crate::giving::Cargo;
-use crate::inbound::Sent;
-use crate::link::{Gate, WriteError};
+use crate::execute::CallHandle;
+use crate::link::WriteError;
+use crate::serving::{ReaderEnd, Readership};
 use crate::state::State;
 use crate::{Error, Interrupts, Runtime, Wait, Waited};
-
-/// What a generator's worker knows of who reads its items.
-pub(crate) struct Readership {
-    /// How many were sent, as far as anybody had to know.
-    pub(crate) yielded: u32,
-    /// How many were read; `u32::MAX`: nobody reads any more.
-    pub(crate) consumed: u32,
-    /// The caller is dead.
-    pub(crate) end: Option<ReaderEnd>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReaderEnd {
-    /// It left: what it started runs to its end.
-    Left,
-    /// It was killed or crashed: what it started is not wanted any more.
-    Lost,
-}
+use party::{Cargo, Party, Sent};
 
 /// Whether a generator that has yielded a value goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,17 +40,8 @@ pub struct UnsentItem {
     held: Vec<Slot>,
 }
 
-impl State {
-    /// How many values of all generators that run here nobody has read. This one has sent so many.
-    #[cold]
-    fn ahead_together(&mut self, handle: &CallHandle, yielded: u32) -> u32 {
-        if let Some(readership) = self.generating.get_mut(&(handle.peer, handle.request)) {
-            readership.yielded = yielded;
-        }
-        let is_read = |readership: &&Readership| readership.end.is_none();
-        let ahead = |readership: &Readership| readership.yielded.saturating_sub(readership.consumed);
-        self.generating.values().filter(is_read).map(ahead).sum()
-    }
+fn item_header(handle: &CallHandle) -> Header {
+    Header { length: 0, kind: ITEM, flags: 0, claim: 0, request: handle.request }
 }
 
 impl Runtime {
@@ -79,28 +52,24 @@ impl Runtime {
     #[inline]
     pub fn item(&self, handle: CallHandle, body: &[u8]) -> Result<(), UnsentItem> {
         let mut state = self.state.lock().expect("never poisoned");
-        if state.link(handle.peer).is_none_or(|(_, link)| link.gate == Gate::Dead) {
-            self.discard_values(body);
+        if state.links.to(handle.peer).is_none_or(|(_, link)| link.is_dead()) {
+            party::discard(&mut self.parts(&mut state).1, body);
             return Ok(());
         }
-        let cargo = self.cargo_of(body);
-        let written = self.write_item(&mut state, handle, body, &cargo);
+        let (party, mut hands) = self.parts(&mut state);
+        let cargo = Cargo::of(&mut hands, body);
+        let written = party.write_values(&mut hands, handle.peer, item_header(&handle), body, &cargo);
         let unsent = written.map_err(|why| {
-            let mut held = self.hold_ours(&mut state, &cargo);
-            held.extend(self.hold_others(&mut state, &cargo));
+            let mut held = party.hold_ours(&cargo);
+            held.extend(party.hold_others(&mut hands, &cargo));
             UnsentItem { why, cargo, held }
         });
-        if state.effects.is_empty() {
+        if state.party.effects.is_empty() {
             self.ring_bells(&mut state);
         } else {
             self.apply(&mut state);
         }
         unsent
-    }
-
-    fn write_item(&self, state: &mut State, handle: CallHandle, body: &[u8], cargo: &Cargo) -> Result<(), WriteError> {
-        let header = Header { length: 0, kind: ITEM, flags: 0, claim: 0, request: handle.request };
-        self.write_values(state, handle.peer, header, body, cargo)
     }
 
     /// Sends an item as soon as there is room in the ring and in the arena. Waits, so it must not be called with the interpreter's lock
@@ -120,17 +89,17 @@ impl Runtime {
             };
             let mut state = self.state.lock().expect("never poisoned");
             self.drain(&mut state);
-            let is_gone =
-                !state.link(handle.peer).is_some_and(|(_, link)| link.gate != Gate::Dead && link.peer_is_alive());
+            let is_gone = !state.links.to(handle.peer).is_some_and(|(_, link)| !link.is_dead() && link.peer_is_alive());
             if is_gone || room.is_err() {
-                self.discard_values(body);
-                self.let_go(&mut state, held);
+                party::discard(&mut self.parts(&mut state).1, body);
+                state.party.let_go(held);
                 self.apply(&mut state);
                 return if is_gone { Ok(()) } else { room };
             }
-            match self.write_item(&mut state, handle, body, &cargo) {
+            let (party, mut hands) = self.parts(&mut state);
+            match party.write_values(&mut hands, handle.peer, item_header(&handle), body, &cargo) {
                 Ok(()) => {
-                    self.let_go(&mut state, held);
+                    party.let_go(held);
                     self.drain(&mut state);
                     return Ok(());
                 }
@@ -155,8 +124,8 @@ impl Runtime {
         };
         let mut state = self.state.lock().expect("never poisoned");
         let together_max = self.actor_ahead_max.load(Ordering::Relaxed);
-        let is_full = together_max > 0 && state.ahead_together(handle, yielded) >= together_max;
-        match state.generating.get(&(handle.peer, handle.request)) {
+        let is_full = together_max > 0 && state.serving.ahead_together(handle, yielded) >= together_max;
+        match state.serving.readership(handle) {
             Some(Readership { end: Some(ReaderEnd::Lost), .. }) => Demand::Orphaned,
             Some(Readership { consumed, end: None, .. }) => {
                 let ahead = yielded.saturating_sub(*consumed);
@@ -176,7 +145,7 @@ impl Runtime {
     #[must_use]
     pub fn is_read(&self, handle: &CallHandle) -> bool {
         let state = self.state.lock().expect("never poisoned");
-        let readership = state.generating.get(&(handle.peer, handle.request));
+        let readership = state.serving.readership(handle);
         readership.is_some_and(|readership| readership.consumed != u32::MAX && readership.end.is_none())
     }
 
@@ -207,39 +176,20 @@ impl Runtime {
         body: &[u8],
     ) -> Result<(), Malformed> {
         let count = Reader::new(body).u32()?;
-        let peer = state.links[at].as_ref().ok_or(Malformed("link"))?.peer;
-        if let Some(readership) = state.generating.get_mut(&(peer, header.request)) {
-            readership.consumed = readership.consumed.max(count);
-            state.has_news = true;
-            self.readers_said.fetch_add(1, Ordering::SeqCst);
-        } else {
-            // One that was taken back and came again stands there twice.
-            let is_it = |incoming: &&mut Incoming| incoming.peer == peer && incoming.request == header.request;
-            for incoming in state.incoming.iter_mut().filter(is_it) {
-                incoming.consumed = incoming.consumed.max(count);
-            }
+        let peer = state.links.at(at).ok_or(Malformed("link"))?.peer();
+        if state.serving.on_consumed(peer, header.request, count) {
+            state.news.note();
+            self.note_reader();
         }
         Ok(())
-    }
-
-    /// A process is dead: generators that it called have no reader.
-    pub(crate) fn reader_died(&self, state: &mut State, peer: ProcId, exit: &WorkerExit) {
-        for ((caller, _), readership) in &mut state.generating {
-            if *caller == peer {
-                readership.end = Some(if exit.is_own_will() { ReaderEnd::Left } else { ReaderEnd::Lost });
-                state.has_news = true;
-                self.readers_said.fetch_add(1, Ordering::SeqCst);
-            }
-        }
     }
 
     /// A worker yields a value.
     #[inline]
     pub(crate) fn on_item(&self, state: &mut State, at: usize, header: Header, body: &[u8]) -> Result<(), Malformed> {
-        let peer = state.links[at].as_ref().ok_or(Malformed("link"))?.peer;
-        let (value, contains) = self.read_value(state, Sent::now(peer, header.claim), &mut Reader::new(body))?;
-        state.owner.on_item(TaskKey(header.request), peer, value, contains, &mut state.effects);
-        Ok(())
+        let peer = state.links.at(at).ok_or(Malformed("link"))?.peer();
+        let (party, mut hands) = self.parts(state);
+        party.take_item(&mut hands, TaskKey(header.request), Sent::now(peer, header.claim), body)
     }
 
     /// Tells a worker how many of its generator's items were read. One that has not got the call yet is told with it.
@@ -247,12 +197,12 @@ impl Runtime {
         if ticket_of(state, key, worker).is_none_or(|ticket| ticket == 0) {
             return;
         }
-        let Some((at, link)) = state.link(worker) else { return };
+        let Some((at, link)) = state.links.to(worker) else { return };
         link.tell_consumed(&self.store, key.0, count);
         let is_full = link.owes_words();
-        state.unrung.push(at);
+        state.links.note_unrung(at);
         if is_full {
-            state.stalled.push(at);
+            state.links.note_stalled(at);
             self.has_stalled.store(true, Ordering::Relaxed);
         }
     }
@@ -261,15 +211,15 @@ impl Runtime {
     #[inline]
     pub fn next_item(&self, stream: StreamKey) -> Next {
         let mut state = self.state.lock().expect("never poisoned");
-        let State { owner, effects, .. } = &mut *state;
+        let Party { owner, effects, .. } = &mut state.party;
         let mut next = owner.on_next(stream, effects);
         if let Next::Pending(_) = next {
             // It may have come.
             self.drain(&mut state);
-            let State { owner, effects, .. } = &mut *state;
+            let Party { owner, effects, .. } = &mut state.party;
             next = owner.on_next(stream, effects);
         }
-        if !state.effects.is_empty() {
+        if !state.party.effects.is_empty() {
             self.apply(&mut state);
         }
         next
@@ -280,8 +230,8 @@ impl Runtime {
     pub fn hold_front(&self, stream: StreamKey) -> Option<Slot> {
         let mut state = self.state.lock().expect("never poisoned");
         self.drain(&mut state);
-        let slot = state.owner.stream_front(stream)?;
-        state.owner.on_handle_added(slot);
+        let slot = state.party.owner.stream_front(stream)?;
+        state.party.owner.on_handle_added(slot);
         Some(slot)
     }
 
@@ -291,10 +241,10 @@ impl Runtime {
     pub fn hold_items(&self, stream: StreamKey, most: usize) -> (Vec<(Slot, ObjectId)>, Option<Slot>) {
         let mut state = self.state.lock().expect("never poisoned");
         self.drain(&mut state);
-        let (slots, next) = state.owner.stream_items(stream, most);
+        let (slots, next) = state.party.owner.stream_items(stream, most);
         let hold = |slot: Slot| {
-            state.owner.on_handle_added(slot);
-            (slot, state.owner.object(slot).expect("held by the stream").id)
+            state.party.owner.on_handle_added(slot);
+            (slot, state.party.owner.object(slot).expect("held by the stream").id)
         };
         (slots.into_iter().map(hold).collect(), next)
     }
@@ -304,7 +254,7 @@ impl Runtime {
     pub fn is_stream_over(&self, stream: StreamKey) -> bool {
         let mut state = self.state.lock().expect("never poisoned");
         self.drain(&mut state);
-        state.owner.is_stream_over(stream)
+        state.party.owner.is_stream_over(stream)
     }
 
     /// A value that a call yielded, which belongs to its caller: adds a handle. The caller holds it until the reply.

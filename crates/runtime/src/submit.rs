@@ -6,7 +6,9 @@ use model::{ActorId, ObjectId, TaskId, Template};
 use owner::{CalleeState, Slot, Spec, StreamKey, Target};
 use smallvec::SmallVec;
 
+use crate::state::State;
 use crate::{Error, Runtime};
+use party::Party;
 
 /// One call, ready to go.
 pub struct Submission {
@@ -38,17 +40,6 @@ pub struct Submitted {
     pub stream: Option<StreamKey>,
 }
 
-/// A running task has submitted another one.
-fn note_child(state: &mut crate::state::State, parent: TaskId, child: model::TaskKey) {
-    let crate::state::State { owner, children, .. } = state;
-    let of_parent = children.entry(parent).or_default();
-    // A parent that runs for long does not keep the names of all it ever submitted: what has ended goes at each doubling.
-    if of_parent.len() >= 64 && of_parent.len() == of_parent.capacity() {
-        of_parent.retain(|key| owner.task(*key).is_some());
-    }
-    of_parent.push(child);
-}
-
 impl Runtime {
     /// tour(task) 3: the call enters the owner's tables under the lock, and what came in meanwhile is taken up on the way.
     ///
@@ -65,7 +56,7 @@ impl Runtime {
             && let Target::Actor(actor) = call.target
         {
             self.drain(&mut state);
-            let pending = state.owner.callee(&actor).map_or(0, owner::Callee::calls_pending);
+            let pending = state.party.owner.callee(&actor).map_or(0, owner::Callee::calls_pending);
             if pending >= call.pending_max {
                 let (call, limit) = (call.template.name.clone(), call.pending_max);
                 return Err(Error::TooManyPending { actor, call, pending, limit });
@@ -79,7 +70,7 @@ impl Runtime {
             deps: call.deps,
             contains: call.contains,
         };
-        let crate::state::State { owner, effects, .. } = &mut *state;
+        let Party { owner, effects, .. } = &mut state.party;
         let owner::Submitted { key, returns: slots, stream } = owner.on_submitted(net::clock::now(), spec, effects);
         match (call.life, call.target) {
             (Some(life), _) => owner.on_call_holds(key, life),
@@ -92,10 +83,9 @@ impl Runtime {
         if let Some(next) = stream.and_then(|stream| owner.stream_front(stream)) {
             self.refresh(&state, next);
         }
-        if let Some(parent) = call.parent
-            && state.running.contains_key(&parent)
-        {
-            note_child(&mut state, parent, key);
+        if let Some(parent) = call.parent {
+            let State { serving, party, .. } = &mut *state;
+            serving.note_child(parent, key, &party.owner);
         }
         self.drain(&mut state);
         drop(state);
@@ -109,24 +99,24 @@ impl Runtime {
             return;
         }
         let mut state = self.state.lock().expect("never poisoned");
-        if let Some(CalleeState::Alive(worker)) = state.owner.callee(actor).map(|callee| callee.state.clone())
-            && let Some((_, link)) = state.link(worker)
+        if let Some(CalleeState::Alive(worker)) = state.party.owner.callee(actor).map(|callee| callee.state.clone())
+            && let Some((_, link)) = state.links.to(worker)
         {
-            link.bell.announce();
+            link.announce();
         }
     }
 
     /// Cancels the task that makes this object.
     pub fn cancel(&self, slot: Slot, force: bool, recursive: bool) {
         self.with_state(|state| {
-            let Some(object) = state.owner.object(slot) else { return };
+            let Some(object) = state.party.owner.object(slot) else { return };
             match object.owner {
                 Some(owner) => {
                     let object = object.id;
                     self.relay(owner, wire::peer::Peer::CancelObject { object, force, recursive });
                 }
                 None => {
-                    state.owner.on_cancel(slot, force, recursive, &mut state.effects);
+                    state.party.owner.on_cancel(slot, force, recursive, &mut state.party.effects);
                 }
             }
         });

@@ -296,7 +296,7 @@ impl Runtime {
             return self.segment.proc(self.me.slot()).say_where();
         }
         let state = self.state.lock().expect("never poisoned");
-        if let Some(caller) = state.last_caller.filter(|_| state.running.is_empty()) {
+        if let Some(caller) = state.last_caller.filter(|_| state.serving.runs_nothing()) {
             drop(state);
             if let Ok(mut berth) = self.berth.try_lock() {
                 berth.settle(self.segment.proc(caller.slot()));
@@ -309,7 +309,7 @@ impl Runtime {
         let mut state = self.state.lock().expect("never poisoned");
         state.blocked += 1;
         if !state.is_actor {
-            for incoming in state.incoming.take() {
+            for incoming in state.serving.take_incoming() {
                 self.give_back(&mut state, &incoming);
             }
             self.apply(&mut state);

@@ -91,7 +91,7 @@ impl Runtime {
     fn pending_tasks(&self, now: Tick) -> Vec<WaitRecord> {
         let state = self.state.lock().expect("never poisoned");
         let mut groups: Vec<(Box<str>, Awaited, u64, u32)> = Vec::new();
-        for (_, task) in state.owner.tasks().take(TASKS_MAX) {
+        for (_, task) in state.party.owner.tasks().take(TASKS_MAX) {
             let waited_ms = now.ms_since(task.since);
             if waited_ms < NOTED_AFTER_MS {
                 continue;
@@ -111,7 +111,8 @@ impl Runtime {
     fn waits_for(&self, state: &State, task: &Task) -> Awaited {
         match (task.stage, task.spec.target) {
             (Stage::Waiting(_), _) => {
-                let missing = |slot: &&Slot| state.owner.object(**slot).is_some_and(|object| object.value.is_none());
+                let missing =
+                    |slot: &&Slot| state.party.owner.object(**slot).is_some_and(|object| object.value.is_none());
                 Awaited::Argument(task.spec.deps.iter().find(missing).map(|slot| self.name_object(state, *slot)))
             }
             (Stage::Queued, Target::Pool) => Awaited::Worker,
@@ -132,10 +133,10 @@ impl Runtime {
     }
 
     fn name_object(&self, state: &State, slot: Slot) -> ObjectName {
-        let Some(object) = state.owner.object(slot) else {
+        let Some(object) = state.party.owner.object(slot) else {
             return ObjectName { object: None, task: None, owner_pid: None };
         };
-        let maker = object.maker().and_then(|key| state.owner.task(key));
+        let maker = object.maker().and_then(|key| state.party.owner.task(key));
         ObjectName {
             object: Some(object.id),
             task: maker.map(|task| task.spec.template.name.clone()),
@@ -153,7 +154,7 @@ impl Runtime {
         let state = self.state.lock().expect("never poisoned");
         let missing: Vec<Slot> = slots.iter().copied().filter(|slot| !self.is_ready(*slot)).collect();
         let named = |slot: &Slot| {
-            let task = state.owner.object(*slot).and_then(|object| state.owner.task(object.maker()?));
+            let task = state.party.owner.object(*slot).and_then(|object| state.party.owner.task(object.maker()?));
             (self.name_object(&state, *slot), task.map(|task| self.waits_for(&state, task)))
         };
         let first = missing.iter().take(NAMED_MAX).map(named).collect();
@@ -162,7 +163,5 @@ impl Runtime {
 }
 
 fn has_started(state: &State, worker: model::ProcId, ticket: u64) -> bool {
-    let link = state.link_of.get(&worker).and_then(|at| state.links[*at].as_ref());
-    let (index, word) = crate::effects::split_ticket(ticket);
-    ticket != 0 && link.is_some_and(|link| link.rings.claims.has_started(index, word))
+    state.links.get(worker).is_some_and(|link| link.fate(ticket).may_have_run())
 }

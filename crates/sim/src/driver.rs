@@ -105,7 +105,7 @@ impl Process {
             && env.rng.chance(400)
         {
             let slot = self.driver().refs.swap_remove(at);
-            self.owner.on_handle_dropped(slot, &mut self.effects);
+            self.party.owner.on_handle_dropped(slot, &mut self.party.effects);
         }
     }
 
@@ -118,7 +118,7 @@ impl Process {
         let number = Number { number: env.rng.next(), refs };
         env.oracle.put(self.pid, id, number.number);
         let content = if env.rng.chance(600) { self.write(env, number, self.pid.1) } else { Content::Small(number) };
-        let slot = self.owner.on_put(id, content.to_value(), &names);
+        let slot = self.party.owner.on_put(id, content.to_value(), &names);
         self.puts.insert(slot, id);
         self.driver().refs.push(slot);
     }
@@ -138,13 +138,16 @@ impl Process {
 
     /// The program may keep what it finds in a value that it reads.
     pub(crate) fn keep_some(&mut self, env: &mut Env, refs: &[Ref]) {
-        for Ref { id, owner } in refs {
+        for (id, owner) in refs {
             let Role::Driver(driver) = &mut self.role else { return };
             if env.rng.chance(500) && !driver.is_done {
-                let living = self.heirs.living(*owner);
-                self.meet(env, living);
+                let owner = self.party.other_owner(*owner);
+                if let Some(owner) = owner {
+                    let (party, mut hands) = self.parts(env);
+                    party.meet(&mut hands, owner);
+                }
                 let Role::Driver(driver) = &mut self.role else { return };
-                driver.refs.push(self.owner.on_borrowed(*id, (living != self.pid.1).then_some(living), 0));
+                driver.refs.push(self.party.owner.on_borrowed(*id, owner, 0));
             }
         }
     }
@@ -174,11 +177,11 @@ impl Process {
             concurrency: 1,
             is_async: false,
         };
-        let slot = self.owner.on_actor_made(life_of(id), actor);
+        let slot = self.party.owner.on_actor_made(life_of(id), actor);
         if options.lifetime == Lifetime::Detached {
-            self.owner.on_actor_not_made(slot);
+            self.party.owner.on_actor_not_made(slot);
         }
-        self.owner.on_handle_made(actor, true);
+        self.party.owner.on_handle_made(actor, true);
         let handle = Handle { actor, slot };
         if has_name {
             self.driver().unnamed.push(handle)
@@ -197,8 +200,8 @@ impl Process {
         match answer {
             ActorRegistration::Created => driver.actors.push(handle),
             ActorRegistration::Existing(_) | ActorRegistration::NameTaken => {
-                self.owner.on_actor_not_made(handle.slot);
-                self.owner.on_handle_dropped(handle.slot, &mut self.effects);
+                self.party.owner.on_actor_not_made(handle.slot);
+                self.party.owner.on_handle_dropped(handle.slot, &mut self.party.effects);
             }
         }
     }
@@ -224,7 +227,7 @@ impl Process {
         if let Some(slot) = env.rng.pick(&self.driver().refs).copied() {
             let Some(task) = self.maker.get(&slot) else { return };
             env.oracle.cancelled(*task);
-            self.owner.on_cancel(slot, false, false, &mut self.effects);
+            self.party.owner.on_cancel(slot, false, false, &mut self.party.effects);
         }
     }
 
@@ -233,14 +236,14 @@ impl Process {
         if count > 0 {
             let at = env.rng.below(count) as usize;
             let slot = self.driver().refs.swap_remove(at);
-            self.owner.on_handle_dropped(slot, &mut self.effects);
+            self.party.owner.on_handle_dropped(slot, &mut self.party.effects);
         }
     }
 
     /// The program ends when all its tasks have: it lets go of everything.
     pub(crate) fn finish_program(&mut self, env: &mut Env) {
         let Role::Driver(driver) = &mut self.role else { return };
-        let is_busy = driver.steps_left > 0 || !driver.unnamed.is_empty() || self.owner.tasks_pending() > 0;
+        let is_busy = driver.steps_left > 0 || !driver.unnamed.is_empty() || self.party.owner.tasks_pending() > 0;
         let is_busy = is_busy || !self.readings.is_empty() || !self.holdings.gets.is_empty();
         if driver.is_done || is_busy || env.has_faults() {
             return;
@@ -249,7 +252,7 @@ impl Process {
         let slots: Vec<Slot> = driver.refs.drain(..).chain(driver.actors.drain(..).map(|handle| handle.slot)).collect();
         self.remove_group(env);
         for slot in slots {
-            self.owner.on_handle_dropped(slot, &mut self.effects);
+            self.party.owner.on_handle_dropped(slot, &mut self.party.effects);
         }
     }
 }

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher as _};
 
-use model::{ProcId, Tick, Where};
+use model::{Bulk, FileId, Place, ProcId, Tick, Where};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::Settings;
 use crate::journal::Journal;
 use crate::memory::Memory;
 use crate::network::{Fault, Item, Order, Pid, Queue};
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, Task};
 use crate::process::{Frame, FromNode, ToNode};
+use crate::refs::Number;
 use crate::rng::Rng;
 use crate::work::Plans;
 
@@ -44,6 +45,8 @@ pub struct Counts {
     pub groups: u64,
     /// Processes that died between telling owners of shares and giving them.
     pub gifts_cut: u64,
+    /// Replies that found no room in their ring.
+    pub full: u64,
     /// Deaths of processes that left something.
     pub estates: u64,
     /// Calls of the dead that were answered to their heir.
@@ -77,6 +80,7 @@ impl std::ops::Add for Counts {
             stale: self.stale + other.stale,
             groups: self.groups + other.groups,
             gifts_cut: self.gifts_cut + other.gifts_cut,
+            full: self.full + other.full,
             estates: self.estates + other.estates,
             salvaged: self.salvaged + other.salvaged,
         }
@@ -112,6 +116,8 @@ pub(crate) struct Env {
     /// Frames whose readers were dead when they came, by writer and reader.
     unread: BTreeMap<(Pid, Pid), Vec<Frame>>,
     claims: FxHashMap<u64, Claim>,
+    /// Which task's value each file was written for.
+    sent_in: FxHashMap<FileId, Task>,
     tickets: u64,
     runs: u64,
     /// Hash of all that happened.
@@ -136,6 +142,7 @@ impl Env {
             journals: BTreeMap::new(),
             unread: BTreeMap::new(),
             claims: FxHashMap::default(),
+            sent_in: FxHashMap::default(),
             tickets: 0,
             runs: 0,
             trace: 0,
@@ -254,7 +261,7 @@ impl Env {
         let mut lost: Vec<Frame> = unread.collect();
         lost.extend(self.queue.take_lost(dead, is_alive));
         for frame in lost {
-            if let Frame::Reply { first, .. } = frame {
+            if let Frame::Written { first: Some(first), .. } = frame {
                 self.oracle.reply_lost(first);
             }
         }
@@ -265,6 +272,35 @@ impl Env {
         let mut frames = self.unread.remove(&(from, to)).unwrap_or_default();
         frames.extend(self.queue.take_frames(from, to));
         frames
+    }
+
+    /// Looks at a large value, wherever it lies. A place in the arena is pinned.
+    pub(crate) fn look_at(&mut self, by: Pid, bulk: Bulk) -> Option<(Number, Option<Place>)> {
+        let memory = &mut self.memories[by.0];
+        match bulk {
+            Bulk::Stored(place) => memory.pin(by.1, place).map(|number| (number, Some(place))),
+            Bulk::Filed(filed) => memory.map(&filed).map(|number| (number, None)),
+        }
+    }
+
+    pub(crate) fn unpin(&mut self, by: Pid, place: Place) {
+        let memory = &mut self.memories[by.0];
+        if memory.seen(by.1, place).is_none() {
+            self.oracle.fail(format!("SIM-10: {by:?} looked at {place:?}, and something else lies there"));
+        }
+        self.memories[by.0].unpin(by.1, place);
+    }
+
+    /// A task's value goes to its owner in a file.
+    pub(crate) fn sent_in(&mut self, file: FileId, task: Task) {
+        self.sent_in.insert(file, task);
+    }
+
+    /// It did not come there.
+    pub(crate) fn lost_on_its_way(&mut self, file: FileId) {
+        if let Some(task) = self.sent_in.remove(&file) {
+            self.oracle.reply_lost(task);
+        }
     }
 
     /// A number for a run of a task.

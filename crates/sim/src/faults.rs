@@ -13,6 +13,7 @@ impl World {
         let concerned = match &item {
             Item::FromNode { to, .. } | Item::Frame { to, .. } => to,
             Item::Computed { process, .. }
+            | Item::Answer { process }
             | Item::LetGo { process, .. }
             | Item::MakeRoom { process }
             | Item::Written { process }
@@ -49,11 +50,20 @@ impl World {
         {
             self.env.oracle.lost(task);
         }
+        if let Role::Worker(worker) = &process.role
+            && let Some(task) = worker.unanswered()
+        {
+            // It had an answer, and nobody got it.
+            self.env.oracle.lost(task);
+            self.env.oracle.reply_lost(task);
+        }
         // What lay unread in its rings, others may still want back.
         for item in process.stopped.into_iter().flatten() {
             match item {
                 Item::Frame { from, to, frame } if self.procs.contains_key(&from) => self.env.not_read(from, to, frame),
-                Item::Frame { frame: Frame::Reply { first, .. }, .. } => self.env.oracle.reply_lost(first),
+                Item::Frame { frame: Frame::Written { first: Some(first), .. }, .. } => {
+                    self.env.oracle.reply_lost(first)
+                }
                 _ => {}
             }
         }

@@ -65,7 +65,7 @@ impl Process {
         };
         let question = Question::CreateGroup { group, options };
         env.tell_node(self.pid, ToNode::Ask { request: 0, question });
-        let ready = self.owner.on_promised(ObjectId::of(id, 1));
+        let ready = self.party.owner.on_promised(ObjectId::of(id, 1));
         env.tell_node(self.pid, ToNode::WatchGroup { group });
         self.group = Some(Made { id: group, seats: seats_each, ready });
         env.counts.groups += 1;
@@ -76,10 +76,10 @@ impl Process {
         if let Some(Made { id, ready, .. }) = self.group.take() {
             env.oracle.group_removed(id);
             env.tell_node(self.pid, ToNode::RemoveGroup(id));
-            if self.owner.object(ready).is_some_and(|object| object.value.is_none()) {
+            if self.party.owner.object(ready).is_some_and(|object| object.value.is_none()) {
                 self.awaited.push((id, ready));
             }
-            self.owner.on_handle_dropped(ready, &mut self.effects);
+            self.party.owner.on_handle_dropped(ready, &mut self.party.effects);
         }
     }
 
@@ -109,7 +109,7 @@ impl Process {
         } else {
             Value::Failed(Arc::new(Failure::GroupRemoved))
         };
-        self.owner.on_promise_kept(slot, value, &mut self.effects);
+        self.party.owner.on_promise_kept(slot, value, &mut self.party.effects);
     }
 
     /// The seats that it takes while it runs, and where.

@@ -1,10 +1,11 @@
 //! A whole cluster in one thread from one seed.
 //!
-//! What a node decides is the real code, `hub::Hub` with the brains in it, and so is `owner::Owner` in each process; nodes and processes
-//! speak `wire`. What is simulated is their surroundings: the clock, the network, the processes and what users' programs do.
+//! What decides is the code that is shipped: `hub::Hub` with its brains in each node, `party::Party` with its owner in each process, and
+//! both speak `wire`. What is simulated is their surroundings: the clock, the network, the bodies and what users' programs do. The
+//! simulator decides nothing that a brain or a core decides, and has no message of its own for what a node or a party says.
 //!
 //! A run has two halves. While faults last, messages are lost (and sent again), repeated, delayed and
-//! overtaken, processes are killed and paused, workers fail to start. Then faults stop, and whatever is
+//! overtaken, rings are full, processes are killed and paused, workers fail to start. Then faults stop, and whatever is
 //! still to be done must be done before a deadline.
 //!
 //! What must hold (`oracle`):
@@ -28,6 +29,7 @@
 //! Nodes do not talk to each other yet, because brains do not: a run of N nodes is N clusters of one
 //! node under one clock.
 
+mod body;
 mod driver;
 mod env;
 mod faults;

@@ -3,11 +3,11 @@
 
 use model::{Bulk, ObjectId, ProcId, TaskKey};
 use owner::{Slot, Value};
+use wire::peer::Peer;
 
 use crate::env::Env;
 use crate::network::Item;
 use crate::process::Process;
-use crate::refs::Peer;
 
 /// What a look is for.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Seen {
 
 impl Process {
     fn lies_at(&self, slot: Slot, bulk: Bulk) -> bool {
-        self.owner.object(slot).and_then(|object| object.value.as_ref()) == Some(&Value::bulk(bulk))
+        self.party.owner.object(slot).and_then(|object| object.value.as_ref()) == Some(&Value::bulk(bulk))
     }
 
     /// Whether a large value can be had.
@@ -47,7 +47,7 @@ impl Process {
 
     fn files_gone(&self, env: &Env) -> Vec<(Slot, Bulk)> {
         let memory = &env.memories[self.pid.0];
-        let ours = self.owner.objects().filter(|(_, object)| object.owner.is_none());
+        let ours = self.party.owner.objects().filter(|(_, object)| object.owner.is_none());
         ours.filter_map(|(slot, object)| match object.value.as_ref()?.as_bulk()? {
             bulk @ Bulk::Filed(filed) => (!memory.is_there(&filed)).then_some((slot, bulk)),
             Bulk::Stored(_) => None,
@@ -80,9 +80,9 @@ impl Process {
     /// A borrower finds nothing where we said that our value lies.
     pub(crate) fn on_missing(&mut self, env: &mut Env, from: ProcId, object: ObjectId, bulk: Bulk) {
         env.counts.stale += 1;
-        let is_so = self.owner.slot_of(&object).is_some_and(|slot| self.lies_at(slot, bulk));
+        let is_so = self.party.owner.slot_of(&object).is_some_and(|slot| self.lies_at(slot, bulk));
         if !is_so || matches!(bulk, Bulk::Stored(_)) && self.is_found(env, bulk) {
-            return self.owner.on_wanted(&object, from, &mut self.effects);
+            return self.party.owner.on_wanted(&object, from, &mut self.party.effects);
         }
         self.order_look(env, Look::Missing { from, object, bulk });
     }
@@ -92,9 +92,9 @@ impl Process {
         let mut named = match &look {
             Look::Get => unreachable!("who reads has looked"),
             Look::Missing { object, bulk, .. } => {
-                self.owner.slot_of(object).map(|slot| (slot, *bulk)).into_iter().collect()
+                self.party.owner.slot_of(object).map(|slot| (slot, *bulk)).into_iter().collect()
             }
-            Look::Arguments { task, .. } => self.owner.arguments_to_look_at(*task),
+            Look::Arguments { task, .. } => self.party.owner.arguments_to_look_at(*task),
         };
         named.retain(|(slot, bulk)| self.lies_at(*slot, *bulk) && !self.is_found(env, *bulk));
         self.seen(env, look, named);
@@ -112,10 +112,10 @@ impl Process {
         }
         match look {
             Look::Get => {}
-            Look::Missing { from, .. } if self.dead.contains(&from) => {}
-            Look::Missing { from, object, .. } => self.owner.on_wanted(&object, from, &mut self.effects),
+            Look::Missing { from, .. } if self.party.is_dead(from) => {}
+            Look::Missing { from, object, .. } => self.party.owner.on_wanted(&object, from, &mut self.party.effects),
             Look::Arguments { task, why } => {
-                self.owner.on_arguments_looked(task, has_changed, &why, &mut self.effects);
+                self.party.owner.on_arguments_looked(task, has_changed, &why, &mut self.party.effects);
             }
         }
         self.apply(env);
@@ -123,9 +123,9 @@ impl Process {
 
     /// A borrowed value does not lie where its owner said, who is asked. False if that is no news.
     fn report_stale(&mut self, env: &mut Env, slot: Slot, bulk: Bulk) -> bool {
-        let object = self.owner.object(slot).map(|object| (object.id, object.owner));
+        let object = self.party.owner.object(slot).map(|object| (object.id, object.owner));
         let Some((object, Some(owner))) = object else { return false };
-        let is_news = self.owner.on_stale(slot, bulk, &mut self.effects);
+        let is_news = self.party.owner.on_stale(slot, bulk, &mut self.party.effects);
         if is_news {
             self.relay(env, owner, Peer::Missing { object, bulk });
         }
@@ -138,7 +138,7 @@ impl Process {
         lost.extend(gone.iter().filter(|(other, _)| *other != slot));
         let memory = &env.memories[self.pid.0];
         let is_news = |(slot, bulk): &&(Slot, Bulk)| {
-            let is_ours = self.owner.object(*slot).is_some_and(|object| object.owner.is_none());
+            let is_ours = self.party.owner.object(*slot).is_some_and(|object| object.owner.is_none());
             is_ours && self.lies_at(*slot, *bulk)
         };
         let mut news = lost.iter().filter(is_news);
@@ -146,6 +146,6 @@ impl Process {
         if let Some((_, bulk)) = news.find(|(_, bulk)| !memory.is_harmed(*bulk)) {
             env.oracle.fail(format!("SIM-10: {:?} says that {bulk:?} is lost, but nothing happened to it", self.pid));
         }
-        self.owner.on_lost(&lost, "lost", &mut self.effects);
+        self.party.owner.on_lost(&lost, "lost", &mut self.party.effects);
     }
 }

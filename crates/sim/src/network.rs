@@ -63,6 +63,10 @@ pub(crate) enum Item {
         process: Pid,
         serial: u64,
     },
+    /// A worker looks whether there is room for its answer.
+    Answer {
+        process: Pid,
+    },
     /// A worker lets go of a reference that it kept beyond the call.
     LetGo {
         process: Pid,
@@ -140,6 +144,7 @@ impl Item {
             | Self::Look { process, .. }
             | Self::Looked { process, .. }
             | Self::Unpin { process, .. }
+            | Self::Answer { process, .. }
             | Self::Step { process }
             | Self::OwnerTick { process }
             | Self::Resume { process } => process.hash(hasher),

@@ -4,12 +4,12 @@ use hub::links::Level;
 use hub::{Asker, Body, Dead, Door, Hub, Listening, NoRoom, Options, Past, Step, StoreUse};
 use model::{FunctionId, JobId, NodeId, ProcId, Tick, WorkerExit};
 use wire::control::Answer;
+use wire::peer::Peer;
 
 use crate::env::Env;
 use crate::grouped::with_seats;
 use crate::network::{Item, Pid};
 use crate::process::{FromNode, ToNode};
-use crate::refs::Peer;
 use crate::work::with_licence;
 
 const GRACE_MS: u64 = 2_000;

@@ -271,7 +271,7 @@ impl Oracle {
         let (outcome, is_explained) = match value {
             None => (Outcome::Unseen, true),
             Some(Value::Inline(bytes)) => {
-                (Outcome::Value, bytes[..8] == history.expected.to_le_bytes() && history.has_sent_value)
+                (Outcome::Value, Number::from_bytes(bytes).number == history.expected && history.has_sent_value)
             }
             // Its number is seen by whoever reads it.
             Some(Value::Bulk(_)) => (Outcome::Value, history.has_sent_value),
@@ -280,8 +280,13 @@ impl Oracle {
                     Failure::Raised(_) => history.raised.contains(failure),
                     Failure::Retryable(_) => history.raised.contains(failure) && (is_spent || history.is_cancelled),
                     Failure::Argument { .. } => history.deps.iter().any(|dep| self.may_lack(dep)),
-                    // What waited with its worker when its owner died may have run, for all that its heir knows.
-                    Failure::WorkerDied(_) => (history.lost > 0 && is_spent) || is_orphan,
+                    // What waited with its worker when its owner died may have run, for all that its heir knows. And if it did not begin for
+                    // want of an argument, nobody knows that before the answer has gone.
+                    Failure::WorkerDied(_) => {
+                        let runs = history.starts + history.arguments_lost;
+                        let may_be_spent = history.retries_max >= 0 && runs > history.retries_max.unsigned_abs();
+                        (history.lost > 0 && may_be_spent) || is_orphan
+                    }
                     Failure::Cancelled => history.is_cancelled,
                     Failure::ActorDied(actor, _) => history.actor == Some(*actor),
                     Failure::ActorUnavailable { actor, .. } => {

@@ -42,6 +42,8 @@ pub struct Settings {
     pub shortage_every_ms: u64,
     /// Workers that die between telling owners of the references in a value and sending it.
     pub die_giving: u64,
+    /// Replies that find no room in their ring at first.
+    pub full: u64,
     /// Large values that the arena of a node has room for.
     pub blocks_max: u64,
     /// Everything that happens is printed.
@@ -61,6 +63,7 @@ impl Settings {
         let die_giving = if rng.chance(600) { rng.between(1, 150) } else { 0 };
         let mut some = |most: u64| if rng.chance(600) { rng.between(1, most) } else { 0 };
         let kill_owner = some(60);
+        let full = some(200);
         Self {
             seed,
             nodes,
@@ -81,6 +84,7 @@ impl Settings {
             harm_every_ms: if harm == 0 { 0 } else { 2 + harm },
             shortage_every_ms: shortage,
             die_giving,
+            full,
             blocks_max,
             is_printed: false,
         }

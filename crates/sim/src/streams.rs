@@ -5,11 +5,12 @@
 
 use model::{ProcId, TaskKey, WorkerExit, Yields};
 use owner::{Next, StreamKey, Value};
+use party::Cargo;
+use wire::frame::{self, Header, ITEM};
 
 use crate::env::Env;
-use crate::keeper::give_back;
 use crate::network::Item;
-use crate::process::{Frame, Process, Role, ToNode};
+use crate::process::{Process, Role, ToNode};
 use crate::refs::Number;
 use crate::work::{Ending, PlanId, value_of};
 use crate::worker::{Duty, Run};
@@ -46,11 +47,11 @@ impl Process {
         let Some(at) = self.readings.iter().position(|reading| reading.stream == stream) else { return };
         let mut is_over = env.rng.chance(20);
         for _ in 0..env.rng.between(1, 4) {
-            match self.owner.on_next(stream, &mut self.effects) {
+            match self.party.owner.on_next(stream, &mut self.party.effects) {
                 Next::Item { slot, .. } => {
-                    let value = self.owner.object(slot).and_then(|object| object.value.clone());
+                    let value = self.party.owner.object(slot).and_then(|object| object.value.clone());
                     self.check_item(env, at, value.as_ref());
-                    self.owner.on_handle_dropped(slot, &mut self.effects);
+                    self.party.owner.on_handle_dropped(slot, &mut self.party.effects);
                 }
                 Next::Pending(_) => break,
                 Next::End => {
@@ -62,7 +63,7 @@ impl Process {
         }
         if is_over {
             self.readings.swap_remove(at);
-            self.owner.on_stream_dropped(stream, &mut self.effects);
+            self.party.owner.on_stream_dropped(stream, &mut self.party.effects);
         } else {
             self.plan_reading(env, stream);
         }
@@ -97,7 +98,12 @@ impl Process {
         }
         let answer = item_of(run.call.plan, run.yielded);
         run.yielded += 1;
-        env.frame(self.pid, (self.pid.0, run.call.caller), Frame::Item { key: run.call.key, answer });
+        let mut body = Vec::new();
+        frame::Value::Inline(&answer.to_bytes()).write(&mut body);
+        let header = Header { length: 0, kind: ITEM, flags: 0, claim: 0, request: run.call.key.0 };
+        let (party, mut hands) = self.parts(env);
+        let cargo = Cargo::of(&mut hands, &body);
+        party.write_values(&mut hands, run.call.caller, header, &body, &cargo).expect("items find room");
         true
     }
 
@@ -118,14 +124,14 @@ impl Process {
             worker.duty = Duty::Computes(run);
             return self.compute(env, us);
         }
-        if run.is_interrupted || self.dead.contains(&run.call.caller) {
+        if run.is_interrupted || self.party.is_dead(run.call.caller) {
             return self.give_up(env, run);
         }
         worker.duty = Duty::Full(run);
         env.tell_node(pid, ToNode::Blocked { blocked: true });
         if worker.actor.is_none() {
             for call in std::mem::take(&mut worker.incoming) {
-                give_back(self, env, &call);
+                self.give_back(env, &call);
             }
         }
     }

@@ -2,16 +2,18 @@
 
 use std::collections::VecDeque;
 
-use model::{ActorId, Failure, ObjectId, Place, ProcId, TaskKey, WorkerExit};
-use owner::{Kept, Slot, Target};
+use model::{ActorId, Bulk, Failure, ObjectId, Place, TaskId, WorkerExit};
+use owner::{Slot, Target};
+use party::Unsent;
+use wire::frame::{self, GIVEN_BACK, Header, REPLY};
 
+use crate::body::Full;
 use crate::env::{Claim, Env};
-use crate::keeper::{Answer, give_back};
 use crate::large::{Content, Found};
 use crate::network::Item;
 use crate::oracle::Task;
 use crate::process::{Arg, Call, Frame, Inputs, Process, Role, ToNode};
-use crate::refs::{Number, Peer, Ref};
+use crate::refs::{Number, Ref};
 use crate::work::{Ending, PlanId, Put, value_of};
 
 #[derive(Default)]
@@ -33,6 +35,8 @@ pub(crate) enum Duty {
     Computes(Run),
     /// Has yielded as much as it may before its reader reads.
     Full(Run),
+    /// Has an answer to this task that found no room.
+    Answers(Task, Unsent<Full>),
 }
 
 pub(crate) struct Run {
@@ -60,7 +64,7 @@ impl Worker {
     fn run(&self) -> Option<&Run> {
         match &self.duty {
             Duty::Waits(run, _) | Duty::Computes(run) | Duty::Full(run) => Some(run),
-            Duty::Nothing | Duty::Builds(_) => None,
+            Duty::Nothing | Duty::Builds(_) | Duty::Answers(..) => None,
         }
     }
 
@@ -79,6 +83,11 @@ impl Worker {
         self.run().map(|run| &run.call).into_iter().chain(&self.incoming)
     }
 
+    /// A task whose answer found no room.
+    pub(crate) fn unanswered(&self) -> Option<Task> {
+        if let Duty::Answers(first, _) = &self.duty { Some(*first) } else { None }
+    }
+
     fn is_waiting(&self) -> bool {
         matches!(self.duty, Duty::Waits(..) | Duty::Full(_))
     }
@@ -95,7 +104,7 @@ impl Process {
     pub(crate) fn on_call(&mut self, env: &mut Env, call: Call) {
         let Some(worker) = self.worker() else { return };
         if worker.is_waiting() && worker.actor.is_none() {
-            return give_back(self, env, &call);
+            return self.give_back(env, &call);
         }
         worker.incoming.push_back(call);
         self.start_next(env);
@@ -120,15 +129,15 @@ impl Process {
         self.answer(env, run, Err(Failure::Cancelled));
     }
 
-    pub(crate) fn on_interrupt(&mut self, env: &mut Env, caller: ProcId, key: TaskKey) {
+    pub(crate) fn on_interrupt(&mut self, env: &mut Env, task: TaskId) {
         let pid = self.pid;
         let Some(worker) = self.worker() else { return };
         match &worker.duty {
-            Duty::Computes(run) if run.call.caller == caller && run.call.key == key => {
+            Duty::Computes(run) if run.call.id == task => {
                 let Duty::Computes(run) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
                 self.give_up(env, run);
             }
-            Duty::Full(run) if run.call.caller == caller && run.call.key == key => {
+            Duty::Full(run) if run.call.id == task => {
                 let Duty::Full(run) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
                 env.tell_node(pid, ToNode::Blocked { blocked: false });
                 self.give_up(env, run);
@@ -137,7 +146,7 @@ impl Process {
         }
         // What waits is interrupted too in the real world; here it runs on, which is allowed, until it would wait for its reader.
         if let Some(Worker { duty: Duty::Waits(run, _), .. }) = self.worker() {
-            run.is_interrupted |= run.call.caller == caller && run.call.key == key;
+            run.is_interrupted |= run.call.id == task;
         }
     }
 
@@ -164,13 +173,13 @@ impl Process {
                 // Its owner finds out which one.
                 let answer = Err(Failure::ArgumentLost("".into()));
                 env.oracle.argument_lost(call.first);
-                self.send_reply(env, &call, answer, Vec::new(), false);
+                self.send_reply(env, &call, answer, &[]);
                 return self.start_next(env);
             };
             let attempt = env.oracle.started(call.first, pid);
             let inside = args.iter().flat_map(|arg| &arg.refs);
             let came: Vec<Ref> = call.refs.iter().chain(inside).copied().collect();
-            let refs = came.iter().map(|reference| self.borrow_for_call(env, reference)).collect();
+            let refs = came.iter().map(|reference| self.borrow_for_call(env, *reference)).collect();
             let args = args.iter().map(|arg| arg.number).collect();
             let consumed = call.consumed;
             let (yielded, is_interrupted, children, made) = (0, false, Ok(Vec::new()), Vec::new());
@@ -223,7 +232,7 @@ impl Process {
             }
         }
         if is_reading {
-            run.refs.iter().for_each(|slot| self.owner.on_needed(*slot, &mut self.effects));
+            run.refs.iter().for_each(|slot| self.party.owner.on_needed(*slot, &mut self.party.effects));
         }
         let pid = self.pid;
         let worker = self.worker().expect("only workers run");
@@ -231,7 +240,7 @@ impl Process {
         env.tell_node(pid, ToNode::Blocked { blocked: true });
         if worker.actor.is_none() {
             for call in std::mem::take(&mut worker.incoming) {
-                give_back(self, env, &call);
+                self.give_back(env, &call);
             }
         }
     }
@@ -240,13 +249,13 @@ impl Process {
     pub(crate) fn look_at_children(&mut self, env: &mut Env) {
         let Role::Worker(worker) = &mut self.role else { return };
         let Duty::Waits(run, children) = &worker.duty else { return };
-        let value = |slot: &Slot| self.owner.object(*slot).and_then(|object| object.value.as_ref());
+        let value = |slot: &Slot| self.party.owner.object(*slot).and_then(|object| object.value.as_ref());
         let reads: &[Slot] = if env.plans.get(run.call.plan).with_refs.reads { &run.refs } else { &[] };
         if children.iter().chain(reads).any(|slot| value(slot).is_none()) {
             return;
         }
         let (children, reads) = (children.clone(), reads.to_vec());
-        let ids: Vec<ObjectId> = run.came.iter().map(|reference| reference.id).collect();
+        let ids: Vec<ObjectId> = run.came.iter().map(|(id, _)| *id).collect();
         let (mut values, mut pins) = (Ok(Vec::new()), Vec::new());
         for (at, slot) in reads.iter().chain(&children).enumerate() {
             let read = ids.get(at).filter(|_| at < reads.len());
@@ -274,7 +283,7 @@ impl Process {
         let (made, dropped) = if plan.with_refs.returns { (children, Vec::new()) } else { (Vec::new(), children) };
         worker.duty = Duty::Computes(Run { children: values, made, ..run });
         for child in dropped {
-            self.owner.on_handle_dropped(child, &mut self.effects);
+            self.party.owner.on_handle_dropped(child, &mut self.party.effects);
         }
         env.tell_node(self.pid, ToNode::Blocked { blocked: false });
         self.compute(env, us);
@@ -320,7 +329,7 @@ impl Process {
         let number = Number { number: env.rng.next(), refs };
         env.oracle.put(self.pid, id, number.number);
         let content = if put.is_large { self.write(env, number, self.pid.1) } else { Content::Small(number) };
-        let slot = self.owner.on_put(id, content.to_value(), names);
+        let slot = self.party.owner.on_put(id, content.to_value(), names);
         self.puts.insert(slot, id);
         slot
     }
@@ -352,11 +361,14 @@ impl Process {
             && !number.refs.is_empty()
             && env.settings.die_giving > 0
             && env.has_faults()
-            && self.heirs.get(run.call.caller).is_none()
+            && self.party.heir_of(run.call.caller).is_none()
             && env.rng.chance(env.settings.die_giving)
         {
             // It has told the owners, and never gets to the ring.
-            env.counts.gifts_cut += u64::from(self.give_shares(env, &number.refs, run.call.caller));
+            let bytes = reply_of(&Ok(Content::Small(number.clone())));
+            let (party, hands) = self.parts(env);
+            let call = party::Call { caller: run.call.caller, request: run.call.key.0 };
+            let _nothing = party.reply(&mut hands.dying(), call, bytes, &[]);
             return self.crash(env, run);
         }
         self.answer(env, run, answer);
@@ -372,76 +384,98 @@ impl Process {
     fn answer(&mut self, env: &mut Env, run: Run, answer: Result<Number, Failure>) {
         let Run { call, refs, pins, made, .. } = run;
         env.oracle.answered(call.first, &answer);
-        let to = self.heirs.living(call.caller);
-        let is_large = env.plans.get(call.plan).is_large && !self.dead.contains(&to);
-        let mut is_gift = false;
-        match &answer {
-            Ok(number) if to == call.caller => is_gift = self.give_shares(env, &number.refs, to),
-            Ok(number) => self.register_shares(env, &number.refs, to),
-            Err(_) => {}
-        }
-        if is_gift {
-            self.gifts.on_gave(to);
-        }
+        let to = self.party.living(call.caller);
+        let is_large = env.plans.get(call.plan).is_large && !self.party.is_dead(to);
         let answer = answer.map(|number| match number {
             number if is_large => self.write(env, number, to),
             number => Content::Small(number),
         });
+        if let Ok(Content::Large(Bulk::Filed(filed))) = &answer {
+            env.sent_in(filed.file, call.first);
+        }
         pins.into_iter().for_each(|pin| self.unpin(env, Some(pin)));
         let keeps_us = env.plans.get(call.plan).with_refs.keeps_us;
         for slot in &refs {
             if keeps_us > 0 {
                 env.later(keeps_us, Item::LetGo { process: self.pid, slot: *slot });
             } else {
-                self.owner.on_handle_dropped(*slot, &mut self.effects);
+                self.party.owner.on_handle_dropped(*slot, &mut self.party.effects);
             }
         }
-        let mut kept = Vec::new();
-        for slot in refs {
-            kept.extend(self.owner.on_call_ends(slot, self.pid.1, &mut self.effects));
-        }
-        self.send_reply(env, &call, answer, kept, is_gift);
+        self.send_reply(env, &call, answer, &refs);
         for slot in made {
-            self.owner.on_handle_dropped(slot, &mut self.effects);
+            self.party.owner.on_handle_dropped(slot, &mut self.party.effects);
         }
         // What was let go is gone before its place is given to another.
         self.apply(env);
         self.start_next(env);
     }
 
-    /// To who called, or to its heir. If it is gone without one, nobody else tells the owners of what is kept.
-    fn send_reply(
-        &mut self,
-        env: &mut Env,
-        call: &Call,
-        answer: Result<Content, Failure>,
-        kept: Vec<Kept>,
-        is_gift: bool,
-    ) {
-        let Call { caller, key, first, .. } = *call;
-        let known = self.heirs.known();
-        match self.heirs.get(caller) {
-            Some(heir) => {
-                let answer = Answer::Replied { answer, kept };
-                self.relay(env, heir, Peer::Reply { caller, key, known, answer });
-            }
-            None if self.dead.contains(&caller) => self.tell_owners(env, &kept),
-            None => {
-                let reply = Frame::Reply { key, answer, kept, is_gift, known, first };
-                env.frame(self.pid, (self.pid.0, caller), reply);
-            }
+    /// To who called, or to its heir. `came_with`: the references that came with the call.
+    fn send_reply(&mut self, env: &mut Env, call: &Call, answer: Result<Content, Failure>, came_with: &[Slot]) {
+        let (party, hands) = self.parts(env);
+        let to = party::Call { caller: call.caller, request: call.key.0 };
+        let unsent = party.reply(&mut hands.answering(call.first), to, reply_of(&answer), came_with);
+        self.note_unsent(env, call.first, unsent);
+    }
+
+    fn note_unsent(&mut self, env: &mut Env, first: Task, unsent: Option<Unsent<Full>>) {
+        let pid = self.pid;
+        let worker = self.worker().expect("only workers answer");
+        worker.duty = Duty::Nothing;
+        if let Some(unsent) = unsent {
+            worker.duty = Duty::Answers(first, unsent);
+            let us = env.rng.between(1, 10_000);
+            env.later(us, Item::Answer { process: pid });
+        }
+    }
+
+    /// Looks whether there is room for its answer now.
+    pub(crate) fn on_answer(&mut self, env: &mut Env) {
+        let Some(worker) = self.worker() else { return };
+        let Duty::Answers(first, unsent) = std::mem::take(&mut worker.duty) else { unreachable!("it waits for that") };
+        let (party, hands) = self.parts(env);
+        let unsent = party.reply_again(&mut hands.answering(first), unsent, false);
+        self.note_unsent(env, first, unsent);
+        self.apply(env);
+        self.start_next(env);
+    }
+
+    /// Gives a call back that has not started.
+    pub(crate) fn give_back(&mut self, env: &mut Env, call: &Call) {
+        if self.buried.contains(&call.caller) {
+            let to = party::Call { caller: call.caller, request: call.key.0 };
+            let (party, mut hands) = self.parts(env);
+            party.give_back_to_heir(&mut hands, to);
+        } else if env.claim(call.ticket, Claim::Started) {
+            let header = Header { length: 0, kind: REPLY, flags: GIVEN_BACK, claim: 0, request: call.key.0 };
+            let frame = Frame::Written { header, body: Vec::new(), first: None };
+            env.frame(self.pid, (self.pid.0, call.caller), frame);
         }
     }
 
     pub(crate) fn on_let_go(&mut self, env: &mut Env, slot: Slot) {
         // Where it lay when it was last heard of may be long ago.
-        if let Some(id) = self.owner.object(slot).map(|object| object.id)
+        if let Some(id) = self.party.owner.object(slot).map(|object| object.id)
             && let Found::Value(number, pin) = self.find(env, slot)
         {
             env.oracle.read_value(self.pid, id, &number);
             self.unpin(env, pin);
         }
-        self.owner.on_handle_dropped(slot, &mut self.effects);
+        self.party.owner.on_handle_dropped(slot, &mut self.party.effects);
         self.apply(env);
     }
+}
+
+/// A reply's body, but for what is kept beyond the call.
+fn reply_of(answer: &Result<Content, Failure>) -> Vec<u8> {
+    let mut body = 1_u32.to_le_bytes().to_vec();
+    match answer {
+        Ok(Content::Small(number)) => frame::Value::Inline(&number.to_bytes()).write(&mut body),
+        Ok(Content::Large(bulk)) => frame::Value::Bulk(*bulk).write(&mut body),
+        Err(Failure::Raised(error)) => frame::Value::Raised { error, retry: false }.write(&mut body),
+        Err(Failure::Retryable(error)) => frame::Value::Raised { error, retry: true }.write(&mut body),
+        Err(failure) => frame::Value::write_failure(failure, &mut body),
+    }
+    body
 }

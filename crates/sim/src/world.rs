@@ -193,6 +193,11 @@ impl World {
                     process.on_computed(env, serial);
                 }
             }
+            Item::Answer { process } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_answer(env);
+                }
+            }
             Item::LetGo { process, slot } => {
                 if let Some(process) = self.procs.get_mut(&process) {
                     process.on_let_go(env, slot);
@@ -267,14 +272,14 @@ impl World {
             node.hub.check_invariants();
         }
         for process in self.procs.values() {
-            process.owner.check_invariants();
+            process.party.owner.check_invariants();
         }
     }
 
     /// SIM-8: what somebody holds is there.
     fn check_borrowed(&self) -> Result<(), String> {
         for process in self.procs.values() {
-            for (_, object) in process.owner.objects() {
+            for (_, object) in process.party.owner.objects() {
                 let Some(owner) = object.owner.and_then(|owner| self.procs.get(&(process.pid.0, owner))) else {
                     continue;
                 };
@@ -282,7 +287,7 @@ impl World {
                 if matches!(owner.role, Role::Keeper) && self.env.journals.keys().any(|of| of.0 == process.pid.0) {
                     continue;
                 }
-                let is_gone = owner.owner.slot_of(&object.id).is_none();
+                let is_gone = owner.party.owner.slot_of(&object.id).is_none();
                 let has_copy = matches!(object.value, Some(Value::Inline(_) | Value::Failed(_)));
                 if is_gone && !has_copy && !self.env.oracle.is_excused(&object.id) {
                     let (holder, owner) = (process.pid.1, owner.pid.1);
@@ -306,18 +311,18 @@ impl World {
             return Err(format!("SIM-1: tasks have not ended: {}", unended.join("\n  ")));
         }
         for process in self.procs.values() {
-            let (tasks, objects) = (process.owner.tasks_pending(), process.owner.objects_kept());
+            let (tasks, objects) = (process.party.owner.tasks_pending(), process.party.owner.objects_kept());
             if (tasks, objects) != (0, 0) {
-                let kept: Vec<_> = process.owner.objects().collect();
-                let pending: Vec<_> = process.owner.tasks().map(|(key, task)| (key, task.stage)).collect();
-                let (pid, keeping) = (process.pid, &process.keeping);
+                let kept: Vec<_> = process.party.owner.objects().collect();
+                let pending: Vec<_> = process.party.owner.tasks().map(|(key, task)| (key, task.stage)).collect();
+                let (pid, keeping) = (process.pid, &process.party.keeping());
                 return Err(format!(
                     "SIM-6: {pid:?} keeps {tasks} tasks and {objects} objects: {pending:?} {kept:?} {keeping:?}"
                 ));
             }
         }
-        if let Some(process) = self.procs.values().find(|process| !process.keeping.is_idle()) {
-            return Err(format!("SIM-12: an estate is never settled: {:?}", process.keeping));
+        if let Some(process) = self.procs.values().find(|process| !process.party.keeping().is_idle()) {
+            return Err(format!("SIM-12: an estate is never settled: {:?}", process.party.keeping()));
         }
         if let Some(process) = self.procs.values().find(|process| process.holds_memory()) {
             return Err(format!("SIM-6: {:?} holds memory", process.pid));

@@ -90,7 +90,7 @@ mod tests {
         assert_eq!((read.language, read.meta, read.class), (Language::PYTHON, &b"facts"[..], spec.class));
         assert_eq!((read.creation, read.arguments), (spec.creation, &b"arguments"[..]));
         assert_eq!(read.dependencies().collect::<Vec<_>>(), dependencies);
-        for end in (0..bytes.len()).filter(|end| (bytes.len() - end) % REF_BYTES != 0) {
+        for end in (0..bytes.len()).filter(|end| !(bytes.len() - end).is_multiple_of(REF_BYTES)) {
             assert!(ActorSpec::read(&bytes[..end]).is_err(), "{end} bytes were taken for a spec");
         }
     }

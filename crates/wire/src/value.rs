@@ -11,7 +11,7 @@
 //! Numbers are little-endian. Positions count from the value's first byte. Buffers and arrays are aligned to `STORED_ALIGNMENT` in the arena and
 //! to `INLINE_ALIGNMENT` elsewhere.
 
-use crate::Reader;
+use crate::{Reader, frame};
 use model::{Failure, ObjectId, ProcId};
 
 /// Kind: see `plain`.
@@ -103,6 +103,12 @@ pub fn refs_of_failure(failure: &Failure) -> Vec<(ObjectId, ProcId)> {
 pub fn write_ref(to: &mut Vec<u8>, id: &ObjectId, owner: ProcId) {
     to.extend_from_slice(&id.0);
     to.extend_from_slice(&owner.to_u64().to_le_bytes());
+}
+
+/// The values that follow one another in these bytes of a frame, as far as they are whole.
+pub fn values_in(bytes: &[u8]) -> impl Iterator<Item = frame::Value<'_>> {
+    let mut reader = Reader::new(bytes);
+    std::iter::from_fn(move || if reader.rest().is_empty() { None } else { frame::Value::read(&mut reader).ok() })
 }
 
 #[cfg(test)]

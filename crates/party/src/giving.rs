@@ -1,0 +1,160 @@
+//! HOT: values that go to another process for good: it gets a share of every reference in them, and their owners are told first.
+//!
+//! This process may die at any point. What goes through the node goes with the word to the owners in one message. What goes through a ring is
+//! a gift, see `owner::Gifts`: nothing is said of it before it is certain that it fits into the ring.
+
+use model::{Bulk, ObjectId, Place, ProcId};
+use owner::{Slot, Value};
+use smallvec::SmallVec;
+use wire::control::ToNode;
+use wire::frame::{self, GIFT, Header};
+use wire::journal::Ref;
+use wire::peer::{Content, Peer};
+use wire::value;
+
+use crate::sharing::{REFS_MAX, borrowed};
+use crate::{Body, Party};
+
+/// What goes to another process with values.
+#[derive(Default)]
+pub struct Cargo {
+    refs: Vec<Ref>,
+    /// Values in our part of the arena, which are the receiver's from then on.
+    places: SmallVec<[Place; 1]>,
+}
+
+impl Cargo {
+    /// What these values, as they lie in a frame, carry.
+    #[inline]
+    pub fn of(body: &mut impl Body, values: &[u8]) -> Self {
+        let mut cargo = Self::default();
+        for value in value::values_in(values) {
+            match value {
+                frame::Value::Inline(bytes) | frame::Value::Raised { error: bytes, .. }
+                    if bytes.first().is_some_and(|flags| flags & value::HAS_REFS != 0) =>
+                {
+                    cargo.refs.extend(value::refs_of(bytes));
+                }
+                frame::Value::Bulk(bulk) => {
+                    cargo.refs.extend(body.refs_in(bulk));
+                    if let Bulk::Stored(place) = bulk {
+                        cargo.places.push(place);
+                    }
+                }
+                _ => {}
+            }
+        }
+        cargo
+    }
+}
+
+impl<P> Party<P> {
+    /// Writes a frame of values into the ring to this process. Whatever they carry is the receiver's from then on.
+    ///
+    /// # Errors
+    /// If there is no room. Nothing was given then.
+    #[inline]
+    pub fn write_values<B: Body<Pin = P>>(
+        &mut self,
+        body: &mut B,
+        to: ProcId,
+        mut header: Header,
+        bytes: &[u8],
+        cargo: &Cargo,
+    ) -> Result<(), B::NoRoom> {
+        header.claim = self.heirs.known();
+        if cargo.refs.is_empty() {
+            body.write(to, header, bytes)?;
+        } else {
+            self.write_gift(body, to, header, bytes, &cargo.refs)?;
+        }
+        self.places.give(to, &cargo.places);
+        Ok(())
+    }
+
+    fn write_gift<B: Body<Pin = P>>(
+        &mut self,
+        body: &mut B,
+        to: ProcId,
+        mut header: Header,
+        bytes: &[u8],
+        refs: &[Ref],
+    ) -> Result<(), B::NoRoom> {
+        let sharing = self.sharing(refs);
+        let number = self.gifts.next(to);
+        if sharing.has_others() {
+            header.flags |= GIFT;
+            let given = |objects: &[ObjectId]| Peer::Given { to, number, objects: objects.to_vec() };
+            body.write_gift(to, header, bytes, || sharing.messages(given))?;
+            self.gifts.on_gave(to);
+        } else {
+            body.write(to, header, bytes)?;
+        }
+        self.lend_ours(&sharing, to);
+        Ok(())
+    }
+
+    /// As `write_values`, by way of the node and with a message of its own.
+    pub(crate) fn relay_values(&mut self, body: &mut impl Body<Pin = P>, to: ProcId, message: Peer, cargo: &Cargo) {
+        self.relay_with_refs(body, to, message, &cargo.refs);
+        self.places.give(to, &cargo.places);
+    }
+
+    fn relay_with_refs(&mut self, body: &mut impl Body<Pin = P>, to: ProcId, message: Peer, refs: &[Ref]) {
+        // A question may outlive who asked it. Nobody would ever give back what is counted for the dead.
+        if refs.is_empty() || self.dead.has(to) {
+            return body.relay(to, message);
+        }
+        let sharing = self.sharing(refs);
+        self.lend_ours(&sharing, to);
+        let mut messages = sharing.messages(|objects| borrowed(objects, to));
+        if refs.len() > REFS_MAX {
+            // More than one message holds.
+            messages.into_iter().for_each(|(owner, said)| body.relay(owner, said));
+            return body.relay(to, message);
+        }
+        messages.push((to, message));
+        body.tell_node(ToNode::RelayAll(messages));
+    }
+
+    /// Somebody wanted a value of ours.
+    pub(crate) fn answer_want(&mut self, body: &mut impl Body<Pin = P>, to: ProcId, object: ObjectId, value: &Value) {
+        let (content, refs) = match value {
+            Value::Inline(bytes) => (Content::Inline(bytes.to_vec()), value::refs_of(bytes)),
+            Value::Bulk(bulk) => (Content::Bulk(**bulk), body.refs_in(**bulk)),
+            Value::Failed(failure) => (Content::Failed((**failure).clone()), value::refs_of_failure(failure)),
+        };
+        let named = if matches!(content, Content::Bulk(_)) { refs.clone() } else { Vec::new() };
+        let message = Peer::Have { object, content, refs: named, known: self.heirs.known() };
+        self.relay_with_refs(body, to, message, &refs);
+    }
+
+    /// Keeps what is ours of the references in a value until that has gone.
+    pub fn hold_ours(&mut self, cargo: &Cargo) -> Vec<Slot> {
+        if cargo.refs.is_empty() {
+            return Vec::new();
+        }
+        let ours = self.sharing(&cargo.refs).ours;
+        ours.into_iter().map(|id| self.owner.on_borrowed(id, None, 0)).collect()
+    }
+
+    /// A value has to wait before it goes: the references in it that others own are kept by us until then. Whatever else kept them here may
+    /// be about to be told that it does so no more.
+    #[cold]
+    pub fn hold_others(&mut self, body: &mut impl Body<Pin = P>, cargo: &Cargo) -> Vec<Slot> {
+        let sharing = self.sharing(&cargo.refs);
+        let mut held = Vec::new();
+        for (owner, objects) in sharing.others() {
+            held.extend(objects.iter().map(|id| self.owner.on_borrowed(*id, Some(owner), 1)));
+        }
+        let me = self.me;
+        sharing.messages(|objects| borrowed(objects, me)).into_iter().for_each(|(to, said)| body.relay(to, said));
+        held
+    }
+
+    /// What was held until a value had gone.
+    pub fn let_go(&mut self, held: Vec<Slot>) {
+        let Self { owner, effects, .. } = self;
+        held.into_iter().for_each(|slot| owner.on_handle_dropped(slot, effects));
+    }
+}
