@@ -10,6 +10,7 @@ use crate::link::Link;
 
 const NONE: u32 = u32::MAX;
 
+#[derive(Default)]
 pub(crate) struct Links {
     table: Vec<Option<Link>>,
     of: FxHashMap<ProcId, usize>,
@@ -20,19 +21,6 @@ pub(crate) struct Links {
     stalled: Vec<usize>,
     /// Calls for processes that we have no link to, in order. The node was asked for one.
     unlinked: FxHashMap<ProcId, VecDeque<TaskKey>>,
-}
-
-impl Default for Links {
-    fn default() -> Self {
-        Self {
-            table: Vec::new(),
-            of: FxHashMap::default(),
-            of_bit: Vec::new(),
-            unrung: Vec::new(),
-            stalled: Vec::new(),
-            unlinked: FxHashMap::default(),
-        }
-    }
 }
 
 impl Links {
