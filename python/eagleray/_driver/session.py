@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray import _native
@@ -244,6 +245,9 @@ def init(
             except BaseException:
                 SESSION.node = None
                 raise
+            from eagleray._node import old_sessions
+
+            old_sessions.sweep(hosting.base_dir() if temp_dir is None else Path(temp_dir))
         else:
             hosting.refuse_resources(wants)
             _native.join_other(other.path, name_space, surroundings, bool(log_to_driver))
