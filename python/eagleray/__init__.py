@@ -13,6 +13,8 @@ from eagleray._driver.session import init, is_initialized, shutdown
 from eagleray._native import ObjectRef, ObjectRefGenerator, get, put, wait
 
 __version__ = VERSION
+#: Of which commit Ray was built; eagleray is known by its version.
+__commit__ = f"eagleray-{VERSION}"
 
 ObjectID = ObjectRef
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any, NoReturn
 
 from eagleray import _native
@@ -80,6 +81,14 @@ class ActorHandle(_native.ActorCore):
 
     _actor_id_hex = property(lambda self: self._actor_id.hex())
 
+    @property
+    def _ray_method_signatures(self) -> dict[str, list[Any]]:
+        """The parameters of each method, by its name."""
+        cls = _CLASSES.get(self._meta.class_id)
+        if cls is None:
+            raise NotImplementedError("handles carry no signatures; look at the class itself, by inspect.signature")
+        return {name: list(_parameters(cls, name)) for name in self._method_names() if name not in BUILTIN_METHODS}
+
     def __dir__(self) -> list[str]:
         """List the methods."""
         return sorted(
@@ -111,6 +120,36 @@ def handle_from_spec(actor_id: bytes, spec: bytes, life: Any = None) -> ActorHan
 def _rebuild_method(handle: ActorHandle, name: str, changed: tuple[Any, ...] | None) -> Any:
     bound = getattr(handle, name)
     return bound if changed is None else bound._with(*changed)
+
+
+#: Classes of which this process has made actors.
+_CLASSES: weakref.WeakValueDictionary[bytes, type] = weakref.WeakValueDictionary()
+
+
+def _parameters(cls: type, name: str) -> Any:
+    import inspect
+
+    found = inspect.getattr_static(cls, name)
+    parameters = list(inspect.signature(getattr(found, "__func__", found)).parameters.values())
+    return parameters if isinstance(found, staticmethod) else parameters[1:]
+
+
+def _signature_of(bound: Any) -> Any:
+    import inspect
+
+    cls = _CLASSES.get(bound._handle._meta.class_id)
+    if cls is None or bound._name in BUILTIN_METHODS:
+        raise AttributeError("__signature__")
+    return inspect.Signature(_parameters(cls, bound._name))
+
+
+def _doc_of(bound: Any) -> str | None:
+    cls = _CLASSES.get(bound._handle._meta.class_id)
+    return getattr(getattr(cls, bound._name, None), "__doc__", None)
+
+
+# A getter of native code would give way to the documentation of the native class.
+_native.Method.__doc__ = property(_doc_of)  # type: ignore[assignment]
 
 
 def _call_method(bound: Any, args: Any, kwargs: Any, options: dict[str, Any] | None) -> Any:
@@ -160,6 +199,20 @@ class ActorClass:
         self._metas: dict[tuple[Any, ...], ActorMeta] = {}
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(self, name, getattr(cls, name))
+
+    @property
+    def __ray_actor_class__(self) -> type:
+        """The plain class."""
+        return self._cls
+
+    @property
+    def __ray_metadata__(self) -> Any:
+        """What libraries ask about the class."""
+        import types
+
+        given = dict.fromkeys(("num_cpus", "num_gpus", "memory", "resources", "max_restarts", "max_task_retries"))
+        known = {name: self._default_options.get(name) for name in given}
+        return types.SimpleNamespace(modified_class=self._cls, class_name=self._cls.__name__, **known)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Refuse: actors are made by `.remote()`."""
@@ -226,6 +279,7 @@ class ActorClass:
         _check_size(body, "actor", name)
         exported: bytes = _native.export(body)
         self._ids[SESSION.number] = exported
+        _CLASSES[exported] = self._cls
         return exported
 
     def _meta(self, options: dict[str, Any], class_id: bytes) -> ActorMeta:

@@ -271,6 +271,18 @@ impl Method {
         slf.py().import("eagleray.actor")?.getattr("_method_options")?.call((slf,), options)
     }
 
+    /// What the method takes, without `self`; where this process knows the class.
+    #[getter]
+    fn __signature__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("eagleray.actor")?.getattr("_signature_of")?.call1((slf,))
+    }
+
+    /// As programs name it that look at handles.
+    #[getter]
+    fn _method_name(&self) -> String {
+        self.info.template.method.to_string()
+    }
+
     /// Refuses to make a node of a task graph.
     #[pyo3(signature = (*_args, **_kwargs))]
     fn bind(&self, _args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {

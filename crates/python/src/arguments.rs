@@ -9,7 +9,7 @@ use runtime::{BadArgument, CallArg, IncomingCall, Runtime};
 use wire::Reader;
 use wire::arguments::{Argument, Counts};
 
-use crate::{decode, door, plain};
+use crate::{decode, door, errors, plain};
 
 pyo3::create_exception!(
     _native,
@@ -30,7 +30,9 @@ pub(crate) fn decode<'py>(
     let mut decode_one = |reader: &mut Reader<'_>| -> PyResult<Bound<'py, PyAny>> {
         match Argument::read(reader).map_err(bad)? {
             Argument::Dependency(place) => dependency(place),
-            Argument::Pickled(bytes) => decode::pickled(py, bytes, &mut Reader::new(bytes), &decode::Passing(bytes)),
+            Argument::Pickled(bytes) => {
+                unpickled(py, decode::pickled(py, bytes, &mut Reader::new(bytes), &decode::Passing(bytes)))
+            }
             Argument::Plain => plain::read(py, payload, reader, &decode::Passing(payload)),
         }
     };
@@ -54,6 +56,12 @@ pub(crate) fn decode<'py>(
     Ok((args, Some(kwargs)))
 }
 
+/// What the argument's own code raised is no error of the callee: it is named as such.
+#[inline]
+fn unpickled<'py>(py: Python<'py>, value: PyResult<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+    value.map_err(|error| errors::undecodable(py, error))
+}
+
 /// The arguments of a call.
 pub(crate) fn of_call<'py>(
     py: Python<'py>,
@@ -67,8 +75,8 @@ pub(crate) fn of_call<'py>(
         BadArgument::Lost(why) => ArgumentLost::new_err(why),
     })?;
     decode(py, call.payload(), |index| match deps.get(index) {
-        Some(CallArg::Inline(bytes)) => decode::value(py, bytes, &decode::Passing(bytes)),
-        Some(CallArg::Stored(view)) => decode::value(py, view.as_slice(), &decode::Stored(view)),
+        Some(CallArg::Inline(bytes)) => unpickled(py, decode::value(py, bytes, &decode::Passing(bytes))),
+        Some(CallArg::Stored(view)) => unpickled(py, decode::value(py, view.as_slice(), &decode::Stored(view))),
         None => Err(PyValueError::new_err("malformed argument")),
     })
 }

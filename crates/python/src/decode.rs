@@ -13,6 +13,7 @@ use wire::Reader;
 use wire::value::{HAS_REFS, INLINE_ALIGNMENT, OF_LIST, OF_TUPLE, PICKLE, PLAIN, REF_BYTES, REFS, STORED_ALIGNMENT};
 
 use crate::buffer::{Buffer, Memory};
+use crate::ending::Inside;
 use crate::plain::{self, Source};
 
 static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -134,6 +135,7 @@ pub(crate) fn pickled<'py>(
         reader.bytes(end - at).map_err(bad)?;
     }
     let pickle = pyo3::types::PyBytes::new(py, pickle);
+    let _inside = Inside::new(py);
     if count == 0 {
         let loads =
             LOADS_PLAIN.get_or_try_init(py, || Ok::<_, PyErr>(py.import("pickle")?.getattr("loads")?.unbind()))?;

@@ -11,7 +11,10 @@ pub(crate) fn enter<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) ->
 /// Runs `work` with the interpreter's lock, on a thread that Python does not know.
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 pub(crate) fn attach<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
-    Python::attach(work)
+    Python::attach(|py| {
+        let _inside = crate::ending::Inside::never_late(py);
+        work(py)
+    })
 }
 
 /// Looks for signals, as Python does between two instructions. What the handler raised is kept for `raise`.

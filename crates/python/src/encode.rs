@@ -8,6 +8,7 @@ use runtime::{Content, Runtime};
 use wire::value::{self, INLINE_ALIGNMENT, OF_LIST, OF_TUPLE, PICKLE, PLAIN, REFS, STORED_ALIGNMENT};
 
 use crate::buffer::Bytes;
+use crate::ending::Inside;
 use crate::object_ref::ObjectRef;
 use crate::{context, door, errors, plain};
 
@@ -24,6 +25,7 @@ pub(crate) struct Pickled<'py> {
 /// Pickles an object, large buffers apart.
 pub(crate) fn pickle<'py>(object: &Bound<'py, PyAny>) -> PyResult<Pickled<'py>> {
     let py = object.py();
+    let _inside = Inside::new(py);
     let dumps = DUMPS
         .get_or_try_init(py, || Ok::<_, PyErr>(py.import("eagleray._values.pickling")?.getattr("dumps")?.unbind()))?;
     let (result, refs) = context::encoding(|| dumps.bind(py).call1((object,)));

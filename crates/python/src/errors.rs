@@ -5,6 +5,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use crate::ending::Inside;
+
 static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 static TRANSLATE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
@@ -14,6 +16,7 @@ fn exceptions(py: Python<'_>) -> PyResult<&Py<PyModule>> {
 
 /// An exception of `eagleray.exceptions` by name.
 pub(crate) fn named(py: Python<'_>, class: &str, text: impl AsRef<str>) -> PyErr {
+    let _inside = Inside::new(py);
     let made = exceptions(py).and_then(|module| module.bind(py).getattr(class)?.call1((text.as_ref(),)));
     match made {
         Ok(exception) => PyErr::from_value(exception),
@@ -51,6 +54,7 @@ pub(crate) fn from_runtime(error: &runtime::Error) -> PyErr {
 }
 
 fn closed(py: Python<'_>) -> PyErr {
+    let _inside = Inside::new(py);
     match py.import("eagleray._errors.failures").and_then(|module| module.getattr("closed")?.call0()) {
         Ok(exception) => PyErr::from_value(exception),
         Err(error) => error,
@@ -59,6 +63,7 @@ fn closed(py: Python<'_>) -> PyErr {
 
 /// Python's `eagleray._errors.failures.to_exception` turns a failure into what `get` raises.
 pub(crate) fn from_failure(py: Python<'_>, failure: &model::Failure, object: &model::ObjectId) -> PyErr {
+    let _inside = Inside::new(py);
     let made = TRANSLATE
         .get_or_try_init(py, || Ok(py.import("eagleray._errors.failures")?.getattr("to_exception")?.unbind()))
         .and_then(|translate: &Py<PyAny>| {
@@ -78,6 +83,7 @@ pub(crate) fn from_failure(py: Python<'_>, failure: &model::Failure, object: &mo
 #[cold]
 pub(crate) fn unserializable(value: &Bound<'_, PyAny>, error: PyErr, what: &str, whose: &str) -> PyErr {
     let py = value.py();
+    let _inside = Inside::new(py);
     // References that the search meets go nowhere.
     let (explained, _) = crate::context::encoding(|| {
         let module = py.import("eagleray._errors.serialization_trace")?;
@@ -93,6 +99,7 @@ pub(crate) fn undecodable(py: Python<'_>, error: PyErr) -> PyErr {
         // Ctrl-C, or an exit.
         return error;
     }
+    let _inside = Inside::new(py);
     let made = py
         .import("eagleray._errors.failures")
         .and_then(|module| module.call_method1("undecodable", (error.into_value(py),)));

@@ -290,6 +290,13 @@ pub(crate) fn callable<'py>(
     Ok(method)
 }
 
+/// Lets the actor's bound methods go, which keep its instance.
+#[pyfunction]
+fn forget_methods() {
+    // Its end runs code of the user's: not while the table is borrowed.
+    drop(METHODS.with(|table| std::mem::take(&mut *table.borrow_mut())));
+}
+
 /// tour(task) 7: the worker decodes the arguments, runs the user's code and encodes what it returns. True: the worker shall end.
 fn run(py: Python<'_>, runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>, call: &IncomingCall) -> PyResult<bool> {
     let template = &call.template;
@@ -574,6 +581,7 @@ fn set_task(id: Option<&str>) -> PyResult<Option<String>> {
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(serve, module)?)?;
+    module.add_function(wrap_pyfunction!(forget_methods, module)?)?;
     module.add_class::<ThreadsCore>()?;
     module.add_function(wrap_pyfunction!(serve_beside, module)?)?;
     module.add_function(wrap_pyfunction!(shall_interrupt, module)?)?;

@@ -11,6 +11,7 @@ use runtime::{Runtime, Submission, Target};
 use smallvec::SmallVec;
 
 use crate::encode::{self, Encoded};
+use crate::ending::Inside;
 use crate::generator::ObjectRefGenerator;
 use crate::object_ref::ObjectRef;
 use crate::{context, errors, groups, inventory, plain, session, surroundings};
@@ -327,6 +328,7 @@ impl Function {
         {
             return Ok(Body::Exported(template.clone()));
         }
+        let _inside = Inside::new(py);
         let prepared = self.prepare.bind(py).call0()?;
         let Ok(id) = prepared.cast::<PyBytes>() else { return Ok(Body::Here(prepared)) };
         let function =

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use runtime::{Next, Runtime, StreamKey, Waited};
 
+use crate::ending::Inside;
 use crate::object_ref::ObjectRef;
 use crate::{getting, session};
 
@@ -104,6 +105,7 @@ impl ObjectRefGenerator {
     }
 
     fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = Inside::new(slf.py());
         slf.py().import("eagleray._values.generators")?.getattr("next_async")?.call1((slf,))
     }
 
@@ -120,6 +122,7 @@ impl ObjectRefGenerator {
     /// As `_next_sync`, for event loops.
     #[pyo3(signature = (timeout_s=None))]
     fn _next_async<'py>(slf: &Bound<'py, Self>, timeout_s: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = Inside::new(slf.py());
         slf.py().import("eagleray._values.generators")?.getattr("next_within")?.call1((slf, timeout_s))
     }
 

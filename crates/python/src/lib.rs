@@ -23,6 +23,7 @@ mod decode;
 mod door;
 mod emitting;
 mod encode;
+mod ending;
 mod errands;
 mod errors;
 mod event_loop;
@@ -77,6 +78,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     groups::register(module)?;
     errors::register(module)?;
     errands::register(module)?;
+    ending::register(module)?;
     emitting::register(module)?;
     tune::register(module)?;
     rl::register(module)?;

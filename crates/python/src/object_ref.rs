@@ -9,6 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyTuple, PyType};
 use runtime::Runtime;
 
+use crate::ending::Inside;
 use crate::{context, session};
 
 static REBUILD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -108,6 +109,20 @@ impl ObjectRef {
         self.id.is_nil()
     }
 
+    /// Refuses: there is none.
+    fn owner_address(&self) -> PyResult<()> {
+        Err(pyo3::exceptions::PyNotImplementedError::new_err(
+            "owners have no address that could be sent; pass the ref itself, which finds its owner everywhere in the session",
+        ))
+    }
+
+    /// Refuses: it is recorded on demand, and elsewhere.
+    fn call_site(&self) -> PyResult<String> {
+        Err(pyo3::exceptions::PyNotImplementedError::new_err(
+            "refs do not carry the line that made them; run with RAY_record_ref_creation_sites=1 and look at `eagleray memory`",
+        ))
+    }
+
     fn task_id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("eagleray._values.ids")?.getattr("TaskID")?.call1((PyBytes::new(py, &self.id.task().0),))
     }
@@ -173,20 +188,24 @@ impl ObjectRef {
     }
 
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = Inside::new(slf.py());
         slf.py().import("eagleray._values.awaiting")?.getattr("await_ref")?.call1((slf,))
     }
 
     /// A `concurrent.futures.Future` that gets this object's value or error.
     fn future<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = Inside::new(slf.py());
         slf.py().import("eagleray._values.awaiting")?.getattr("future_of")?.call1((slf,))
     }
 
     fn as_future<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = Inside::new(slf.py());
         slf.py().import("eagleray._values.awaiting")?.getattr("as_future")?.call1((slf,))
     }
 
     /// Calls `callback` with this object's value or error as soon as there is one, on another thread.
     fn _on_completed<'py>(slf: &Bound<'py, Self>, callback: Bound<'py, PyAny>) -> PyResult<()> {
+        let _inside = Inside::new(slf.py());
         slf.py().import("eagleray._values.awaiting")?.getattr("on_completed")?.call1((slf, callback)).map(drop)
     }
 

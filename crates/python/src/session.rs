@@ -14,6 +14,7 @@ use pyo3::types::{PyBytes, PyDict};
 use runtime::{LogEvent, Runtime};
 use wire::control::{Answer, Question, Role};
 
+use crate::ending::Inside;
 use crate::surroundings::{self, Surroundings};
 use crate::{door, errors, function, title};
 
@@ -23,7 +24,14 @@ static IS_FORKED: AtomicBool = AtomicBool::new(false);
 static WATCH_FORKS: Once = Once::new();
 
 extern "C" fn on_fork() {
-    IS_FORKED.store(true, Ordering::SeqCst);
+    // Without a session at this moment there is nothing here that belongs to the parent. A lock that cannot be had is held by a thread of the
+    // parent, which is not here.
+    if CURRENT.try_read().is_ok_and(|current| current.is_none()) {
+        IS_FORKED.store(false, Ordering::SeqCst);
+    } else {
+        IS_FORKED.store(true, Ordering::SeqCst);
+    }
+    crate::ending::forked();
 }
 
 /// The runtime, if this process has joined a node.
@@ -37,6 +45,7 @@ pub(crate) fn current() -> Option<Arc<Runtime>> {
 
 /// Whether this process was forked off one that runs a session. A lock that a thread of the parent held is held here for ever.
 #[inline]
+#[pyfunction]
 pub(crate) fn is_forked() -> bool {
     IS_FORKED.load(Ordering::Relaxed)
 }
@@ -62,9 +71,11 @@ fn start(py: Python<'_>) -> PyResult<Arc<Runtime>> {
         return Err(errors::named(
             py,
             "RaySystemError",
-            "this process was forked from one that runs a session; call the API in the parent, or start this process by spawn",
+            "this process was forked from one that runs a session; call the API in the parent, shut the session down before the fork, or start \
+             this process by spawn",
         ));
     }
+    let _inside = Inside::new(py);
     py.import("eagleray._driver.session")?.getattr("auto_init")?.call0()?;
     current().ok_or_else(|| errors::named(py, "RaySystemError", "Ray has not been started yet."))
 }
@@ -443,6 +454,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(join_worker, module)?)?;
     module.add_function(wrap_pyfunction!(leave, module)?)?;
     module.add_function(wrap_pyfunction!(is_joined, module)?)?;
+    module.add_function(wrap_pyfunction!(is_forked, module)?)?;
     module.add_function(wrap_pyfunction!(is_driver, module)?)?;
     module.add_function(wrap_pyfunction!(ensure_started, module)?)?;
     module.add_function(wrap_pyfunction!(current_label, module)?)?;

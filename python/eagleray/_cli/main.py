@@ -11,12 +11,34 @@ from typing import Any
 from eagleray._common import amounts
 
 _DESCRIPTION = "Run Python functions, actors and data on all cores of this machine."
+_STATE = "`status -v` shows processes, actors and what waits, `memory` lists objects"
+_CLUSTER = "there is one machine, whose node `start` and `stop` run"
+#: Commands of Ray's that are missing: what to do instead.
+_NOT_HERE = {
+    "job": "start the program itself, with `eagleray run SCRIPT` if it says `import ray`",
+    "submit": "start the program itself, with `eagleray run SCRIPT` if it says `import ray`",
+    "list": _STATE,
+    "get": _STATE,
+    "summary": _STATE,
+    "logs": "what workers print is in the folder `logs` of the session, which `status` names",
+    "timeline": "measure inside of tasks, or profile workers, for example with py-spy",
+    "stack": "py-spy shows the stacks of workers, which `status -v` lists",
+    "dashboard": _STATE,
+    "up": _CLUSTER,
+    "down": _CLUSTER,
+    "attach": _CLUSTER,
+    "exec": _CLUSTER,
+}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in _NOT_HERE:
+        sys.stderr.write(f"eagleray: there is no `{given[0]}` in this version; {_NOT_HERE[given[0]]}\n")
+        sys.exit(2)
     parser = _parser()
-    options, unknown = parser.parse_known_args(sys.argv[1:] if arguments is None else arguments)
+    options, unknown = parser.parse_known_args(given)
     if unknown:
         # Commands that say who they are show their own usage.
         getattr(options, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")

@@ -29,8 +29,12 @@ def warn_of_anonymous(name: str, namespace: str) -> None:
 
     _native.notice(
         "detached_actor_anonymous_namespace",
-        f"Warning: the detached actor {name!r} is in the anonymous namespace {namespace} of this driver. To find it from another "
-        f"driver, pass that namespace to get_actor; better, give init() or the actor a namespace.",
+        (
+            f"Warning: the detached actor {name!r} is in the anonymous namespace {namespace} of this driver. To find it from another "
+            f"driver, pass that namespace to get_actor; better, give init() or the actor a namespace."
+        )
+        if name
+        else "Warning: a detached actor without a name was made. Once its handles are gone nobody can find it; give it a name and a namespace.",
     )
 
 

@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eagleray import _native
@@ -52,7 +53,7 @@ class _Session:
         self.host: int | None = None
         #: What this driver's workers find.
         self.surroundings: _native.Surroundings | None = None
-        #: The process that has run sessions; its forks cannot.
+        #: The process that has run sessions.
         self.pid: int | None = None
         self.auto_init_off = not is_on("ENABLE_AUTO_CONNECT", default=True)
         self.old_sigterm: Any = None
@@ -130,7 +131,25 @@ def auto_init() -> None:
         from eagleray.exceptions import RaySystemError
 
         raise RaySystemError("Ray has not been started yet.")
-    init()
+    with SESSION.lock:
+        # Of several threads one starts the session, and the others find it.
+        if not _native.is_joined():
+            init()
+
+
+def _begin_anew() -> None:
+    """Let this process, which was forked off one that has run sessions, run its own: not from within a session."""
+    # Not whether this process has joined: after a fork it has not, whatever the parent was about.
+    if _native.is_forked() or SESSION.node is not None:
+        from eagleray.exceptions import RaySystemError
+
+        # The runtime's threads are not here, and what they held is locked for ever.
+        raise RaySystemError(
+            "this process was forked from one that runs a session; call the API in the parent, shut the session down before the fork, "
+            "or start this process by spawn"
+        )
+    # A thread of the parent may have held its lock.
+    SESSION.__init__()  # type: ignore[misc]
 
 
 def init(
@@ -177,12 +196,7 @@ def init(
     if unknown:
         raise RuntimeError(f"Unknown keyword argument(s): {', '.join(sorted(unknown))}")
     if SESSION.pid not in (None, os.getpid()):
-        from eagleray.exceptions import RaySystemError
-
-        # The runtime's threads are not here, and what they held is locked for ever.
-        raise RaySystemError(
-            "this process was forked from one that has run a session; call the API in the parent, or start this process by spawn"
-        )
+        _begin_anew()
     with SESSION.lock:
         if _native.is_joined():
             if ignore_reinit_error:
@@ -231,6 +245,9 @@ def init(
             except BaseException:
                 SESSION.node = None
                 raise
+            from eagleray._node import old_sessions
+
+            old_sessions.sweep(hosting.base_dir() if temp_dir is None else Path(temp_dir))
         else:
             hosting.refuse_resources(wants)
             _native.join_other(other.path, name_space, surroundings, bool(log_to_driver))
@@ -338,6 +355,7 @@ def at_exit() -> None:
     """Shut down; Ctrl-C only ends the wait for who reads our output: the program is ending already."""
     import signal
 
+    _native.program_ends()
     is_main = threading.current_thread() is threading.main_thread()
     if not (_native.is_driver() and is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
         shutdown()

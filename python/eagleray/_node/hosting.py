@@ -13,7 +13,7 @@ from typing import Any
 from eagleray import _native
 from eagleray._common.amounts import PARTS
 from eagleray._common.settings import from_env
-from eagleray._node import spilling
+from eagleray._node import old_sessions, spilling
 
 #: Each GPU of a node has a name of its own.
 _GPUS_MAX = 4096
@@ -130,7 +130,12 @@ def job_surroundings(job_config: Any, runtime_env: Any) -> _native.Surroundings:
     """
     from eagleray._worker import surroundings
 
-    cwd = os.getcwd()
+    try:
+        cwd = os.getcwd()
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            "the working directory of this program has been deleted, and workers start in it: call os.chdir() to one that exists before init()"
+        ) from None
     folders = [path or cwd for path in sys.path]
     if job_config is None and runtime_env is None:
         return surroundings.of_driver(list(dict.fromkeys(folders)), {}, detaches_actors=False)
@@ -218,6 +223,10 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
         store = min(int(usable_memory() * 0.3), 200 * 2**30)
     if type(store) is not int or store < 1 << 20:
         raise ValueError(f"object_store_memory must be a whole number of bytes, at least 1 MiB, got {store!r}")
+    if store > (whole := usable_memory()):
+        raise MemoryError(
+            f"object_store_memory={store} ({store / 2**30:.1f} GiB) is more than the memory of this machine: {whole} bytes ({whole / 2**30:.1f} GiB)"
+        )
     spill_folders = spilling.checked_folders(wants.object_spilling_directory, wants.system_config)
     spill_limit = spilling.checked_limit(wants.system_config)
     folder = Path(wants.temp_dir) if wants.temp_dir else base_dir()
@@ -228,6 +237,8 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
     try:
         # In here: Ctrl-C may come behind any line.
         session_dir.mkdir(mode=0o700, parents=True)
+        if not keep_session:
+            old_sessions.mark_passing(session_dir)
         if wants.labels:
             from eagleray._calls import labels
 
@@ -273,7 +284,10 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
 
 
 # `site` runs there as in any Python of this environment; then what it found gives way to what this process imports from.
-_ZYGOTE = "import sys; sys.path[:] = sys.argv[4:]; from eagleray._node.zygote import main; main(sys.argv[1:4])"
+#
+# It leaves the program's process group before anything else: who kills that group kills whoever would clean up, and a terminal's Ctrl-C is
+# the program's to handle.
+_ZYGOTE = "import os, sys; os.setsid(); sys.path[:] = sys.argv[4:]; from eagleray._node.zygote import main; main(sys.argv[1:4])"
 
 
 def _interpreter_flags() -> list[str]:

@@ -1,9 +1,14 @@
-"""What dead sessions have left in their folders: daemons keep logs for who wants to read them; only the newest stay."""
+"""What dead sessions have left in their folders.
+
+Daemons keep logs for who wants to read them; only the newest stay. A program's session takes its folder along when it ends; only where
+everything of it was killed at once, the next session's start finds it and removes it.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
 from typing import TYPE_CHECKING
 
 from eagleray import _native
@@ -11,6 +16,10 @@ from eagleray import _native
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: In the folder of a session that is to go with it.
+_PASSING = "goes-with-its-session"
+#: A session's launcher holds the lock of its folder by then.
+_LAUNCHER_SECONDS_MAX = 10
 #: Dead sessions whose folders are kept.
 _KEPT_MAX = 10
 
@@ -35,6 +44,31 @@ def remove(folder: Path) -> None:
     dead = [path for path in sorted(folder.glob("session_*_*_*_*")) if _is_dead(path)]
     for path in dead[:-_KEPT_MAX]:
         _native.remove_session(str(path))
+
+
+def mark_passing(session_dir: Path) -> None:
+    """Note that nobody wants to keep what is in this folder once its session is over."""
+    (session_dir / _PASSING).touch()
+
+
+def sweep(folder: Path) -> None:
+    """Remove what is left of programs' sessions that were killed with all their processes, on a thread of its own if there is any."""
+    youngest = time.time() - _LAUNCHER_SECONDS_MAX
+    try:
+        old = [path for path in folder.glob(f"session_*_*_*_*/{_PASSING}") if path.stat().st_mtime < youngest]
+    except OSError:
+        return  # somebody else removes it
+    dead = [path.parent for path in old if _is_dead(path.parent)]
+    if not dead:
+        return
+    import threading
+
+    def remove() -> None:
+        for path in dead:
+            _native.remove_session(str(path))
+
+    # The program's end waits for it: a folder that lost its mark and not the rest would stay.
+    threading.Thread(target=remove, name="eagleray-sweep").start()
 
 
 def _is_dead(path: Path) -> bool:

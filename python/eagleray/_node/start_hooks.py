@@ -26,7 +26,8 @@ def guilty() -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     lines = done.stdout.decode(errors="replace").splitlines()
-    return [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
+    # A file that two folders of packages lead to, or that `site` reads twice, is still one.
+    return list(dict.fromkeys(os.path.realpath(line.removeprefix(_MARK)) for line in lines if line.startswith(_MARK)))
 
 
 #: Hooks print, too.

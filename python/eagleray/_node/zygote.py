@@ -26,12 +26,13 @@ def main(arguments: list[str]) -> None:
     os.set_blocking(read_fd, False)
     signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    # Ctrl-C on the driver's terminal is the driver's to handle.
-    os.setsid()
     try:
         launcher = _native.Launcher(node_pid, read_fd, session_dir, keep_session)
     except ProcessLookupError:
-        os._exit(0)  # the driver was killed while this process started: there is nobody to tell
+        # The driver was killed while this process started: there is nobody to tell.
+        if not keep_session:
+            _native.remove_session(session_dir)
+        os._exit(0)
     import gc
 
     gc.collect()

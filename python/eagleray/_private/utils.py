@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from eagleray._node.hosting import usable_cpus, usable_memory
 
-__all__ = ["get_num_cpus", "get_system_memory", "get_used_memory"]
+__all__ = ["binary_to_hex", "get_num_cpus", "get_system_memory", "get_used_memory", "hex_to_binary"]
+
+
+def binary_to_hex(identifier: bytes) -> str:
+    """Write an id in hexadecimal digits."""
+    return identifier.hex()
+
+
+def hex_to_binary(hex_identifier: str) -> bytes:
+    """Read an id that was written in hexadecimal digits."""
+    return bytes.fromhex(hex_identifier)
 
 
 def get_num_cpus() -> int:

@@ -53,8 +53,52 @@ class _GlobalWorker:
 
         return bytes.fromhex(_native.identity()["worker_id"])
 
+    @property
+    def node(self) -> Any:
+        """The node that it has joined; None before `init`."""
+        return _Node() if self.connected else None
+
+    @property
+    def core_worker(self) -> Any:
+        """Refuse: it is native code of Ray's."""
+        raise NotImplementedError(
+            "there is no core worker; ids are in ray.get_runtime_context(), refs' owners and places in ray.experimental.get_object_locations()"
+        )
+
+
+class _Node:
+    """The node of this process's session, as far as programs ask about it."""
+
+    def __init__(self) -> None:
+        from eagleray import _native
+
+        identity = _native.identity()
+        self.unique_id: str = identity["node_id"]
+        self.session_dir: str = identity["session_dir"]
+
+    def get_session_dir_path(self) -> str:
+        """Give the folder of the session."""
+        return self.session_dir
+
+    def get_logs_dir_path(self) -> str:
+        """Give the folder of what workers print."""
+        return f"{self.session_dir}/logs"
+
+    @property
+    def node_ip_address(self) -> str:
+        """The node's address."""
+        from eagleray._driver.cluster import get_node_ip_address
+
+        return get_node_ip_address()
+
 
 global_worker = _GlobalWorker()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_global_node":
+        return global_worker.node
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _print_unhandled(error: BaseException) -> None:

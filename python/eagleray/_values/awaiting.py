@@ -165,6 +165,7 @@ class _ThreadWatch(_Watch):
 def _session_over() -> Exception:
     from eagleray.exceptions import RaySystemError
 
+    _native.come_late_if_program_ends()
     return RaySystemError("The session was shut down before the object was there.")
 
 

@@ -76,6 +76,10 @@ def say_last_words(worker: Any) -> None:
     atexit.unregister(session.at_exit)
     with contextlib.suppress(Exception):
         atexit._run_exitfuncs()
+    if worker.is_built:
+        # Nobody uses it any more: its `__del__` is the last that runs.
+        _native.forget_methods()
+        worker.actor = None
 
 
 def _shut_down(worker: Any) -> None:

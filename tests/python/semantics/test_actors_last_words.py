@@ -212,3 +212,27 @@ def test_A8k_an_actor_that_takes_too_long_to_end_is_killed(end, file, ends):
     ends(pid, seconds=30)
     assert time.monotonic() - start >= 0.5, "it had no time to end"
     assert words(file) == ["shutdown"]
+
+
+@ray.remote(num_cpus=0)
+class Dropped(Plain.__ray_actor_class__):
+    def __del__(self):
+        self.say("del")
+
+
+# `__del__` of an instance never ran.
+@pytest.mark.parametrize("how", ["scope", "exit", "terminate"])
+def test_the_instance_is_dropped_at_a_graceful_end(how, tmp_path, ends):
+    file = tmp_path / "words"
+    ray.shutdown()
+    ray.init(num_cpus=1)
+    actor = Dropped.remote(file)
+    pid = ray.get(actor.pid.remote())
+    if how == "exit":
+        actor.leave.remote()
+    elif how == "terminate":
+        actor.__ray_terminate__.remote()
+    del actor
+    ends(pid)
+    assert file.read_text() == "shutdown atexit del "
+    ray.shutdown()

@@ -1,7 +1,10 @@
 """Names that are not public and that libraries use all the same."""
 
 import asyncio
+import inspect
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -210,3 +213,72 @@ def test_G6i_all_generators_of_an_actor_together_may_be_bounded(kind, signs, wai
     assert (signs.count("first"), signs.count("second")) == (4, 1)
     assert [ray.get(ref) for ref in first] == list(range(100))
     assert [ray.get(ref) for ref in second] == list(range(100))
+
+
+class TestWhatLibrariesAskOfActors:
+    def test_of_classes(self):
+        metadata = Actor.__ray_metadata__
+        assert metadata.modified_class is Actor.__ray_actor_class__
+        assert metadata.class_name == metadata.modified_class.__name__ == "Actor"
+        assert metadata.num_cpus == 0
+
+    def test_of_methods(self):
+        @ray.remote(num_cpus=0)
+        class Documented:
+            def method(self, a, b: int = 2, *, c=None):
+                """Says what it does."""
+
+            @staticmethod
+            def plain(x):
+                pass
+
+        actor = Documented.remote()
+        assert str(inspect.signature(actor.method)) == "(a, b: int = 2, *, c=None)"
+        assert str(inspect.signature(actor.plain)) == "(x)"
+        assert actor.method.__doc__ == "Says what it does."
+        assert actor.method._method_name == "method"
+        names = {name: [each.name for each in given] for name, given in actor._ray_method_signatures.items()}
+        assert names == {"method": ["a", "b", "c"], "plain": ["x"]}
+
+    def test_of_refs(self):
+        ref = ray.put(1)
+        for ask in (ref.owner_address, ref.call_site):
+            with pytest.raises(NotImplementedError, match="ref"):
+                ask()
+
+
+def test_private_modules_have_what_libraries_import():
+    from eagleray._private import auto_init_hook, client_mode_hook, signature, state, test_utils, utils, worker
+    from eagleray.air.constants import TRAINING_ITERATION
+    from eagleray.runtime_env.runtime_env import RuntimeEnv
+
+    assert RuntimeEnv is ray.runtime_env.RuntimeEnv
+    assert TRAINING_ITERATION == "training_iteration"
+    assert utils.hex_to_binary(utils.binary_to_hex(b"\x01\xff")) == b"\x01\xff"
+    (node,) = state.state.node_table()
+    assert state.available_resources_per_node()[node["NodeID"]]["CPU"] <= 2
+    assert state.state.total_resources_per_node()[node["NodeID"]]["CPU"] == 2
+    assert worker._global_node.unique_id == worker.global_worker.node.unique_id == node["NodeID"]
+    with pytest.raises(NotImplementedError, match="get_runtime_context"):
+        print(worker.global_worker.core_worker)
+    assert auto_init_hook.wrap_auto_init(ray.put)(1)
+    assert client_mode_hook.client_mode_hook(len) is len
+    assert not client_mode_hook.client_mode_should_convert()
+    assert [each.name for each in signature.extract_signature(lambda self, a: a, ignore_first=True)] == ["a"]
+    test_utils.wait_for_condition(lambda: True)
+    with pytest.raises(RuntimeError, match="wasn't met"):
+        test_utils.wait_for_condition(lambda: False, timeout=0.2)
+    signal = test_utils.SignalActor.remote()
+    waits = signal.wait.remote()
+    ray.get(signal.send.remote())
+    ray.get(waits)
+    assert "eagleray" in ray.__commit__
+
+
+@pytest.mark.parametrize("command", ["job", "list", "timeline", "summary"])
+def test_commands_that_are_missing_say_what_to_do(command):
+    ran = subprocess.run(
+        [sys.executable, "-m", "eagleray", command, "--address", "x"], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 2
+    assert f"there is no `{command}` in this version; " in ran.stderr

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 import eagleray as ray
+from eagleray.exceptions import RaySystemError, RayTaskError
 
 pytestmark = pytest.mark.usefixtures("shared_ray")
 
@@ -129,3 +130,22 @@ def test_T9e_a_result_that_cannot_be_pickled_fails_its_task_only():
         assert isinstance(raised.value, ray.exceptions.RayTaskError)
         assert "_thread.lock" in str(raised.value)
     assert ray.get([take.remote(), actor.plain.remote()]) == ["taken", 1]
+
+
+class Unreadable:
+    """Pickles well, and cannot be made again."""
+
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    raise ValueError("not here")
+
+
+# The cause was the ValueError, as though the callee had raised it.
+def test_an_argument_that_cannot_be_unpickled_is_an_error_of_the_system():
+    for given in (Unreadable(), ray.put(Unreadable())):
+        with pytest.raises(RayTaskError, match="not here") as raised:
+            ray.get(take.remote(given))
+        assert isinstance(raised.value.cause, RaySystemError)

@@ -109,7 +109,8 @@ def usable(given: Any) -> RuntimeEnv:
         raise TypeError(f"runtime_env must be a dict or a RuntimeEnv, got {type(given)}")
     checked = RuntimeEnv(**given)
     for name, advice in _NOT_YET.items():
-        if checked.get(name):
+        # An empty container is one, an empty list of packages is none.
+        if checked.get(name) or checked.get(name) == {}:
             raise NotImplementedError(f"runtime_env[{name!r}] is not available in this version; {advice}.")
     return checked
 
