@@ -229,7 +229,8 @@ print("left", len(refs))
     assert "waiting True" in out, out + err
     assert "works True" in out
     assert "left 0" in out, out + err
-    assert "could not be started: this user or container may have no more processes" in err
+    # The limit is met by a fork, whose error names it, or by the first thread of a process that was forked just before.
+    assert "could not be started" in err
 
 
 def test_more_actors_than_there_may_be_workers_wait_and_are_told_why(drivers):
