@@ -107,12 +107,12 @@ fn loom_a_body_in_the_arena_is_freed_after_it_was_read() {
                 if pop(&mut reader).is_some() {
                     // SAFETY: the checker looks whether the other thread keeps its hands off.
                     arena.with(|byte| assert_eq!(unsafe { *byte }, 7));
-                    reader.took_far();
+                    reader.took_aside();
                 }
             }
         });
         assert!(push(&mut writer, 1));
-        if writer.far_read() == 1 {
+        if writer.aside_read() == 1 {
             // SAFETY: as above.
             arena.with_mut(|byte| unsafe { *byte = 0 });
         }

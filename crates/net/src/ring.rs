@@ -26,7 +26,7 @@ pub struct RingHead {
     pub head: AtomicU64,
     _line2: [u64; 15],
     /// How many bodies in the arena the reader has taken out. Written by the reader only.
-    pub far_read: AtomicU64,
+    pub aside_read: AtomicU64,
     _line3: [u64; 15],
     /// See `claim`.
     pub claims: [AtomicU32; CLAIMS],
@@ -41,7 +41,7 @@ impl RingHead {
             _line: [0; 15],
             head: AtomicU64::new(0),
             _line2: [0; 15],
-            far_read: AtomicU64::new(0),
+            aside_read: AtomicU64::new(0),
             _line3: [0; 15],
             claims: std::array::from_fn(|_| AtomicU32::new(0)),
         }
@@ -51,7 +51,7 @@ impl RingHead {
     pub fn reset(&self) {
         self.tail.store(0, Ordering::Relaxed);
         self.head.store(0, Ordering::Relaxed);
-        self.far_read.store(0, Ordering::Relaxed);
+        self.aside_read.store(0, Ordering::Relaxed);
         self.claims.iter().for_each(|claim| claim.store(0, Ordering::Relaxed));
     }
 }
@@ -171,8 +171,8 @@ impl RingWriter {
 
     /// How many bodies in the arena the reader has taken out.
     #[must_use]
-    pub fn far_read(&self) -> u64 {
-        self.shared().far_read.load(Ordering::Acquire)
+    pub fn aside_read(&self) -> u64 {
+        self.shared().aside_read.load(Ordering::Acquire)
     }
 
     /// Frames that the reader has not taken out and, since it is dead, never will.
@@ -295,8 +295,8 @@ impl RingReader {
     }
 
     /// A body that lay in the arena was taken out: the writer may free it.
-    pub fn took_far(&mut self) {
-        self.shared().far_read.fetch_add(1, Ordering::Release);
+    pub fn took_aside(&mut self) {
+        self.shared().aside_read.fetch_add(1, Ordering::Release);
     }
 
     /// Bytes read since the ring was made.

@@ -66,7 +66,7 @@ pub use spill::Block;
 pub use stages::{STAGES, Stage};
 pub use start::{Connected, connect};
 pub use stream::{Demand, UnsentItem};
-pub use submit::{Submission, Submitted};
+pub use submit::{Returns, Submission};
 pub use waiting::{Interrupts, NoInterrupts, Wait, Waited};
 use wire::value;
 

@@ -11,7 +11,7 @@ use net::{Bell, Duplex, Segment, Word};
 use rustc_hash::FxHashMap;
 use store::Place;
 use wire::control::{Quiet, Rings};
-use wire::frame::{self, CALL, CONSUMED, DEFINE, FAR, FRAME_BYTES_MAX, GIVEN_BACK, Header, REPLY};
+use wire::frame::{self, ASIDE, CALL, CONSUMED, DEFINE, FRAME_BYTES_MAX, GIVEN_BACK, Header, REPLY};
 use wire::{Malformed, Reader};
 
 /// Templates that each side of a ring keeps. A program that gives each call a name of its own would fill both with them: beyond this
@@ -39,8 +39,8 @@ pub(crate) struct Link {
     /// How far the readers of the peer's generators are, where the ring was full: request and count.
     consumed: VecDeque<(u64, u32)>,
     /// Bodies in the arena that the peer may not have read yet, in order, and how many it had read before these.
-    far: VecDeque<Place>,
-    far_freed: u64,
+    aside: VecDeque<Place>,
+    aside_freed: u64,
     /// Something was written since the bell was rung.
     unrung: bool,
     gate: Gate,
@@ -130,8 +130,8 @@ impl Link {
             needs_room: None,
             going_back: VecDeque::new(),
             consumed: VecDeque::new(),
-            far: VecDeque::new(),
-            far_freed: 0,
+            aside: VecDeque::new(),
+            aside_freed: 0,
             unrung: false,
             gate: Gate::Open,
         }
@@ -165,7 +165,7 @@ impl Link {
     /// The peer has died or read everything: bodies in the arena that were for it are free.
     pub(crate) fn bury(&mut self, store: &store::Client) {
         self.gate = Gate::Dead;
-        self.free_far(store);
+        self.free_aside(store);
     }
 
     /// LINK-2: sends no calls until `reopen`.
@@ -320,19 +320,19 @@ impl Link {
     #[inline]
     pub(crate) fn receive(&mut self, store: &store::Client, body: &mut Vec<u8>) -> Result<Option<Header>, Malformed> {
         let header = self.rings.reader.pop(body).map_err(|broken| Malformed(broken.0))?;
-        if header.is_some_and(|header| header.flags & FAR != 0) {
-            self.fetch_far(store, body)?;
+        if header.is_some_and(|header| header.flags & ASIDE != 0) {
+            self.fetch_aside(store, body)?;
         }
         Ok(header)
     }
 
     #[cold]
-    fn fetch_far(&mut self, store: &store::Client, body: &mut Vec<u8>) -> Result<(), Malformed> {
+    fn fetch_aside(&mut self, store: &store::Client, body: &mut Vec<u8>) -> Result<(), Malformed> {
         let place = frame::read_place(&mut Reader::new(body))?;
         let view = store.pin(place).map_err(|_| Malformed("place"))?;
         body.clear();
         body.extend_from_slice(view.as_slice());
-        self.rings.reader.took_far();
+        self.rings.reader.took_aside();
         Ok(())
     }
 
@@ -351,10 +351,10 @@ impl Link {
     /// The peer is dead: the frames that it has not read, and never will, without those whose bodies are gone.
     pub(crate) fn unread(&self, store: &store::Client) -> Vec<(Header, Vec<u8>)> {
         let fetch = |(mut header, mut body): (Header, Vec<u8>)| {
-            if header.flags & FAR != 0 {
+            if header.flags & ASIDE != 0 {
                 let place = frame::read_place(&mut Reader::new(&body)).ok()?;
                 body = store.pin(place).ok()?.as_slice().to_vec();
-                header.flags &= !FAR;
+                header.flags &= !ASIDE;
             }
             Some((header, body))
         };
@@ -429,11 +429,11 @@ impl Link {
             self.unrung = true;
             return Ok(());
         }
-        self.write_far(store, header, parts, length, before)
+        self.write_aside(store, header, parts, length, before)
     }
 
     #[cold]
-    fn write_far(
+    fn write_aside(
         &mut self,
         store: &store::Client,
         mut header: Header,
@@ -441,7 +441,7 @@ impl Link {
         length: usize,
         before: impl FnOnce(),
     ) -> Result<(), WriteError> {
-        self.free_far(store);
+        self.free_aside(store);
         let mut block = store.reserve(length as u64).map_err(|need| WriteError::NeedExtent(need.length))?;
         let mut at = 0;
         for part in parts {
@@ -449,13 +449,13 @@ impl Link {
             at += part.len();
         }
         let place = block.seal();
-        header.flags |= FAR;
+        header.flags |= ASIDE;
         let mut body = Vec::with_capacity(24);
         wire::frame::write_place(place, &mut body);
         header.length = body.len() as u32;
         match self.rings.writer.push_after(header, &[&body], before) {
             Ok(()) => {
-                self.far.push_back(place);
+                self.aside.push_back(place);
                 self.unrung = true;
                 Ok(())
             }
@@ -467,13 +467,13 @@ impl Link {
     }
 
     /// Frees the bodies in the arena that the peer has read.
-    fn free_far(&mut self, store: &store::Client) {
-        let read = if self.gate == Gate::Dead { u64::MAX } else { self.rings.writer.far_read() };
-        while self.far_freed < read
-            && let Some(place) = self.far.pop_front()
+    fn free_aside(&mut self, store: &store::Client) {
+        let read = if self.gate == Gate::Dead { u64::MAX } else { self.rings.writer.aside_read() };
+        while self.aside_freed < read
+            && let Some(place) = self.aside.pop_front()
         {
             crate::effects::free(store, place);
-            self.far_freed += 1;
+            self.aside_freed += 1;
         }
     }
 

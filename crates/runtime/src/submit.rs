@@ -33,7 +33,7 @@ pub struct Submission {
 }
 
 /// What a call makes.
-pub struct Submitted {
+pub struct Returns {
     /// Slot and id of every object it returns, each with one handle.
     pub objects: SmallVec<[(Slot, ObjectId); 1]>,
     /// What it yields.
@@ -46,7 +46,7 @@ impl Runtime {
     /// # Errors
     /// If the node is gone or the actor has too many calls outstanding.
     #[inline]
-    pub fn submit(&self, call: Submission) -> Result<Submitted, Error> {
+    pub fn submit(&self, call: Submission) -> Result<Returns, Error> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
@@ -90,7 +90,7 @@ impl Runtime {
         self.drain(&mut state);
         drop(state);
         let objects = slots.into_iter().enumerate().map(|(index, slot)| (slot, ObjectId::of(id, index as u32 + 1)));
-        Ok(Submitted { objects: objects.collect(), stream })
+        Ok(Returns { objects: objects.collect(), stream })
     }
 
     /// A call on this actor will be submitted in a moment: its worker may wake up meanwhile.

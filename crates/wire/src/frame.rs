@@ -1,7 +1,7 @@
 //! HOT: the frames that travel in rings, once per call and once per reply.
 //!
 //! A frame is a 16-byte header and a body, padded to 8 bytes. Bodies larger than `FRAME_BYTES_MAX` lie in the
-//! arena; the frame then holds only their place (`FAR`).
+//! arena; the frame then holds only their place (`ASIDE`).
 //!
 //! | kind | body |
 //! |---|---|
@@ -37,7 +37,7 @@ pub const ITEM: u8 = 5;
 pub const CONSUMED: u8 = 6;
 
 /// Flag: the body is the place in the arena where the real body lies.
-pub const FAR: u8 = 1;
+pub const ASIDE: u8 = 1;
 
 /// Flag of a reply: the worker has not started the call and gives it back, since it is about to wait for something.
 pub const GIVEN_BACK: u8 = 2;
@@ -52,7 +52,7 @@ pub struct Header {
     pub length: u32,
     /// One of the kinds above.
     pub kind: u8,
-    /// `FAR`, `GIVEN_BACK`, `GIFT`.
+    /// `ASIDE`, `GIVEN_BACK`, `GIFT`.
     pub flags: u8,
     /// Of a call: the index of its claim word in its ring. Of a reply or item: how many processes that left something the sender knew to
     /// be dead when it registered what the frame gives away.
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn header_survives_the_round_trip_and_its_bytes_are_fixed() {
         let header =
-            Header { length: 0x0102_0304, kind: CALL, flags: FAR, claim: 0x0506, request: 0x0708_090a_0b0c_0d0e };
+            Header { length: 0x0102_0304, kind: CALL, flags: ASIDE, claim: 0x0506, request: 0x0708_090a_0b0c_0d0e };
         let bytes = header.to_bytes();
         assert_eq!(bytes, [4, 3, 2, 1, 3, 1, 6, 5, 14, 13, 12, 11, 10, 9, 8, 7]);
         assert_eq!(Header::from_bytes(bytes), header);
