@@ -177,6 +177,7 @@ impl Actors {
         }
     }
 
+    /// tour(actor) 9: its process is dead: it is restarted as often as it may be, or dead for good.
     fn on_process_died(&mut self, process: ProcId, exit: WorkerExit, out: &mut Vec<Effect>) {
         self.gone.note(process);
         if let Some(actor) = self.by_worker.remove(&process) {

@@ -124,6 +124,7 @@ impl<B: Body> Hub<B> {
         }
     }
 
+    /// tour(actor) 3: the node's table of actors takes it in, settles its name, and asks the scheduler for a worker.
     pub(crate) fn create_actor(&mut self, step: &mut Step<'_, B>, creation: control::Creation) {
         let (actor, creator) = (creation.actor, creation.owner);
         if self.procs.get(creator).is_none() {
@@ -228,6 +229,8 @@ impl<B: Body> Hub<B> {
     }
 
     /// A worker says that its actor's constructor has returned.
+    ///
+    /// tour(actor) 6: it is alive: all who watch it hear where it is.
     pub(crate) fn on_actor_built(
         &mut self,
         step: &mut Step<'_, B>,

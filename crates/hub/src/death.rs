@@ -13,6 +13,8 @@ const ORPHAN_GRACE_MS: u64 = 1_000;
 impl<B: Body> Hub<B> {
     /// A process is dead, as those say who must know (NODE-2). Everyone who may care is told; its slot and rings are kept until they have read
     /// what it left.
+    ///
+    /// tour(retry) 2: the node tells whom it concerns, gives the lease back, and keeps rings and slot.
     pub fn process_died(&mut self, step: &mut Step<'_, B>, id: ProcId, exit: WorkerExit) {
         let Some(proc) = self.procs.get_mut(id) else { return };
         let (exit, kind) = proc.die(exit);
@@ -109,6 +111,8 @@ impl<B: Body> Hub<B> {
     }
 
     /// NODE-1: gives back what dead processes had, once nobody needs it.
+    ///
+    /// tour(retry) 8: when every peer has let go, the slot and the rings may be used again (NODE-1).
     pub(crate) fn bury(&mut self, step: &mut Step<'_, B>) {
         for dead in self.procs.take_unburied() {
             if !self.estates.is_unread(dead) && self.links.forget(dead) {

@@ -144,6 +144,7 @@ impl<B: Body> Hub<B> {
         self.tell(step, lease.owner, FromNodeOf::LeaseRefused { number: lease.number, why });
     }
 
+    /// tour(actor) 4: a worker is there: it gets the spec, and whoever made the actor gets rings to it.
     fn on_granted(&mut self, step: &mut Step<'_, B>, lease: LeaseId, worker: ProcId, grant: scheduler::Grant) {
         let life = self.actors.life_of(&lease);
         let creation = life.and_then(|(actor, _)| self.actors.table().get(actor)).map(|record| &record.creation);

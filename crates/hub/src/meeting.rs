@@ -38,6 +38,8 @@ impl<B: Body> Hub<B> {
     }
 
     /// Who hears that this process is dead; from now on nobody has met it.
+    ///
+    /// tour(retry) 3: who that is: those with rings to it, and those who have come across its name.
     pub(crate) fn take_mourners(&mut self, dead: ProcId, kind: &Kind, has_heir: bool) -> Vec<ProcId> {
         let met = self.procs.take_met(dead);
         for other in &met {

@@ -160,6 +160,7 @@ impl Node {
         }
     }
 
+    /// tour(retry) 1: a worker that runs a task is killed; the zygote's wait says so (NODE-2), whatever its socket does.
     fn on_packet(&mut self, packet: Packet) {
         match packet.kind {
             UP => {

@@ -458,6 +458,9 @@ impl Owner {
     }
 
     /// The node says where an actor is.
+    ///
+    /// tour(actor) 8: calls that waited for it are sent, each group's in order; if it died, they wait for its restart or fail by the
+    /// rules.
     pub fn on_actor_news(&mut self, actor: ActorId, incarnation: u32, news: ActorNews, out: &mut Vec<Effect>) {
         if matches!(news, ActorNews::Dead(_)) && !self.callees.contains_key(&actor) {
             return; // it is forgotten, and nobody has called it since

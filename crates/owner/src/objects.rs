@@ -249,6 +249,7 @@ impl Owner {
         }
     }
 
+    /// tour(object) 8: the last handle, borrower and task that held it has let go.
     #[inline]
     pub(crate) fn release(&mut self, slot: Slot, out: &mut Vec<Effect>) {
         if let Some(object) = self.objects.get_mut(slot) {

@@ -308,6 +308,9 @@ impl Owner {
     }
 
     /// A leased worker is dead. `started` tells of a ticket whether its call had started.
+    ///
+    /// tour(retry) 7: a call that had not started is sent elsewhere for free; one that had costs a retry, or fails with code, signal and
+    /// stack.
     pub fn on_worker_died(
         &mut self,
         worker: ProcId,

@@ -8,6 +8,8 @@ impl<P> Party<P> {
     /// A process is gone; everything that it had published was taken up before, and the effects of that were applied. Its calls are lost now.
     ///
     /// `heir`: who takes over what it has left.
+    ///
+    /// tour(retry) 5: then what it never read is salvaged, and what it held is counted.
     pub fn on_peer_died(
         &mut self,
         body: &mut impl Body<Pin = P>,

@@ -53,6 +53,8 @@ impl<P> Party<P> {
     ///
     /// # Errors
     /// If there is no room. Nothing was given then.
+    ///
+    /// tour(object) 4: its place goes to another process in a frame; references inside it are counted for the receiver first.
     #[inline]
     pub fn write_values<B: Body<Pin = P>>(
         &mut self,

@@ -90,6 +90,8 @@ impl<P> Party<P> {
     }
 
     /// Frees a large value's bytes.
+    ///
+    /// tour(object) 9: its room is free: ours at once, another process's by a word to that one, a file with its last value.
     pub fn free_bulk(&mut self, body: &mut impl Body<Pin = P>, bulk: Bulk) {
         match bulk {
             Bulk::Stored(place) => match self.places.elsewhere.remove(&place.offset) {

@@ -89,6 +89,7 @@ impl<P> Party<P> {
         Ok(())
     }
 
+    /// tour(object) 5: the receiver pins it, so that it lies where it is even if its writer dies.
     fn read_value(
         &mut self,
         body: &mut impl Body<Pin = P>,

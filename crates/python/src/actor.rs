@@ -182,7 +182,7 @@ pub(crate) struct Method {
 
 #[pymethods]
 impl Method {
-    /// tour(actor) 1: user code calls `handle.method.remote(...)`.
+    /// tour(actor) 7: user code calls `handle.method.remote(...)`.
     #[pyo3(signature = (*args, **kwargs))]
     fn remote<'py>(
         &self,
@@ -335,6 +335,8 @@ impl Method {
 type Made<'py> = (Bound<'py, PyBytes>, Option<Bound<'py, ObjectRef>>, Option<Bound<'py, PyBytes>>);
 
 /// Makes an actor, or finds the one that has the name.
+///
+/// tour(actor) 1: user code calls `Class.remote(...)`; the constructor's arguments become part of a spec, which restarts use again.
 #[pyfunction]
 #[pyo3(signature = (*, class_id, class_name, callee, name, namespace, is_detached, restarts_max, to_place, to_hold, env, at, concurrency, is_async,
     get_if_exists, args, kwargs, meta))]

@@ -182,6 +182,8 @@ pub(crate) fn keep(py: Python<'_>, runtime: &Runtime, pickled: Pickled<'_>, tell
 }
 
 /// Writes `head` and then each part, aligned, into a fresh block of the arena. The one copy that a large value costs.
+///
+/// tour(object) 1: a large value is written straight into the arena: the one copy that it costs.
 fn store_parts(
     py: Python<'_>,
     runtime: &Runtime,

@@ -170,6 +170,8 @@ fn next(
 }
 
 /// Builds the actor; true if Python wants to serve it otherwise.
+///
+/// tour(actor) 5: the worker follows the job's surroundings, decodes the arguments and runs the constructor.
 fn build_actor(
     py: Python<'_>,
     runtime: &Arc<Runtime>,

@@ -310,6 +310,7 @@ pub(crate) fn read<'py>(
     })
 }
 
+/// tour(object) 6: an array of it is a view of the arena, read-only; the view holds the pin.
 fn read_array<'py>(
     py: Python<'py>,
     whole: &[u8],

@@ -50,6 +50,9 @@ impl Runtime {
     ///
     /// # Errors
     /// If the name is taken or the node is gone.
+    ///
+    /// tour(actor) 2: an object stands for the actor as long as somebody holds a handle; the node is told, and waited for only if a name
+    /// may be taken.
     pub fn create_actor(&self, creation: ActorCreation) -> Result<MadeActor, Error> {
         if self.is_closed() {
             return Err(Error::Closed);

@@ -165,6 +165,8 @@ impl Runtime {
     /// A peer is gone: everything it published is taken first, then its calls are lost.
     ///
     /// `heir`: who takes over what it has left.
+    ///
+    /// tour(retry) 4: the caller first takes all that the dead one had published: a reply that came is a reply.
     pub(crate) fn on_peer_died(&self, state: &mut State, peer: ProcId, exit: &model::WorkerExit, heir: Option<ProcId>) {
         if let Some(at) = state.links.place_of(peer) {
             self.drain_link(state, at);

@@ -292,6 +292,8 @@ impl Link {
     }
 
     /// What became of a call of ours.
+    ///
+    /// tour(retry) 6: whether a call had started stands in its claim word, which no death can change (CLAIM-2).
     pub(crate) fn fate(&self, ticket: u64) -> Fate {
         let (index, word) = split_ticket(ticket);
         match index {

@@ -34,6 +34,8 @@ pub enum Content {
 
 impl Runtime {
     /// Keeps a value; returns its slot, with one handle.
+    ///
+    /// tour(object) 3: the owner counts it: one handle, and a place instead of bytes.
     pub fn put(&self, id: ObjectId, content: Content, contains: &[Slot]) -> Slot {
         let value = match content {
             Content::Inline(bytes) => Value::Inline(Packed::from(bytes)),

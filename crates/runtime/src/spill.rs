@@ -159,6 +159,8 @@ impl Runtime {
     }
 
     /// Moves values that nobody looks at, the longest unused first, until `wanted` bytes are free. Returns how many are.
+    ///
+    /// tour(object) 7: somebody needs room: what nobody looks at moves into a file, and is read in place there.
     fn spill(&self, wanted: u64) -> u64 {
         let candidates = {
             let mut state = self.state.lock().expect("never poisoned");
@@ -210,6 +212,8 @@ impl Runtime {
     ///
     /// # Errors
     /// If neither has room.
+    ///
+    /// tour(object) 2: room for it: in an extent that the process has, in one that the node gives, or in a file.
     pub fn reserve(&self, length: u64) -> Result<Block, Error> {
         match self.reserve_arena(length) {
             Ok(block) => Ok(Block::Arena(block)),
