@@ -18,8 +18,17 @@ pyo3::create_exception!(
     "An argument is lost: its owner finds it."
 );
 
-/// Turns a payload back into arguments.
+/// Turns a payload back into arguments. What their own code raises is no error of the callee: it is named as such, here and not at each of them,
+/// which a call of a thousand arguments would notice.
 pub(crate) fn decode<'py>(
+    py: Python<'py>,
+    payload: &[u8],
+    dependency: impl FnMut(usize) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+    read(py, payload, dependency).map_err(|error| errors::undecodable(py, error))
+}
+
+fn read<'py>(
     py: Python<'py>,
     payload: &[u8],
     mut dependency: impl FnMut(usize) -> PyResult<Bound<'py, PyAny>>,
@@ -30,9 +39,7 @@ pub(crate) fn decode<'py>(
     let mut decode_one = |reader: &mut Reader<'_>| -> PyResult<Bound<'py, PyAny>> {
         match Argument::read(reader).map_err(bad)? {
             Argument::Dependency(place) => dependency(place),
-            Argument::Pickled(bytes) => {
-                unpickled(py, decode::pickled(py, bytes, &mut Reader::new(bytes), &decode::Passing(bytes)))
-            }
+            Argument::Pickled(bytes) => decode::pickled(py, bytes, &mut Reader::new(bytes), &decode::Passing(bytes)),
             Argument::Plain => plain::read(py, payload, reader, &decode::Passing(payload)),
         }
     };
@@ -56,12 +63,6 @@ pub(crate) fn decode<'py>(
     Ok((args, Some(kwargs)))
 }
 
-/// What the argument's own code raised is no error of the callee: it is named as such.
-#[inline]
-fn unpickled<'py>(py: Python<'py>, value: PyResult<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-    value.map_err(|error| errors::undecodable(py, error))
-}
-
 /// The arguments of a call.
 pub(crate) fn of_call<'py>(
     py: Python<'py>,
@@ -75,8 +76,8 @@ pub(crate) fn of_call<'py>(
         BadArgument::Lost(why) => ArgumentLost::new_err(why),
     })?;
     decode(py, call.payload(), |index| match deps.get(index) {
-        Some(CallArg::Inline(bytes)) => unpickled(py, decode::value(py, bytes, &decode::Passing(bytes))),
-        Some(CallArg::Stored(view)) => unpickled(py, decode::value(py, view.as_slice(), &decode::Stored(view))),
+        Some(CallArg::Inline(bytes)) => decode::value(py, bytes, &decode::Passing(bytes)),
+        Some(CallArg::Stored(view)) => decode::value(py, view.as_slice(), &decode::Stored(view)),
         None => Err(PyValueError::new_err("malformed argument")),
     })
 }
