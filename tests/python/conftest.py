@@ -22,6 +22,10 @@ import eagleray as ray
 for _name in ("RAY_ADDRESS", "EAGLERAY_ADDRESS"):
     os.environ.pop(_name, None)
 
+# A shell starts what runs in the background with Ctrl-C ignored, and so would be all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def private_folder(tmp_path_factory):
