@@ -373,8 +373,11 @@ class Engine:
                 result["done"] = True
             self.plan.search_alg.on_trial_result(trial.trial_id, result)
         self._record.result(live, metrics, result, is_decided=is_decided)
+        is_save_wanted = trial.take_checkpoint_wish()
         if trial.trial_id not in self._live:
             return False
+        if is_save_wanted and kept is None and not self._saves_at(decision):
+            self.save_trial(trial)
         if decision == TrialScheduler.STOP:
             self._finish(trial, Trial.TERMINATED)
             return False
@@ -382,6 +385,11 @@ class Engine:
             self._pause(trial)
             return False
         return True
+
+    def _saves_at(self, decision: str) -> bool:
+        """Whether a class is saved by what was decided of it."""
+        at_end = bool(self.plan.checkpoint.checkpoint_at_end)
+        return decision == TrialScheduler.PAUSE or (decision == TrialScheduler.STOP and at_end)
 
     def _check_metrics(self, result: dict[str, Any]) -> None:
         self._is_checked = True

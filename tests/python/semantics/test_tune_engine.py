@@ -251,6 +251,59 @@ def test_N4l_only_so_many_checkpoints_are_kept_the_best_and_the_latest(run_confi
     assert number_of(result.checkpoint) == 2
 
 
+class Counting(tune.Trainable):
+    """Counts its steps, and saves the count."""
+
+    def setup(self, config):
+        self.x = 0
+
+    def step(self):
+        self.x += 1
+        return {"x": self.x}
+
+    def save_checkpoint(self, folder):
+        Path(folder, "x").write_text(str(self.x))
+
+    def load_checkpoint(self, folder):
+        self.x = int(Path(folder, "x").read_text())
+
+
+class SavesAt(tune.Callback):
+    """Wants a checkpoint when one of these is reported."""
+
+    def __init__(self, *wanted):
+        self.wanted = wanted
+
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        if result["x"] in self.wanted:
+            trial.checkpoint_now()
+
+
+def saved_of(run_config, trainable, *wanted, **rule):
+    given = run_config(stop={"x": 5}, callbacks=[SavesAt(*wanted)], checkpoint_config=tune.CheckpointConfig(**rule))
+    [result] = tune.Tuner(trainable, run_config=given).fit()
+    assert result.error is None
+    return [(metrics["x"], checkpoint) for checkpoint, metrics in result.best_checkpoints]
+
+
+def test_N8n_a_callback_may_have_a_class_saved(run_config):
+    saved = saved_of(run_config, Counting, 2, 4, 5)
+    assert [(x, Path(checkpoint.path, "x").read_text()) for x, checkpoint in saved] == [(2, "2"), (4, "4"), (5, "5")]
+
+
+def test_N8n_it_is_saved_once_where_that_is_due_anyway(run_config):
+    saved = saved_of(run_config, Counting, 2, 3, 5, checkpoint_frequency=2, checkpoint_at_end=True)
+    assert [x for x, _ in saved] == [2, 3, 4, 5]
+
+
+def test_N8n_of_a_function_the_latest_that_it_reported_stands(run_config):
+    def saves(config):
+        for x in range(1, 7):
+            tune.report({"x": x}, checkpoint=save_number(x) if x == 1 else None)
+
+    assert [(x, number_of(checkpoint)) for x, checkpoint in saved_of(run_config, saves, 2, 5)] == [(1, 1)]
+
+
 def test_N4m_a_trial_is_tried_again_from_its_checkpoint(run_config):
     def fails_twice(config):
         for step in range(start_of(), 5):

@@ -19,6 +19,9 @@ class Trial:
     TERMINATED = "TERMINATED"
     ERROR = "ERROR"
 
+    #: A callback wants a checkpoint of where the trial stands.
+    _is_checkpoint_wanted = False
+
     def __init__(
         self,
         trainable_name: str,
@@ -79,6 +82,15 @@ class Trial:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_analysis": self.metric_analysis, "_summary": None}
+
+    def checkpoint_now(self) -> None:
+        """For callbacks: a class is saved as soon as the result that is being told is dealt with. Functions report checkpoints themselves."""
+        self._is_checkpoint_wanted = True
+
+    def take_checkpoint_wish(self) -> bool:
+        """Whether `checkpoint_now` was called since this was asked."""
+        is_wanted, self._is_checkpoint_wanted = self._is_checkpoint_wanted, False
+        return is_wanted
 
     def is_finished(self) -> bool:
         """Whether nothing more comes of it."""
