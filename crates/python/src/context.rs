@@ -11,7 +11,7 @@ use pyo3::types::PyBytes;
 use runtime::ObjectSlot as Slot;
 
 thread_local! {
-    /// Which, and the number of the last thing that it made.
+    /// The task that this thread runs, and the number of the last thing that it made.
     static TASK: Cell<Option<(TaskId, u64)>> = const { Cell::new(None) };
     static NESTING: Cell<u16> = const { Cell::new(0) };
     static ENCODED: RefCell<Option<Vec<Slot>>> = const { RefCell::new(None) };

@@ -393,7 +393,8 @@ pub enum FromNodeOf<M> {
         /// Environment variables that the lease asked for, over those of the job.
         env: EnvVars,
     },
-    /// A process is gone: everyone is told. Whoever has rings with it drains what it published, then answers `LinkClosed`.
+    /// A process is gone. Told to those that have met it; to everyone, if it was a driver or a keeper, or has an heir (MEET-1). Whoever has rings
+    /// with it drains what it published, then answers `LinkClosed`.
     PeerDied {
         /// The process that is gone.
         peer: ProcId,
