@@ -333,6 +333,7 @@ impl Runtime {
         if !state.is_actor {
             // Wakes the main thread out of whatever it waits for; its handler asks whether the task it runs is meant.
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+            self.pump.jolt();
         }
     }
 

@@ -2,6 +2,9 @@
 //! out. It looks every two milliseconds while anything is under way, takes over if nobody drained meanwhile, and is parked otherwise.
 //!
 //! An event loop that sleeps at a descriptor cannot drain: whoever is about to sleep so sends the pump to the doorbell at once.
+//!
+//! It also jolts the main thread of a task that was cancelled: the signal that told it may have come just before a system call, which it did
+//! not end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -11,12 +14,15 @@ use model::Tick;
 use net::bell::{futex_wait, futex_wake};
 
 use crate::Runtime;
+use crate::state::State;
 use party::Party;
 
 const LOOK: Duration = Duration::from_millis(2);
 /// The same while event loops sleep, and others who drain keep the pump from the doorbell: when those stop, the loops wait no longer than this.
 const LOOK_FOR_LOOPS: Duration = Duration::from_micros(250);
 const LEASE_LOOK: Duration = Duration::from_millis(250);
+/// Jolts after a task was cancelled, one a tick.
+const JOLTS: u32 = 10;
 /// Parks after this many looks with nothing under way.
 const QUIET_LOOKS: u32 = 50;
 
@@ -33,9 +39,17 @@ pub(crate) struct Pump {
     /// It shall go to the doorbell at once.
     is_sent: AtomicBool,
     is_at_bell: AtomicBool,
+    /// Left to be given to the main thread.
+    jolts: AtomicU32,
 }
 
 impl Pump {
+    /// A task that runs on the main thread was cancelled, and has been sent a signal.
+    pub(crate) fn jolt(&self) {
+        self.jolts.store(JOLTS, Ordering::SeqCst);
+        self.kick();
+    }
+
     #[inline]
     pub(crate) fn set_outstanding(&self, count: usize) {
         self.outstanding.store(count, Ordering::Relaxed);
@@ -96,7 +110,8 @@ impl Runtime {
                 // that the pump is parked.
                 let needs_tick = {
                     let state = self.state.lock().expect("never poisoned");
-                    state.party.owner.needs_tick() || state.is_retired || state.has_served_all
+                    let is_tick_due = state.party.owner.needs_tick() || state.is_retired || state.has_served_all;
+                    is_tick_due || self.pump.jolts.load(Ordering::SeqCst) > 0
                 };
                 if !self.dropped.is_empty() || !self.dropped_streams.is_empty() {
                     // Dropped since the last look: whoever did so saw a pump that was not parked.
@@ -145,8 +160,23 @@ impl Runtime {
         self.exit_if_retired(&mut state);
         self.warn_of_long_queues(&mut state);
         self.ring_bells(&mut state);
+        self.jolt_if_due(&state);
         drop(state);
         self.say_waits_if_due(now);
+    }
+
+    /// Python hears of a signal between two of its steps. The main thread may have been about to enter a system call by then, and sleep in
+    /// there for long: a second signal, which means nothing, ends the call, and Python finds the first.
+    fn jolt_if_due(&self, state: &State) {
+        let left = self.pump.jolts.load(Ordering::SeqCst);
+        if left == 0 {
+            return;
+        }
+        let is_due = state.serving.has_interrupted();
+        self.pump.jolts.store(if is_due { left - 1 } else { 0 }, Ordering::SeqCst);
+        if is_due {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::URG);
+        }
     }
 
     /// Drains and sleeps on the doorbell until somebody else drains again or nothing is under way.

@@ -184,6 +184,11 @@ impl Serving {
         self.interrupted.contains(task)
     }
 
+    /// Whether a task that runs here shall be interrupted.
+    pub(crate) fn has_interrupted(&self) -> bool {
+        !self.interrupted.is_empty()
+    }
+
     /// A task, if it runs here, has submitted another one.
     pub(crate) fn note_child(&mut self, parent: TaskId, child: TaskKey, owner: &Owner) {
         if !self.is_running(parent) {

@@ -302,6 +302,7 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
 
     faults.write_to(os.path.join(session_dir, "logs", f"fault-{slot}-{epoch}"))
     signal.signal(signal.SIGINT, _on_sigint)
+    signal.signal(signal.SIGURG, _on_jolt)
     signal.signal(signal.SIGTERM, _on_sigterm)
     from eagleray._common import forks
 
@@ -320,6 +321,10 @@ def _settle(slot: int, epoch: int, session_dir: str) -> None:
 def _on_sigint(_number: int, _frame: Any) -> None:
     if _native.shall_interrupt():
         raise KeyboardInterrupt
+
+
+def _on_jolt(_number: int, _frame: Any) -> None:
+    """Does nothing: that it was called ends a system call, so that Python sees what else has come."""
 
 
 def _on_sigterm(number: int, _frame: Any) -> None:
