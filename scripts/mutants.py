@@ -116,8 +116,8 @@ def run_tests(*arguments: str) -> Outcome:
 
 
 def simulate() -> Outcome:
-    """Runs 200 seeds of simulation in the copy."""
-    return run_tests("--package", "eagleray-sim", "--test", "seeds", "two_hundred_seeds")
+    """Runs 200 seeds of one node and 1,000 of several in the copy."""
+    return run_tests("--package", "eagleray-sim", "--test", "seeds", "--", "two_hundred_seeds", "cut_1")
 
 
 def copy_tree() -> None:
@@ -144,9 +144,9 @@ def plant(mutation: Mutation) -> bool:
         simulation = simulate()
     finally:
         file.write_text(text, encoding="utf-8")
-    is_named = mutation.test in tests.tests
+    is_named = mutation.test in tests.tests + simulation.tests
     verdict = "caught" if is_named else "caught, but not by its test" if tests.has_failed else "survived its tests"
-    more = len(tests.tests) - is_named
+    more = len(tests.tests) - (mutation.test in tests.tests)
     simulated = "and by simulation" if simulation.has_failed else "but not by simulation"
     took = time.monotonic() - start
     print(f"{mutation.number:>2}. {mutation.title}: {verdict}, by {more} more tests {simulated} ({took:.0f} s)")

@@ -32,7 +32,7 @@ VOCABULARY = MODEL | {"wire"}
 BRAINS = {"owner", "scheduler", "cluster", "transfer", "control"}
 MUSCLE = {"store", "net"}
 #: Between brains and bodies: what a body decides with a message, held to the same rules as a brain.
-CORES = {"hub", "party"}
+CORES = {"carrier", "hub", "party"}
 BODIES = {"runtime", "node", "head", "gateway"}
 LIBRARIES = {"tune", "rl"}
 

@@ -9,6 +9,12 @@ pub struct Jobs {
 }
 
 impl Jobs {
+    /// Numbers above this one: whoever gives numbers to several nodes gives each a block of its own.
+    #[must_use]
+    pub fn above(last: u32) -> Self {
+        Self { last }
+    }
+
     /// A number that no job has had before.
     ///
     /// # Panics

@@ -127,7 +127,7 @@ impl<B: Body> Hub<B> {
     /// tour(actor) 3: the node's table of actors takes it in, settles its name, and asks the scheduler for a worker.
     pub(crate) fn create_actor(&mut self, step: &mut Step<'_, B>, creation: control::Creation) {
         let (actor, creator) = (creation.actor, creation.owner);
-        if self.procs.get(creator).is_none() {
+        if !self.lives(creator) {
             return;
         }
         self.actors.creators.insert(actor, creator);
@@ -249,7 +249,7 @@ impl<B: Body> Hub<B> {
     }
 
     pub(crate) fn watch_actor(&mut self, step: &mut Step<'_, B>, actor: ActorId, by: ProcId) {
-        if self.procs.get(by).is_none() {
+        if !self.lives(by) {
             return;
         }
         let view = self.actors.table.view(actor);

@@ -3,8 +3,9 @@
 //! A step is generic over the body, so that the real one compiles to plain calls. A body does what it is told and answers what it is asked;
 //! it never calls back. What it learns meanwhile (a connection that broke, a fork that failed) it says with a step of its own.
 
-use model::{FunctionId, JobId, ProcId, Tick, WorkerExit};
-use wire::control::{Answer, FromNodeOf};
+use model::{ActorId, FunctionId, JobId, LeaseId, ProcId, Tick, WorkerExit};
+use wire::abroad::{Between, Death};
+use wire::control::{Answer, FromNodeOf, Rings};
 
 use crate::links::Level;
 
@@ -161,4 +162,27 @@ pub trait Body {
     fn filed_function(&self, function: FunctionId) -> Option<Vec<u8>>;
     /// Removes what was filed.
     fn remove_function(&mut self, function: FunctionId);
+
+    // What follows is asked of a body whose node was told of others (`Hub::node_joined`): one that is alone has no use for it.
+
+    /// Says something to another node.
+    fn send(&mut self, _node: u32, _message: Between<Self::Letter>) {}
+    /// A process is dead: these nodes hear of it behind all that it had sent.
+    fn tell_nodes(&mut self, _death: Death, _nodes: &[u32]) {}
+    /// There are rings between a process here and the carrier, which stands for one there. As the carrier sees them.
+    fn linked(&mut self, _here: ProcId, _there: ProcId, _rings: Rings) {}
+    /// A process here uses the rings in which one there wrote, which is dead, no more.
+    fn unlinked(&mut self, _here: ProcId, _there: ProcId) {}
+    /// All that lies in rings to other nodes is to be sent; `Hub::flushed` follows.
+    fn flush(&mut self, _ticket: u64) {}
+    /// Once so much of these nodes has come, `Hub::reached` follows.
+    fn reach(&mut self, _ticket: u64, _positions: &[(u32, u64)]) {}
+    /// The node whose table an actor is in.
+    fn actor_home(&self, _actor: ActorId) -> Option<u32> {
+        None
+    }
+    /// The node that gives this lease, if not this one.
+    fn lease_home(&self, _lease: LeaseId) -> Option<u32> {
+        None
+    }
 }

@@ -30,6 +30,7 @@ impl<B: Body> Hub<B> {
         for other in self.take_mourners(id, &kind, heir.is_some()) {
             self.tell(step, other, FromNodeOf::PeerDied { peer: id, exit: exit.clone(), heir });
         }
+        self.tell_nodes_of_death(step, id, &exit, heir, matches!(kind, Kind::Driver { .. }).then_some(job));
         self.return_letters(step, id);
         if kind == Kind::Starting {
             self.warn_of_failed_start(step, id, &exit);
@@ -48,6 +49,7 @@ impl<B: Body> Hub<B> {
             self.driver_departed(step, job, namespace, surroundings);
             self.end_orphans(step, job, orphans);
         }
+        self.cuts_without(step, id);
         self.functions.process_gone(id);
         self.room_without(step, id);
         self.inventories_without(step, id);
@@ -123,6 +125,8 @@ impl<B: Body> Hub<B> {
                 self.procs.mourn(dead);
             }
         }
+        let Self { abroad, links, .. } = self;
+        abroad.forget(|dead| links.forget(dead));
     }
 
     /// Ends a worker: with its exit handlers and a time limit, or at once.

@@ -28,8 +28,9 @@ pub(crate) struct Estates {
     heirs: Vec<(ProcId, ProcId)>,
     /// Those whose journal, or whose last words, the keeper has not read, and until when that is waited for.
     unread: FxHashMap<ProcId, Tick>,
-    /// Those of which it is not known what is still under way, until when that is waited for, and their jobs.
-    unsettled: FxHashMap<ProcId, (Tick, JobId)>,
+    /// Those of which it is not known what is still under way, until when that is waited for, and their jobs. Other nodes are waited for until
+    /// they have answered, or are dead.
+    unsettled: FxHashMap<ProcId, (Option<Tick>, JobId)>,
     /// Workers that the scheduler ends because their owner is dead, while that is going on.
     ended: Option<Vec<ProcId>>,
     /// Workers that go on with what a dead process had sent them; and of those the ones that shall end then.
@@ -50,7 +51,7 @@ impl Estates {
 
     /// Whether somebody has what this process left.
     pub(crate) fn has_heir(&self, dead: ProcId) -> bool {
-        self.heirs.iter().any(|(of, _)| *of == dead)
+        self.heir_of(dead).is_some()
     }
 
     /// Whether the keeper has still to read what this dead process left, or said.
@@ -64,11 +65,7 @@ impl Estates {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Tick> {
-        self.unread.values().chain(self.unsettled.values().map(|(until, _)| until)).min().copied()
-    }
-
-    pub(crate) fn job_of(&self, lease: &LeaseId) -> Option<JobId> {
-        self.lease_jobs.get(lease).copied()
+        self.unread.values().chain(self.unsettled.values().filter_map(|(until, _)| until.as_ref())).min().copied()
     }
 
     /// The keeper wants a worker for a job that is not its own.
@@ -113,14 +110,29 @@ impl Estates {
             && self.lease_jobs.is_empty()
     }
 
-    fn begin(&mut self, dead: ProcId, keeper: ProcId, until: Tick, job: JobId) {
+    fn begin(&mut self, dead: ProcId, keeper: ProcId, until: Tick, job: JobId, is_alone: bool) {
+        self.note_heir(dead, keeper);
+        self.unread.insert(dead, until);
+        self.unsettled.insert(dead, (is_alone.then_some(until), job));
+    }
+
+    /// Somebody has what a process left, which is dead.
+    pub(crate) fn note_heir(&mut self, dead: ProcId, heir: ProcId) {
         self.count = self.count.wrapping_add(1);
         if self.heirs.len() >= HEIRS_MAX {
             self.heirs.drain(..HEIRS_MAX / 2);
         }
-        self.heirs.push((dead, keeper));
-        self.unread.insert(dead, until);
-        self.unsettled.insert(dead, (until, job));
+        self.heirs.push((dead, heir));
+    }
+
+    /// Who has what this process left.
+    pub(crate) fn heir_of(&self, dead: ProcId) -> Option<ProcId> {
+        self.heirs.iter().find(|(of, _)| *of == dead).map(|(_, heir)| *heir)
+    }
+
+    /// These workers of ours answer calls of a dead process.
+    pub(crate) fn note_serving(&mut self, workers: impl Iterator<Item = ProcId>) {
+        self.serving.extend(workers);
     }
 }
 
@@ -142,10 +154,11 @@ impl<B: Body> Hub<B> {
         }
         let keeper = self.keeper(step)?;
         let job = self.procs.any(dead)?.job();
-        self.estates.begin(dead, keeper, until, job);
+        let nodes = self.abroad.nodes();
+        self.estates.begin(dead, keeper, until, job, nodes.is_empty());
         // Also those whose connection is closed: they are about to be found dead, and what they leave may name what this one has left.
         let joined = self.procs.iter().filter(|proc| *proc.kind() != Kind::Starting);
-        let witnesses = joined.map(Proc::id).collect();
+        let witnesses = joined.map(Proc::id).chain(nodes.iter().copied().map(ProcId::of_node)).collect();
         self.tell(step, keeper, FromNodeOf::Inherit { of: dead, witnesses });
         Some(keeper)
     }
@@ -164,10 +177,16 @@ impl<B: Body> Hub<B> {
 
     pub(crate) fn on_settled(&mut self, step: &mut Step<'_, B>, of: ProcId, serving: Vec<ProcId>) {
         if let Some((_, job)) = self.estates.unsettled.remove(&of) {
-            self.estates.serving.extend(serving.into_iter().filter(|worker| self.procs.get(*worker).is_some()));
+            self.note_serving(serving);
             self.end_leases_of(step, of);
             self.job_needs_less(step, job);
         }
+    }
+
+    /// These answer calls of a dead process; those of other nodes are those nodes' matter.
+    pub(crate) fn note_serving(&mut self, serving: Vec<ProcId>) {
+        let Self { estates, procs, .. } = self;
+        estates.note_serving(serving.into_iter().filter(|worker| procs.get(*worker).is_some()));
     }
 
     /// Nothing runs any more under what a dead process had leased. Its workers end when nobody needs a value of theirs, which may be long, and
@@ -213,7 +232,8 @@ impl<B: Body> Hub<B> {
         let is_late = |until: &Tick| *until <= step.now;
         let unread = self.estates.unread.iter().filter(|(_, until)| is_late(until)).map(|(dead, _)| *dead);
         let unread: Vec<ProcId> = unread.collect();
-        let unsettled = self.estates.unsettled.iter().filter(|(_, (until, _))| is_late(until)).map(|(dead, _)| *dead);
+        let unsettled = self.estates.unsettled.iter().filter(|(_, (until, _))| until.as_ref().is_some_and(is_late));
+        let unsettled = unsettled.map(|(dead, _)| *dead);
         let unsettled: Vec<ProcId> = unsettled.collect();
         for dead in unread {
             tracing::warn!(process = %dead, "what a dead process left was not read in time");

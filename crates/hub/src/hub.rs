@@ -3,8 +3,10 @@
 use model::{NodeId, ProcId, Resources, Tick};
 use wire::control::FromNodeOf;
 
+use crate::abroad::Abroad;
 use crate::actors::ActorRoom;
 use crate::body::{Body, Past, Step};
+use crate::cuts::Cuts;
 use crate::estates::Estates;
 use crate::functions::Functions;
 use crate::groups::GroupRoom;
@@ -65,6 +67,8 @@ pub struct Hub<B: Body> {
     pub(crate) told: Told,
     pub(crate) inventories: Inventories,
     pub(crate) watching: Watching,
+    pub(crate) abroad: Abroad,
+    pub(crate) cuts: Cuts,
 }
 
 impl<B: Body> Hub<B> {
@@ -85,6 +89,8 @@ impl<B: Body> Hub<B> {
             told: Told::default(),
             inventories: Inventories::default(),
             watching: Watching::default(),
+            abroad: Abroad::default(),
+            cuts: Cuts::default(),
             options,
         }
     }
@@ -130,8 +136,11 @@ impl<B: Body> Hub<B> {
         self.warn_of_full_node(step);
     }
 
-    /// Says something to a process that has joined.
+    /// Says something to a process that has joined, or to one of another node.
     pub(crate) fn tell(&self, step: &mut Step<'_, B>, to: ProcId, message: FromNodeOf<B::Letter>) {
+        if !self.is_here(to) {
+            return self.tell_abroad(step, to, message);
+        }
         if self.procs.get(to).is_some_and(Proc::hears) {
             step.body.tell(to, message);
         }
@@ -195,8 +204,9 @@ impl<B: Body> Hub<B> {
         self.leases.scheduler().check_invariants();
         self.actors.table().check_invariants();
         self.groups.table().check_invariants();
-        let is_living = |who: &ProcId| self.procs.get(*who).is_some();
-        assert!(self.leases.owners().all(is_living), "NODE-4: a lease of a dead process is kept");
+        let is_living = |who: &ProcId| self.lives(*who);
+        let dead = self.leases.owners().find(|who| !is_living(who));
+        assert!(dead.is_none(), "NODE-4: a lease of a dead process is kept: {dead:?}");
         assert!(self.actors.waiting().all(is_living), "NODE-4: a dead process is to be told of an actor");
         assert!(self.groups.waiting().all(is_living), "NODE-4: a dead process is to be told of a group");
         assert!(self.functions.waiting().all(is_living), "NODE-4: a dead process is to be told of a function");
@@ -226,6 +236,8 @@ impl<B: Body> Hub<B> {
             ("inventories", self.inventories.is_empty()),
             ("watching", self.watching.is_empty()),
             ("links", self.links.is_empty()),
+            ("processes of other nodes", self.abroad.is_empty()),
+            ("cuts", self.cuts.is_empty()),
         ];
         rooms.into_iter().filter(|(_, is_empty)| !is_empty).map(|(name, _)| name).collect()
     }

@@ -17,6 +17,10 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
+    pub(crate) fn number_from(&mut self, last: u32) {
+        self.numbers = Numbers::above(last);
+    }
+
     pub(crate) fn next(&mut self) -> JobId {
         self.numbers.allocate()
     }

@@ -20,6 +20,7 @@ pub(crate) struct Leases {
 /// What a lease of tasks is for.
 struct Wanted {
     need: Need,
+    job: JobId,
     /// The function that waits, for people.
     name: Box<str>,
 }
@@ -43,6 +44,10 @@ impl Leases {
 
     pub(crate) fn need(&self, lease: &LeaseId) -> Option<&Need> {
         self.of_tasks.get(lease).map(|wanted| &wanted.need)
+    }
+
+    fn job(&self, lease: &LeaseId) -> Option<JobId> {
+        self.of_tasks.get(lease).map(|wanted| wanted.job)
     }
 
     pub(crate) fn name(&self, lease: &LeaseId) -> Box<str> {
@@ -111,13 +116,13 @@ impl<B: Body> Hub<B> {
         need: Need,
         name: Box<str>,
     ) {
-        if self.procs.get(lease.owner).is_none() {
+        if !self.lives(lease.owner) {
             return;
         }
         if let Some(why) = self.never_here(&need.at) {
             return self.refuse(step, lease, model::Failure::Unschedulable(why));
         }
-        self.leases.of_tasks.insert(lease, Wanted { need: need.clone(), name });
+        self.leases.of_tasks.insert(lease, Wanted { need: need.clone(), job, name });
         self.estates.lease_wanted(lease, job);
         self.schedule(step, scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
         // A request that comes late, behind the lease's return, asks for nothing.
@@ -152,10 +157,7 @@ impl<B: Body> Hub<B> {
             (Some(_), creation) => {
                 (creation.map(|creation| creation.job), creation.map(|creation| &creation.options.need))
             }
-            (None, _) => {
-                let job = self.estates.job_of(&lease).or_else(|| self.procs.get(lease.owner).map(Proc::job));
-                (job, self.leases.need(&lease))
-            }
+            (None, _) => (self.leases.job(&lease), self.leases.need(&lease)),
         };
         let need = need.cloned().unwrap_or_default();
         if let Some(job) = job {

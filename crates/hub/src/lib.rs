@@ -9,6 +9,7 @@
 //! - `meeting`: who hears of whose death. `numbers`: slots and bits that are given out and come back.
 //! - `links`: which pairs have rings; `linking` carries that out.
 //! - `leases`, `actors`, `groups`: carry out what the brains of those names decide. `jobs`: what is kept of drivers that left.
+//! - `abroad`: processes of other nodes, as they are seen from here. `cuts`: when all of several nodes have been heard.
 //! - `estates`: who testifies when somebody died, and until when that is waited for.
 //! - `functions`: who has, who asks, who waits. `room`: rounds of giving room in the arena back.
 //! - `notices`, `inventory`, `watching`, `status`: what people are told.
@@ -20,8 +21,10 @@
 //! - **NODE-4** whoever asks is answered once, or is dead; of what is over nothing is kept in any table.
 //! - **LINK-1..3**: see `links`.
 
+mod abroad;
 mod actors;
 mod body;
+mod cuts;
 mod death;
 mod estates;
 mod functions;
@@ -43,6 +46,7 @@ mod room;
 mod status;
 mod watching;
 
+pub use abroad::LastFrames;
 pub use body::{Asker, Body, Dead, Door, Listening, NoRoom, Past, Step, StoreUse};
 pub use hub::{Hub, Options};
 pub use procs::{Joining, Kind, Proc};

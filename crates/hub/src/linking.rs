@@ -10,7 +10,7 @@ use crate::links::{Effect, Links};
 impl<B: Body> Hub<B> {
     /// `a` is going to call `b`: both are told of their rings, now or when there are some. False: they never will be.
     pub(crate) fn link(&mut self, step: &mut Step<'_, B>, a: ProcId, b: ProcId) -> bool {
-        let can_talk = self.procs.get(a).is_some() && self.procs.get(b).is_some();
+        let can_talk = self.lives(a) && self.lives(b);
         if can_talk {
             self.meet(a, b);
             self.with_links(step, |links, now, out| links.want(now, a, b, out));
@@ -23,6 +23,9 @@ impl<B: Body> Hub<B> {
     }
 
     pub(crate) fn on_link_closed(&mut self, step: &mut Step<'_, B>, who: ProcId, peer: ProcId) {
+        if self.is_here(who) && !self.is_here(peer) {
+            step.body.unlinked(who, peer);
+        }
         self.with_links(step, |links, now, out| links.let_go(now, who, peer, out));
         self.bury(step);
     }
@@ -47,9 +50,13 @@ impl<B: Body> Hub<B> {
         self.on_linking(step, effects);
     }
 
-    fn on_linking(&self, step: &mut Step<'_, B>, effects: Vec<Effect>) {
+    fn on_linking(&mut self, step: &mut Step<'_, B>, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
+                Effect::Linked { to, peer, rings } if !self.is_here(to) => step.body.linked(peer, to, rings),
+                // The carrier keeps its rings while both live.
+                Effect::Ask { to, peer } if !self.is_here(to) => self.on_idle(step, to, peer, None),
+                Effect::Keep { to, .. } | Effect::Unlink { to, .. } if !self.is_here(to) => {}
                 Effect::Linked { to, peer, rings } => self.tell(step, to, FromNodeOf::Linked { peer, rings }),
                 Effect::Ask { to, peer } => self.tell(step, to, FromNodeOf::MayUnlink { peer }),
                 Effect::Keep { to, peer } => self.tell(step, to, FromNodeOf::Keep { peer }),

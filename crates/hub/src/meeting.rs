@@ -17,6 +17,12 @@ use crate::procs::Kind;
 impl<B: Body> Hub<B> {
     /// Each of the two has to hear of the other's death.
     pub(crate) fn meet(&mut self, one: ProcId, other: ProcId) {
+        match (self.is_here(one), self.is_here(other)) {
+            (true, true) => {}
+            (true, false) => return self.meet_abroad(one, other),
+            (false, true) => return self.meet_abroad(other, one),
+            (false, false) => return,
+        }
         if one == other || self.procs.get(other).is_none() {
             return;
         }
@@ -29,6 +35,9 @@ impl<B: Body> Hub<B> {
 
     /// A process has come across a name.
     pub(crate) fn on_met(&mut self, step: &mut Step<'_, B>, who: ProcId, name: ProcId) {
+        if !self.is_here(name) {
+            return self.on_met_abroad(step, who, name);
+        }
         if self.procs.get(name).is_some() {
             self.meet(who, name);
         } else if !self.estates.has_heir(name) {

@@ -1,6 +1,7 @@
 //! One dispatcher, one handler per message.
 
 use model::{LeaseId, ProcId, WorkerExit};
+use wire::abroad::Between;
 use wire::control::{FromNodeOf, ToNodeOf};
 use wire::logs::AboutLogs;
 
@@ -15,7 +16,14 @@ impl<B: Body> Hub<B> {
         if let ToNodeOf::Ask { request, question } = message {
             return self.on_ask(step, from, request, question);
         }
-        let Some(who) = from.who.filter(|who| self.procs.get(*who).is_some()) else { return };
+        let Some(who) = from.who.filter(|who| self.lives(*who)) else { return };
+        if let Some(node) = self.is_for(step, who, &message) {
+            // What that keeps of it ends with it.
+            if let Some(proc) = self.procs.get_mut(who) {
+                proc.is_met_by(node);
+            }
+            return step.body.send(node, Between::Said { by: who, message: Box::new(message) });
+        }
         match message {
             ToNodeOf::Hello(_) | ToNodeOf::Ask { .. } => {}
             ToNodeOf::RequestLease { number, job, need, name } => {
@@ -81,8 +89,13 @@ impl<B: Body> Hub<B> {
                     self.tell(step, process, FromNodeOf::CollectGarbage);
                 }
             }
+            ToNodeOf::SettleAbroad { of, nodes } => self.settle_abroad(step, of, nodes),
+            ToNodeOf::Testified { of } | ToNodeOf::HasSettled { of } => self.was_heard(step, who, of),
             ToNodeOf::Inherited { of } => self.on_inherited(step, of),
-            ToNodeOf::Settled { of, serving } => self.on_settled(step, of, serving),
+            ToNodeOf::Settled { of, serving } => {
+                self.tell_nodes_settled(step, of, &serving);
+                self.on_settled(step, of, serving);
+            }
             ToNodeOf::Served { worker } => self.on_served(step, worker),
             ToNodeOf::Bye => {
                 if self.procs.get(who).is_some_and(Proc::is_driver) {

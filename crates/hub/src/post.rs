@@ -31,13 +31,24 @@ impl<M> Post<M> {
 
 impl<B: Body> Hub<B> {
     pub(crate) fn relay(&mut self, step: &mut Step<'_, B>, sender: ProcId, to: ProcId, message: B::Letter) {
+        if !self.is_here(to) {
+            return self.send_letter(step, sender, to, message);
+        }
         match self.procs.get(to) {
             Some(proc) if proc.hears() => {
                 self.meet(sender, to);
                 step.body.tell(to, FromNodeOf::Relay { sender, message });
             }
             Some(_) => self.post.held.entry(to).or_default().push((sender, message)),
-            None => self.tell(step, sender, FromNodeOf::Undeliverable { to, message }),
+            None => self.undeliverable(step, sender, to, message),
+        }
+    }
+
+    fn undeliverable(&mut self, step: &mut Step<'_, B>, sender: ProcId, to: ProcId, message: B::Letter) {
+        if self.is_here(sender) {
+            self.tell(step, sender, FromNodeOf::Undeliverable { to, message });
+        } else {
+            self.return_abroad(step, sender, to, message);
         }
     }
 
@@ -51,7 +62,7 @@ impl<B: Body> Hub<B> {
     /// A process is dead, and everyone knows.
     pub(crate) fn return_letters(&mut self, step: &mut Step<'_, B>, to: ProcId) {
         for (sender, message) in self.post.held.remove(&to).unwrap_or_default() {
-            self.tell(step, sender, FromNodeOf::Undeliverable { to, message });
+            self.undeliverable(step, sender, to, message);
         }
     }
 }

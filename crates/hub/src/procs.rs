@@ -1,6 +1,6 @@
 //! The process table: who is here, what each of them is, and how it comes in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{EnvVars, JobId, ProcId, Tick, WorkerExit};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -80,6 +80,8 @@ pub struct Proc {
     shown_as: Option<Box<str>>,
     /// Who hears of its death.
     met: FxHashSet<ProcId>,
+    /// Other nodes that do.
+    met_by_nodes: BTreeSet<u32>,
 }
 
 /// No job yet.
@@ -103,6 +105,7 @@ impl Proc {
             waits_said: Tick::default(),
             shown_as: None,
             met: FxHashSet::default(),
+            met_by_nodes: BTreeSet::new(),
         }
     }
 
@@ -187,6 +190,11 @@ impl Proc {
         self.met.iter()
     }
 
+    /// Somebody of that node has to hear of its death.
+    pub(crate) fn is_met_by(&mut self, node: u32) {
+        self.met_by_nodes.insert(node);
+    }
+
     pub(crate) fn forgets(&mut self, other: ProcId) {
         self.met.remove(&other);
     }
@@ -222,7 +230,7 @@ impl Proc {
 
 impl Procs {
     pub(crate) fn new(node: u32, procs_max: u16) -> Self {
-        assert!(procs_max <= ProcId::SLOT_MAX + 1, "each has a name");
+        assert!(procs_max <= ProcId::SLOT_MAX, "each has a name, and the last slot stands for the node");
         Self {
             node,
             procs_max,
@@ -271,6 +279,12 @@ impl Procs {
     pub(crate) fn take_met(&mut self, dead: ProcId) -> FxHashSet<ProcId> {
         let proc = self.table.get_mut(&dead.slot()).filter(|proc| proc.id == dead);
         proc.map(|proc| std::mem::take(&mut proc.met)).unwrap_or_default()
+    }
+
+    /// The same of other nodes.
+    pub(crate) fn take_met_by_nodes(&mut self, dead: ProcId) -> BTreeSet<u32> {
+        let proc = self.table.get_mut(&dead.slot()).filter(|proc| proc.id == dead);
+        proc.map(|proc| std::mem::take(&mut proc.met_by_nodes)).unwrap_or_default()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -368,6 +382,7 @@ impl<B: Body> Hub<B> {
         if proc.pid == 0 {
             proc.pid = pid;
         }
+        self.tell_of_open_cuts(step, id);
         self.deliver_letters(step, id);
         self.schedule(step, scheduler::Event::WorkerReady(id));
         self.warn_of_large_pool(step);
@@ -381,6 +396,7 @@ impl<B: Body> Hub<B> {
             return None;
         }
         self.procs.get_mut(id)?.hears = true;
+        self.tell_of_open_cuts(step, id);
         Some(id)
     }
 

@@ -52,6 +52,18 @@ impl ProcId {
         Self::from_u64(((node as u64) << (SLOT_BITS + EPOCH_BITS)) | ((slot as u64) << EPOCH_BITS) | epoch as u64)
     }
 
+    /// Stands for all processes of a node together, and for the node itself. No process has its slot.
+    #[must_use]
+    pub const fn of_node(node: u32) -> Self {
+        Self::new(node, Self::SLOT_MAX, 0)
+    }
+
+    /// Whether this is no process, but stands for a node.
+    #[must_use]
+    pub const fn is_node(self) -> bool {
+        self.slot() == Self::SLOT_MAX
+    }
+
     /// Where it runs.
     #[must_use]
     #[inline]

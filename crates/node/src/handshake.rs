@@ -120,6 +120,7 @@ impl Node {
                 self.machine.drivers.watch(id, pid);
                 let past = self.hub.past();
                 self.machine.welcome(Guest { at, id, pid, job, namespace: &namespace, past }, memory);
+                self.step(|hub, step| hub.tell_of_open_cuts(step, id));
             }
         }
     }

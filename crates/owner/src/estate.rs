@@ -135,9 +135,13 @@ impl Owner {
         self.set_value(slot, value, contains, out);
     }
 
-    /// An object that an inherited task names. Nothing holds it by that.
-    pub fn on_named(&mut self, id: ObjectId, owner: Option<ProcId>) -> Slot {
-        self.foreign_slot(id, owner)
+    /// An object that an inherited task names. Nothing holds it by that. `claimed`: so many shares of it are claimed of its owner.
+    pub fn on_named(&mut self, id: ObjectId, owner: Option<ProcId>, claimed: i32) -> Slot {
+        let slot = self.foreign_slot(id, owner);
+        if let Some(object) = self.objects.get_mut(slot).filter(|object| claimed != 0 && object.owner.is_some()) {
+            object.shares += claimed;
+        }
+        slot
     }
 
     /// Shares of another process's object, which it had counted for the dead, count for us.

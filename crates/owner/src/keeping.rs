@@ -15,7 +15,7 @@ use model::{ObjectId, ProcId, TaskKey};
 use rustc_hash::FxHashMap;
 
 use crate::will::{Estate, Orphan};
-use crate::{Effect, Heirs, Owner};
+use crate::{Effect, Heirs, Owner, Slot};
 
 /// What the heir's body shall do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,8 +97,12 @@ struct Open {
     stage: Stage,
     /// Who has not said yet what this stage asks for.
     awaited: BTreeSet<ProcId>,
-    /// All witnesses that live.
+    /// All witnesses that live. Processes of another node are one, named after that node, which says when all of them have been heard.
     witnesses: BTreeSet<ProcId>,
+    /// Those of other nodes that have testified, while their node has not said so.
+    spoke: BTreeSet<ProcId>,
+    /// Held until it is finished, though nothing is known that names them: what does may still be on its way.
+    lent: Vec<Slot>,
 }
 
 /// All estates that are not settled, and the calls of the dead that somebody will answer. Empty in all processes but the heir.
@@ -125,7 +129,9 @@ impl Keeping {
             owner.on_nothing_makes(slot, out);
         }
         self.calls.extend(estate.tasks.iter().map(|task| ((of, task.request), task.key)));
-        let open = Open { estate, stage: Stage::Testimony, awaited: witnesses.clone(), witnesses };
+        let spoke = BTreeSet::new();
+        let open =
+            Open { estate, stage: Stage::Testimony, awaited: witnesses.clone(), witnesses, spoke, lent: Vec::new() };
         self.estates.insert(of, open);
         self.go_on(of, owner, out)
     }
@@ -136,7 +142,15 @@ impl Keeping {
         for id in held.iter().filter(|_| !is_dead) {
             owner.on_shares(id, from, 1, out);
         }
+        let open = self.estates.get_mut(&of);
+        let mut held = open.map(|open| &mut open.lent);
         for (id, count) in lent {
+            // What names it comes by another way, and may come later.
+            let slot = owner.on_named(*id, Some(from), 0);
+            if let Some(held) = &mut held {
+                owner.on_handle_added(slot);
+                held.push(slot);
+            }
             owner.on_lent(*id, from, *count, out);
         }
         for request in serving {
@@ -144,8 +158,20 @@ impl Keeping {
                 self.runs((of, *request), key, from, owner, out);
             }
         }
+        let Some(open) = self.estates.get_mut(&of).filter(|open| is_last && matches!(open.stage, Stage::Testimony))
+        else {
+            return Vec::new();
+        };
+        if open.awaited.contains(&ProcId::of_node(from.node())) {
+            open.spoke.insert(from);
+        }
+        self.was_heard(of, from, owner, out)
+    }
+
+    /// All processes of another node have testified, and what they said has come.
+    pub fn on_node_testified(&mut self, of: ProcId, node: u32, owner: &mut Owner, out: &mut Vec<Effect>) -> Vec<Chore> {
         let is_awaited = self.estates.get(&of).is_some_and(|open| matches!(open.stage, Stage::Testimony));
-        if is_last && is_awaited { self.was_heard(of, from, owner, out) } else { Vec::new() }
+        if is_awaited { self.was_heard(of, ProcId::of_node(node), owner, out) } else { Vec::new() }
     }
 
     /// A witness has taken up what had come in.
@@ -179,6 +205,7 @@ impl Keeping {
     fn go_on(&mut self, of: ProcId, owner: &mut Owner, out: &mut Vec<Effect>) -> Vec<Chore> {
         let Some(open) = self.estates.get_mut(&of).filter(|open| open.awaited.is_empty()) else { return Vec::new() };
         if matches!(open.stage, Stage::Testimony) && !open.witnesses.is_empty() {
+            open.spoke.clear();
             open.stage = Stage::Settling;
             open.awaited.clone_from(&open.witnesses);
             return vec![Chore::Settle { of, witnesses: open.witnesses.iter().copied().collect() }];
@@ -188,10 +215,10 @@ impl Keeping {
 
     /// It is known who holds what: what nobody holds goes, what nobody runs is run.
     fn finish(&mut self, of: ProcId, owner: &mut Owner, out: &mut Vec<Effect>) -> Vec<Chore> {
-        let Some(Open { estate, .. }) = self.estates.remove(&of) else { return Vec::new() };
+        let Some(Open { estate, lent, .. }) = self.estates.remove(&of) else { return Vec::new() };
         // What others had registered for it they have taken up by now, and so have we.
         owner.on_process_gone(of, out);
-        for slot in estate.slots() {
+        for slot in estate.slots().chain(lent) {
             owner.on_handle_dropped(slot, out);
         }
         // The last one first: what it needs is wanted no longer than it is itself.
@@ -278,7 +305,11 @@ impl Keeping {
     /// Whether what this process says of the object's shares is old: it has not testified yet.
     fn will_testify(&self, from: ProcId, object: &ObjectId) -> bool {
         let mut open = self.estates.values().filter(|open| matches!(open.stage, Stage::Testimony));
-        open.any(|open| open.awaited.contains(&from) && open.estate.slots.contains_key(object))
+        let is_awaited = |open: &Open| {
+            let is_abroad = open.awaited.contains(&ProcId::of_node(from.node())) && !open.spoke.contains(&from);
+            open.awaited.contains(&from) || is_abroad
+        };
+        open.any(|open| open.estate.slots.contains_key(object) && is_awaited(open))
     }
 
     /// Whether no estate is open, and nobody is to answer a call of the dead.

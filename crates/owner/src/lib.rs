@@ -51,7 +51,7 @@ pub use borrow::Kept;
 pub use effect::{Effect, Slot, Value};
 pub use estate::{ADOPTED, Heirloom, Legacy};
 pub use gifts::{Gift, Gifts};
-pub use heirs::{Heard, Heirs, Late};
+pub use heirs::{Heard, Heirs, Knew, Known, Late};
 pub use keeping::{Chore, Claim, Counts, Keeping, Words};
 pub use moving::Movable;
 pub use objects::Object;

@@ -168,7 +168,11 @@ impl Owner {
             return;
         };
         let pool = &mut self.pools[index];
-        if pool.leases.iter().any(|lease| lease.number == number) {
+        if let Some(lease) = pool.leases.iter().find(|lease| lease.number == number) {
+            // Another worker: the one before is dead, which is told by another way, and a request that came twice got this one.
+            if lease.worker != worker {
+                out.push(Effect::ReturnLease { number });
+            }
             return;
         }
         pool.requested.retain(|open| *open != number);

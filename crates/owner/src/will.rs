@@ -86,6 +86,14 @@ pub struct Estate {
     due: FxHashSet<ObjectId>,
     /// In the order of submission.
     pub(crate) tasks: Vec<Orphan>,
+    /// Objects that the estate names and whose owners are dead too, with heirs elsewhere. Nobody may have told those that the dead one held
+    /// them: so we claim a share of each.
+    claims: FxHashMap<ObjectId, ProcId>,
+}
+
+/// Whether a share is to be claimed of an object that belonged to `of`, for whom `living` stands now. One of each.
+fn claims_one(claims: &mut FxHashMap<ObjectId, ProcId>, id: ObjectId, of: ProcId, living: ProcId, me: ProcId) -> bool {
+    living != of && living != me && claims.insert(id, living).is_none()
 }
 
 impl Estate {
@@ -95,7 +103,8 @@ impl Estate {
         let counted = heirs.on_death(of, me).counted;
         // First their names: values and tasks speak of each other.
         let slots = objects.iter().map(|(id, _)| (*id, owner.on_inherited(*id))).collect();
-        let mut estate = Self { me, slots, due: FxHashSet::default(), tasks: Vec::new() };
+        let claims = FxHashMap::default();
+        let mut estate = Self { me, slots, due: FxHashSet::default(), tasks: Vec::new(), claims };
         for (id, left) in objects {
             let (value, refs) = match left {
                 Left::Due => {
@@ -106,9 +115,11 @@ impl Estate {
                 Left::Value(value, refs) => (value, refs),
             };
             // Shares of those that others own were counted for the dead, and will be told of.
+            let claims = &mut estate.claims;
             let take = |(id, of): Ref| {
                 let living = heirs.living(of);
-                owner.on_contained(id, (living != me).then_some(living), 0)
+                let claimed = i32::from(claims_one(claims, id, of, living, me));
+                owner.on_contained(id, (living != me).then_some(living), claimed)
             };
             let contains = refs.into_iter().map(take).collect();
             owner.on_value_inherited(estate.slots[&id], value, contains, out);
@@ -123,6 +134,13 @@ impl Estate {
     /// The slots of the objects in it.
     pub fn slots(&self) -> impl Iterator<Item = Slot> {
         self.slots.values().copied()
+    }
+
+    /// What we claim, and of whom: to be told them.
+    pub fn take_claims(&mut self) -> Vec<(ProcId, ObjectId)> {
+        let mut claims: Vec<_> = self.claims.drain().map(|(id, heir)| (heir, id)).collect();
+        claims.sort_unstable();
+        claims
     }
 
     /// Whether a recorded task is of any use. Its record may be older than those of what it made.
@@ -154,9 +172,11 @@ impl Estate {
                 task.returns.iter().flatten().map(&mut take).collect()
             }
         };
+        let claims = &mut self.claims;
         let mut name = |(id, of): Ref| {
             let living = heirs.living(of);
-            owner.on_named(id, (living != me).then_some(living))
+            let claimed = i32::from(claims_one(claims, id, of, living, me));
+            owner.on_named(id, (living != me).then_some(living), claimed)
         };
         let spec = Spec {
             id: task.id,

@@ -3,7 +3,7 @@
 //! A step is generic over its body, so that the real one compiles to plain calls; the simulator's one delays, cuts and kills. Nothing here
 //! blocks, and nothing calls back into the party.
 
-use model::{ActorId, Bulk, FileId, Filed, Place, ProcId, Tick, WorkerExit};
+use model::{ActorId, Bulk, FileId, Filed, ObjectId, Place, ProcId, Tick, WorkerExit};
 use owner::{Slot, Value};
 use wire::control::ToNode;
 use wire::frame::Header;
@@ -62,6 +62,12 @@ pub trait Body {
 
     /// The references in a large value. None if it is not there.
     fn refs_in(&mut self, bulk: Bulk) -> Vec<Ref>;
+
+    /// The bytes of a large value, for a process that cannot read them where they lie. None if they are not there.
+    fn copy_of(&mut self, bulk: Bulk) -> Option<Vec<u8>>;
+
+    /// A value of ours does not lie where it should, and this process wants it: as if it had looked there, and said `Peer::Missing`.
+    fn not_there(&mut self, wanted_by: ProcId, object: ObjectId, bulk: Bulk);
 
     /// Frees room in our part of the arena.
     fn free(&mut self, place: Place);

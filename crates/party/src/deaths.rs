@@ -28,7 +28,9 @@ impl<P> Party<P> {
         body.reader_died(peer, exit);
         self.dead.note(peer);
         self.salvage(body, peer, heir);
-        self.owner.on_worker_died(peer, exit, |ticket| body.may_have_run(peer, ticket), &mut self.effects);
+        let unstarted = self.unstarted.remove(&peer).unwrap_or_default();
+        let may_have_run = |ticket| !unstarted.contains(&ticket) && body.may_have_run(peer, ticket);
+        self.owner.on_worker_died(peer, exit, may_have_run, &mut self.effects);
         body.close_link(peer);
         match heir {
             // What it had borrowed is held until all is settled.
@@ -39,6 +41,7 @@ impl<P> Party<P> {
                 self.free_given(body, peer);
             }
         }
+        self.answer_count(body, peer);
         if self.is_keeper {
             self.witness_died(body, peer);
         }

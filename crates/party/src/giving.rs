@@ -18,7 +18,7 @@ use crate::{Body, Party};
 /// What goes to another process with values.
 #[derive(Default)]
 pub struct Cargo {
-    refs: Vec<Ref>,
+    pub(crate) refs: Vec<Ref>,
     /// Values in our part of the arena, which are the receiver's from then on.
     places: SmallVec<[Place; 1]>,
 }
@@ -64,7 +64,8 @@ impl<P> Party<P> {
         bytes: &[u8],
         cargo: &Cargo,
     ) -> Result<(), B::NoRoom> {
-        header.claim = self.heirs.known();
+        let said = self.say_known(to, &mut header, bytes, &cargo.refs);
+        let bytes = said.as_deref().unwrap_or(bytes);
         if cargo.refs.is_empty() {
             body.write(to, header, bytes)?;
         } else {
@@ -123,11 +124,20 @@ impl<P> Party<P> {
     pub(crate) fn answer_want(&mut self, body: &mut impl Body<Pin = P>, to: ProcId, object: ObjectId, value: &Value) {
         let (content, refs) = match value {
             Value::Inline(bytes) => (Content::Inline(bytes.to_vec()), value::refs_of(bytes)),
+            Value::Bulk(bulk) if to.node() != self.me.node() => match body.copy_of(**bulk) {
+                // What lies here cannot be read there.
+                Some(bytes) => {
+                    let refs = value::refs_of(&bytes);
+                    (Content::Inline(bytes), refs)
+                }
+                None => return body.not_there(to, object, **bulk),
+            },
             Value::Bulk(bulk) => (Content::Bulk(**bulk), body.refs_in(**bulk)),
             Value::Failed(failure) => (Content::Failed((**failure).clone()), value::refs_of_failure(failure)),
         };
         let named = if matches!(content, Content::Bulk(_)) { refs.clone() } else { Vec::new() };
-        let message = Peer::Have { object, content, refs: named, known: self.heirs.known() };
+        let knew = self.knew(to, &refs, None);
+        let message = Peer::Have { object, content, refs: named, knew };
         self.relay_with_refs(body, to, message, &refs);
     }
 

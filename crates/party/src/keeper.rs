@@ -11,7 +11,7 @@ use owner::{Bequest, Chore, Estate, Left, Packed, Target, Value, Will, Words};
 use rustc_hash::FxHashMap;
 use wire::control::ToNode;
 use wire::journal::{Payload, Record, TaskRecord};
-use wire::peer::{Content, Peer, Testimony};
+use wire::peer::{Content, Peer, Shares, Testimony};
 use wire::value;
 
 use crate::taking::{Sent, failed};
@@ -80,6 +80,9 @@ impl<P> Party<P> {
             let bequest = self.inherit_task(body, task, progress, &mut files);
             let Self { owner, heirs, effects, .. } = self;
             estate.take(bequest, heirs, owner, effects);
+        }
+        for (heir, object) in estate.take_claims() {
+            self.words.add_shares(heir, Shares { object, borrower: self.me, count: 1 });
         }
         estate.slots().for_each(|slot| self.show(body, slot));
         self.count_late(body);
@@ -175,8 +178,13 @@ impl<P> Party<P> {
         for chore in chores {
             match chore {
                 Chore::Settle { of, witnesses } => {
-                    let ask = |to| ToNode::Relay { to, message: Peer::Settle { of } };
-                    witnesses.into_iter().map(ask).for_each(|message| self.words.add(message));
+                    let (nodes, here): (Vec<ProcId>, _) = witnesses.into_iter().partition(|witness| witness.is_node());
+                    let ask = |to: ProcId| ToNode::Relay { to, message: Peer::Settle { of } };
+                    here.into_iter().map(ask).for_each(|message| self.words.add(message));
+                    if !nodes.is_empty() {
+                        let nodes = nodes.into_iter().map(ProcId::node).collect();
+                        self.words.add(ToNode::SettleAbroad { of, nodes });
+                    }
                 }
                 Chore::Settled { of, serving } => self.words.add(ToNode::Settled { of, serving }),
                 Chore::Served(worker) => self.words.add(ToNode::Served { worker }),
@@ -192,6 +200,18 @@ impl<P> Party<P> {
         let words = Words { of, from, held: &held, lent: &lent, serving: &serving, is_last, is_dead };
         let chores = keeping.on_testimony(words, owner, effects);
         self.note_chores(chores);
+    }
+
+    /// All processes of another node have testified.
+    pub fn on_node_testified(&mut self, of: ProcId, node: u32) {
+        let Self { keeping, owner, effects, .. } = self;
+        let chores = keeping.on_node_testified(of, node, owner, effects);
+        self.note_chores(chores);
+    }
+
+    /// All processes of another node have taken up what had come in.
+    pub fn on_node_settled(&mut self, of: ProcId, node: u32) {
+        self.on_settled(of, ProcId::of_node(node));
     }
 
     pub(crate) fn on_settled(&mut self, of: ProcId, from: ProcId) {
@@ -214,7 +234,7 @@ impl<P> Party<P> {
     pub(crate) fn on_orphan_reply(
         &mut self,
         body: &mut impl Body<Pin = P>,
-        sent: Sent,
+        sent: Sent<'_>,
         call: (ProcId, u64),
         flags: u8,
         bytes: &[u8],

@@ -8,12 +8,13 @@
 //! - `giving`: values that go to another process for good. `taking`: values that come in. `sharing`: who is counted for what.
 //! - `replies`: what came of a call, on its way back. `places`: whose bytes lie where.
 //! - `deaths`: a process is dead. `testimony`: what its heir must hear. `keeper`: what the heir does.
-//! - `messages`: what other processes say. `records`: what is written down for an heir. `meeting`: of whose deaths we hear.
+//! - `knowing`: what it knew of deaths when it said something. `messages`: what other processes say. `records`: what is written down for an heir. `meeting`: of whose deaths we hear.
 
 mod body;
 mod deaths;
 mod giving;
 mod keeper;
+mod knowing;
 mod meeting;
 mod messages;
 mod places;
@@ -28,13 +29,14 @@ mod words;
 
 use model::{ActorId, Dead, ProcId};
 use owner::{Effect, Gifts, Heirs, Keeping, Owner};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::ToNode;
 use wire::peer::Peer;
 
 pub use body::{Body, NoPin, Progress};
 pub use giving::Cargo;
 pub use keeper::Inherited;
+pub use knowing::view;
 pub use replies::{Call, Unsent, discard};
 pub use taking::Sent;
 
@@ -54,6 +56,10 @@ pub struct Party<P> {
     /// What we keep of those, if we are the one.
     keeping: Keeping,
     gifts: Gifts,
+    /// Who wants to know how many gifts of whom have come, whose death we have not heard of.
+    asked_too_early: Vec<(ProcId, ProcId)>,
+    /// Calls of ours that have certainly not started, by process of another node of whose death we are about to hear.
+    unstarted: FxHashMap<ProcId, Vec<u64>>,
     dead: Dead,
     /// Processes of whose death the node will tell us.
     met: FxHashSet<ProcId>,
@@ -75,6 +81,8 @@ impl<P> Party<P> {
             heirs,
             keeping: Keeping::default(),
             gifts: Gifts::default(),
+            asked_too_early: Vec::new(),
+            unstarted: FxHashMap::default(),
             dead: Dead::default(),
             met: FxHashSet::default(),
             places: Places::default(),
@@ -109,13 +117,6 @@ impl<P> Party<P> {
     pub fn other_owner(&self, process: ProcId) -> Option<ProcId> {
         let living = self.heirs.living(process);
         (living != self.me).then_some(living)
-    }
-
-    /// How many deaths it knows of: to be said with what gives references away.
-    #[must_use]
-    #[inline]
-    pub fn known(&self) -> u16 {
-        self.heirs.known()
     }
 
     /// What it keeps of the dead.

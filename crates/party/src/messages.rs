@@ -5,6 +5,7 @@ use owner::{Gift, Packed, Value};
 use wire::peer::{Content, Peer};
 use wire::value;
 
+use crate::knowing::view;
 use crate::taking::{Sent, failed};
 use crate::{Body, Party};
 
@@ -16,12 +17,12 @@ impl<P> Party<P> {
             Peer::Want { object } if self.is_keeper && self.owner.slot_of(&object).is_none() => {
                 // Its owner died and had no room to record it; or it is long gone.
                 let content = Content::Failed(Failure::OwnerDied);
-                let known = self.heirs.known();
-                body.relay(sender, Peer::Have { object, content, refs: Vec::new(), known });
+                let knew = self.knew(sender, &[], None);
+                body.relay(sender, Peer::Have { object, content, refs: Vec::new(), knew });
             }
             Peer::Want { object } => self.owner.on_wanted(&object, sender, &mut self.effects),
-            Peer::Have { object, content, refs, known } => {
-                let sent = Sent::now(sender, known);
+            Peer::Have { object, content, refs, knew } => {
+                let sent = Sent::now(sender, view(&knew));
                 let (value, refs) = match content {
                     Content::Inline(bytes) => {
                         let refs = value::refs_of(&bytes);
@@ -50,9 +51,10 @@ impl<P> Party<P> {
                 self.owner.on_unreadable(&object, sender, bytes, &mut self.effects);
             }
             Peer::FreePlace(place) => self.free_given_place(body, place),
-            Peer::Reply { caller, request, flags, known, body: bytes } => {
-                let is_to_the_dead = self.heirs.is_outdated(caller, known);
-                let sent = Sent { by: sender, known, is_to_the_dead };
+            Peer::Reply { caller, request, flags, knew, body: bytes } => {
+                let knew = view(&knew);
+                let is_to_the_dead = self.heirs.is_outdated(caller, knew.of(caller));
+                let sent = Sent { by: sender, knew, is_to_the_dead };
                 self.on_orphan_reply(body, sent, (caller, request), flags, &bytes);
             }
             Peer::Testimony(testimony) => self.on_testimony(body, sender, testimony),

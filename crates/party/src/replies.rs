@@ -94,6 +94,7 @@ impl<P> Party<P> {
         if is_full {
             self.refuse(body, &mut unsent);
         }
+        self.drop_testified(&mut unsent);
         let Call { caller, request } = unsent.call;
         if let Some(heir) = self.heirs.get(caller) {
             self.reply_to_heir(body, unsent.call, heir, unsent.bytes, &unsent.cargo);
@@ -108,6 +109,17 @@ impl<P> Party<P> {
         self.heirs.reply_went(caller, request);
         self.let_go(unsent.held);
         None
+    }
+
+    /// Whoever keeps something whose owner died while the reply waited has testified so, or will: it is not said twice.
+    fn drop_testified<W>(&self, unsent: &mut Unsent<W>) {
+        let Unsent { bytes, kept, kept_at, .. } = unsent;
+        let before = kept.len();
+        kept.retain(|kept| self.heirs.get(kept.owner).is_none());
+        if kept.len() < before {
+            bytes.truncate(*kept_at);
+            write_kept(bytes, kept);
+        }
     }
 
     fn write_reply<B: Body<Pin = P>>(
@@ -151,16 +163,16 @@ impl<P> Party<P> {
         cargo: &Cargo,
     ) {
         let Call { caller, request } = call;
-        let known = self.heirs.known();
-        self.relay_values(body, heir, Peer::Reply { caller, request, flags: 0, known, body: bytes }, cargo);
+        let knew = self.knew(heir, &cargo.refs, Some(caller));
+        self.relay_values(body, heir, Peer::Reply { caller, request, flags: 0, knew, body: bytes }, cargo);
     }
 
     /// A call of a process that we have no link to goes back unstarted: its heir hears of that, if there is one.
     pub fn give_back_to_heir(&self, body: &mut impl Body<Pin = P>, call: Call) {
         let Call { caller, request } = call;
         if let Some(heir) = self.heirs.get(caller) {
-            let known = self.heirs.known();
-            body.relay(heir, Peer::Reply { caller, request, flags: GIVEN_BACK, known, body: Vec::new() });
+            let knew = self.knew(heir, &[], Some(caller));
+            body.relay(heir, Peer::Reply { caller, request, flags: GIVEN_BACK, knew, body: Vec::new() });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Who is counted for shares of which objects: what is told to their owners, and what they are told.
 
 use model::{ObjectId, ProcId};
-use owner::{Claim, Counts, Gift, Kept};
+use owner::{Claim, Counts, Gift, Kept, Known};
 use rustc_hash::FxHashMap;
 use wire::journal::Ref;
 use wire::peer::{Peer, Shares, Testimony};
@@ -122,9 +122,22 @@ impl<P> Party<P> {
         lost.objects.iter().for_each(|object| owner.on_shares(object, taker, -1, effects));
     }
 
-    /// The taker is asked how many gifts of a dead process have come.
-    pub(crate) fn count_gifts(&self, body: &mut impl Body<Pin = P>, asker: ProcId, from: ProcId) {
-        body.relay(asker, Peer::GiftsCounted { from, count: self.gifts.count(from) });
+    /// The taker is asked how many gifts of a dead process have come. One that has not heard of that death may not have got all of them: it
+    /// answers when it has.
+    pub(crate) fn count_gifts(&mut self, body: &mut impl Body<Pin = P>, asker: ProcId, from: ProcId) {
+        if self.dead.has(from) {
+            body.relay(asker, Peer::GiftsCounted { from, count: self.gifts.count(from) });
+        } else {
+            self.meet(body, from);
+            self.asked_too_early.push((asker, from));
+        }
+    }
+
+    /// A process is dead, and all its gifts have come: whoever has asked how many is told.
+    pub(crate) fn answer_count(&mut self, body: &mut impl Body<Pin = P>, from: ProcId) {
+        for (asker, _) in self.asked_too_early.extract_if(.., |(_, of)| *of == from) {
+            body.relay(asker, Peer::GiftsCounted { from, count: self.gifts.count(from) });
+        }
     }
 
     /// A gift has come out of this process's ring.
@@ -133,8 +146,8 @@ impl<P> Party<P> {
         self.gifts.on_came(from);
     }
 
-    /// Somebody who knew of so many deaths keeps a reference beyond its call.
-    pub(crate) fn note_kept(&mut self, body: &mut impl Body<Pin = P>, known: u16, kept: Kept) {
+    /// Somebody who knew this of its owner keeps a reference beyond its call.
+    pub(crate) fn note_kept(&mut self, body: &mut impl Body<Pin = P>, known: Known, kept: Kept) {
         let Some(Kept { id, owner, borrower }) = self.heirs.on_kept(known, kept, &mut self.owner) else { return };
         self.meet(body, owner);
         self.meet(body, borrower);

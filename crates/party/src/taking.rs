@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
-use owner::{Kept, Packed, Slot, Value};
+use owner::{Kept, Knew, Known, Packed, Slot, Stage, Value};
 use smallvec::SmallVec;
-use wire::frame::{self, GIVEN_BACK};
+use wire::frame::{self, GIVEN_BACK, UNSTARTED};
 use wire::journal::Ref;
 use wire::peer::{Peer, Shares};
 use wire::value;
@@ -15,20 +15,20 @@ use crate::{Body, NoPin, Party};
 
 /// Who sent something that gives references away, and what it knew.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct Sent<'a> {
     pub(crate) by: ProcId,
-    /// How many processes that left something it knew to be dead.
-    pub(crate) known: u16,
+    /// Which processes that left something it knew to be dead.
+    pub(crate) knew: Knew<'a>,
     /// It was meant for a process whose heir we are: references were registered for that one.
     pub(crate) is_to_the_dead: bool,
 }
 
-impl Sent {
+impl<'a> Sent<'a> {
     /// To us.
     #[must_use]
     #[inline]
-    pub fn now(by: ProcId, known: u16) -> Self {
-        Self { by, known, is_to_the_dead: false }
+    pub fn now(by: ProcId, knew: Knew<'a>) -> Self {
+        Self { by, knew, is_to_the_dead: false }
     }
 }
 
@@ -42,11 +42,15 @@ impl<P> Party<P> {
         &mut self,
         body: &mut impl Body<Pin = P>,
         key: TaskKey,
-        sent: Sent,
+        sent: Sent<'_>,
         flags: u8,
         bytes: &[u8],
     ) -> Result<(), Malformed> {
         let (peer, now) = (sent.by, body.now());
+        if flags & UNSTARTED != 0 {
+            self.note_unstarted(peer, key);
+            return Ok(());
+        }
         if flags & GIVEN_BACK != 0 {
             self.owner.on_given_back(now, key, peer, &mut self.effects);
             return Ok(());
@@ -60,7 +64,7 @@ impl<P> Party<P> {
         // References that the worker, or one that it passed them on to, keeps beyond the call: before our own hold on them ends.
         while !reader.rest().is_empty() {
             let kept = read_kept(&mut reader)?;
-            self.note_kept(body, sent.known, kept);
+            self.note_kept(body, sent.knew.of(kept.owner), kept);
         }
         if let [(Value::Failed(failure), _)] = &reply[..]
             && let Failure::ArgumentLost(why) = &**failure
@@ -72,6 +76,16 @@ impl<P> Party<P> {
         Ok(())
     }
 
+    /// A process of another node is dead, of which we hear next, and has not started this call.
+    #[cold]
+    fn note_unstarted(&mut self, peer: ProcId, key: TaskKey) {
+        if let Some(Stage::Under { worker, ticket }) = self.owner.task(key).map(|task| task.stage)
+            && worker == peer
+        {
+            self.unstarted.entry(peer).or_default().push(ticket);
+        }
+    }
+
     /// A call of ours has yielded a value.
     ///
     /// # Errors
@@ -81,7 +95,7 @@ impl<P> Party<P> {
         &mut self,
         body: &mut impl Body<Pin = P>,
         key: TaskKey,
-        sent: Sent,
+        sent: Sent<'_>,
         bytes: &[u8],
     ) -> Result<(), Malformed> {
         let (value, contains) = self.read_value(body, sent, &mut Reader::new(bytes))?;
@@ -93,7 +107,7 @@ impl<P> Party<P> {
     fn read_value(
         &mut self,
         body: &mut impl Body<Pin = P>,
-        sent: Sent,
+        sent: Sent<'_>,
         reader: &mut Reader<'_>,
     ) -> Result<(Value, SmallVec<[Slot; 0]>), Malformed> {
         Ok(match frame::Value::read(reader)? {
@@ -141,24 +155,29 @@ impl<P> Party<P> {
     pub(crate) fn take_contained(
         &mut self,
         body: &mut impl Body<Pin = P>,
-        sent: Sent,
+        sent: Sent<'_>,
         refs: Vec<Ref>,
     ) -> SmallVec<[Slot; 0]> {
         refs.into_iter().map(|(id, owner)| self.take_one(body, sent, id, owner)).collect()
     }
 
-    fn take_one(&mut self, body: &mut impl Body<Pin = P>, sent: Sent, id: ObjectId, owner: ProcId) -> Slot {
+    fn take_one(&mut self, body: &mut impl Body<Pin = P>, sent: Sent<'_>, id: ObjectId, owner: ProcId) -> Slot {
         let living = self.other_owner(owner);
         if let Some(living) = living {
             self.meet(body, living);
         }
-        // What was registered for a dead process its owner tells the heir of.
-        let slot = self.owner.on_contained(id, living, i32::from(!sent.is_to_the_dead));
+        // What was registered for a dead process its owner tells the heir of, unless it is dead too: then we claim it of its own heir.
+        let is_claimed = sent.is_to_the_dead && self.heirs.is_outdated(owner, sent.knew.of(owner));
+        let slot = self.owner.on_contained(id, living, i32::from(!sent.is_to_the_dead || is_claimed));
         // We may know it under the name of an owner that the sender knew to be dead.
         match self.owner.object(slot).and_then(|object| object.owner) {
+            Some(named) if is_claimed => {
+                let shares = vec![Shares { object: id, borrower: self.me, count: 1 }];
+                body.relay(named, Peer::Borrowed(shares));
+            }
             _ if sent.is_to_the_dead => {}
-            Some(named) => self.note_share(body, (id, named), owner, sent.known),
-            None if self.heirs.is_outdated(owner, sent.known) => {}
+            Some(named) => self.note_share(body, (id, named), owner, sent.knew.of(owner)),
+            None if self.heirs.is_outdated(owner, sent.knew.of(owner)) => {}
             None => self.owner.on_shares(&id, self.me, -1, &mut self.effects),
         }
         if living.is_some() {
@@ -167,10 +186,10 @@ impl<P> Party<P> {
         slot
     }
 
-    /// A share of another process's object came in, from somebody who knew of so many deaths. `owner`: whom the sender took for its owner,
-    /// which may be the heir of whom we take for it.
+    /// A share of another process's object came in. `owner`: whom the sender took for its owner, of whose death it knew this; it may be the
+    /// heir of whom we take for it.
     #[inline]
-    fn note_share(&mut self, body: &mut impl Body<Pin = P>, share: Ref, owner: ProcId, known: u16) {
+    fn note_share(&mut self, body: &mut impl Body<Pin = P>, share: Ref, owner: ProcId, known: Known) {
         if let Some(heir) = self.heirs.on_share(share, owner, known) {
             body.relay(heir, Peer::Borrowed(vec![Shares { object: share.0, borrower: self.me, count: 1 }]));
         }

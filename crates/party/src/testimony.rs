@@ -8,12 +8,11 @@
 
 use model::ProcId;
 use owner::{Heard, Kept, Late, Legacy};
+use wire::Malformed;
 use wire::control::ToNode;
-use wire::frame::{self, GIFT, GIVEN_BACK, REPLY};
+use wire::frame::{self, GIFT, GIVEN_BACK, KNEW, REPLY, UNSTARTED};
 use wire::peer::{Peer, Shares, Testimony};
-use wire::{Malformed, Reader};
 
-use crate::taking::read_kept;
 use crate::{Body, Party};
 
 /// References in one message.
@@ -23,14 +22,15 @@ impl<P> Party<P> {
     /// Replies that the dead process has never read go to its heir. If it has none, nobody but us tells the owners of what they say is kept.
     pub(crate) fn salvage(&self, body: &mut impl Body<Pin = P>, dead: ProcId, heir: Option<ProcId>) {
         for (header, bytes) in body.unread(dead) {
-            if header.kind != REPLY {
+            if header.kind != REPLY || header.flags & UNSTARTED != 0 {
                 continue;
             }
-            let (caller, request, flags, known) = (dead, header.request, header.flags & !GIFT, header.claim);
+            let Ok((knew, reply)) = self.read_known(dead, &header, &bytes) else { continue };
+            let (caller, request, flags) = (dead, header.request, header.flags & !(GIFT | KNEW));
             match heir {
-                Some(heir) => body.relay(heir, Peer::Reply { caller, request, flags, known, body: bytes }),
+                Some(heir) => body.relay(heir, Peer::Reply { caller, request, flags, knew, body: reply.to_vec() }),
                 None if flags & GIVEN_BACK != 0 => {}
-                None => self.tell_owners(body, &kept_in(&bytes).unwrap_or_default()),
+                None => self.tell_owners(body, &kept_in(reply).unwrap_or_default()),
             }
         }
     }
@@ -52,6 +52,9 @@ impl<P> Party<P> {
         for object in astray {
             body.relay(heir, Peer::Borrowed(vec![Shares { object, borrower: self.me, count: 1 }]));
         }
+        if of.node() != self.me.node() {
+            body.tell_node(ToNode::Testified { of });
+        }
         self.count_late(body);
     }
 
@@ -63,22 +66,26 @@ impl<P> Party<P> {
         }
     }
 
+    /// We came in after a death that others still testify for: what we say of that estate is new.
+    pub fn testify_for_nothing(&self, body: &mut impl Body<Pin = P>, of: ProcId, heir: ProcId) {
+        let nothing = Testimony { of, held: vec![], lent: vec![], serving: vec![], given: vec![], is_last: true };
+        body.relay(heir, Peer::Testimony(nothing));
+    }
+
     /// All have testified, so what was registered with the dead has come in by now, and was taken up before this was handed in. What is
     /// found there is claimed, and then it is said that all was.
     pub(crate) fn on_settle(&mut self, of: ProcId, heir: ProcId) {
         self.words.add(ToNode::Relay { to: heir, message: Peer::Settled { of } });
     }
+
+    /// The same for an estate on another node, whose node hears it of ours when all here have done so.
+    pub fn on_settle_abroad(&mut self, of: ProcId) {
+        self.words.add(ToNode::HasSettled { of });
+    }
 }
 
 /// The references that a reply says are kept.
 fn kept_in(reply: &[u8]) -> Result<Vec<Kept>, Malformed> {
-    let mut reader = Reader::new(reply);
-    for _ in 0..reader.u32()? {
-        frame::Value::read(&mut reader)?;
-    }
-    let mut kept = Vec::new();
-    while !reader.rest().is_empty() {
-        kept.push(read_kept(&mut reader)?);
-    }
-    Ok(kept)
+    let kept = frame::kept_in(reply)?;
+    Ok(kept.into_iter().map(|(id, owner, borrower)| Kept { id, owner, borrower }).collect())
 }

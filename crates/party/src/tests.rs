@@ -26,6 +26,10 @@ struct Script {
     buried: Vec<ProcId>,
     freed: Vec<Place>,
     removed: Vec<FileId>,
+    /// What lies in the arena, for who asks for a copy of it.
+    copy: Option<Vec<u8>>,
+    may_have_run: bool,
+    not_there: Vec<ProcId>,
 }
 
 /// The ring is full.
@@ -56,6 +60,14 @@ impl Body for Script {
 
     fn refs_in(&mut self, _: Bulk) -> Vec<Ref> {
         vec![(object(9), OWNER)]
+    }
+
+    fn copy_of(&mut self, _: Bulk) -> Option<Vec<u8>> {
+        self.copy.clone()
+    }
+
+    fn not_there(&mut self, wanted_by: ProcId, _: ObjectId, _: Bulk) {
+        self.not_there.push(wanted_by);
     }
 
     fn free(&mut self, place: Place) {
@@ -104,7 +116,7 @@ impl Body for Script {
     }
 
     fn may_have_run(&self, _: ProcId, _: u64) -> bool {
-        false
+        self.may_have_run
     }
 
     fn close_link(&mut self, dead: ProcId) {
@@ -277,10 +289,8 @@ fn values_that_nobody_gets_take_no_room() {
     assert_eq!((&body.freed[..], &body.removed[..]), (&[place][..], &[file][..]));
 }
 
-/// A value that cannot be kept where it is fails with the reason; what it names is counted all the same, and its room goes back.
-#[test]
-fn a_value_that_cannot_be_kept_fails_and_goes_back() {
-    let (mut party, mut body) = (party(), Script::default());
+/// A task without arguments; the number tells one from another.
+fn task(party: &mut Party<()>, number: u8) -> owner::Submitted {
     let template = Template {
         language: model::Language::PYTHON,
         function: FunctionId::NIL,
@@ -295,30 +305,121 @@ fn a_value_that_cannot_be_kept_fails_and_goes_back() {
         group: 0,
     };
     let spec = owner::Spec {
-        id: TaskId::root(JobId([1; 4]), [1; 16]),
+        id: TaskId::root(JobId([1; 4]), [number; 16]),
         template: Arc::new(template),
         target: owner::Target::Pool,
         payload: Vec::new(),
         deps: Default::default(),
         contains: Default::default(),
     };
-    let submitted = party.owner.on_submitted(Tick(0), spec, &mut party.effects);
+    party.owner.on_submitted(Tick(0), spec, &mut party.effects)
+}
+
+/// The lease that was asked for is granted.
+fn grant(party: &mut Party<()>, worker: ProcId) {
     let number = party.effects.iter().find_map(|effect| match effect {
         owner::Effect::RequestLease { number, .. } => Some(*number),
         _ => None,
     });
     party.effects.clear();
-    party.owner.on_lease_granted(Tick(0), number.expect("it asks for a worker"), CALLER, &mut party.effects);
+    party.owner.on_lease_granted(Tick(0), number.expect("it asks for a worker"), worker, &mut party.effects);
+}
+
+/// A value that cannot be kept where it is fails with the reason; what it names is counted all the same, and its room goes back.
+#[test]
+fn a_value_that_cannot_be_kept_fails_and_goes_back() {
+    let (mut party, mut body) = (party(), Script::default());
+    let submitted = task(&mut party, 1);
+    grant(&mut party, CALLER);
     party.owner.on_pushed(submitted.key, 1);
     party.effects.clear();
 
     let place = Place { offset: 64, length: 1 << 20, serial: 1 };
     let mut bytes = 1_u32.to_le_bytes().to_vec();
     frame::Value::Bulk(Bulk::Stored(place)).write(&mut bytes);
-    party.take_reply(&mut body, submitted.key, crate::Sent::now(CALLER, 0), 0, &bytes).expect("a reply");
+    party
+        .take_reply(&mut body, submitted.key, crate::Sent::now(CALLER, owner::Knew::Count(0)), 0, &bytes)
+        .expect("a reply");
     assert_eq!(body.relayed(), [(CALLER, Peer::FreePlace(place))]);
     let value = party.owner.object(submitted.returns[0]).and_then(|object| object.value.clone());
     assert!(matches!(value, Some(Value::Failed(failure)) if matches!(*failure, model::Failure::StoreFull(_))));
     // It named an object of which a share was counted for us.
     assert!(party.owner.slot_of(&object(9)).is_some());
+}
+
+/// Of another node.
+const ELSEWHERE: ProcId = ProcId::new(2, 4, 1);
+
+/// Scenario: a giver dies between telling the owner and the taker, and the owner's question overtakes the news of that death. What the taker
+/// had got by then is not all that will come.
+#[test]
+fn gift_1_who_has_not_heard_of_the_death_says_how_many_came_once_it_has() {
+    let (mut party, mut body) = (party(), Script::default());
+    party.on_gift_came(CALLER);
+    party.on_peer(&mut body, ELSEWHERE, Peer::CountGifts { from: CALLER });
+    assert_eq!(body.said, [ToNode::Met { name: CALLER }], "it must hear of that death, and does not know yet");
+    party.on_gift_came(CALLER);
+    party.on_peer_died(&mut body, CALLER, &exit(), None);
+    assert_eq!(body.relayed(), [(ELSEWHERE, Peer::GiftsCounted { from: CALLER, count: 2 })]);
+    party.on_peer(&mut body, OWNER, Peer::CountGifts { from: CALLER });
+    assert_eq!(body.relayed(), [(OWNER, Peer::GiftsCounted { from: CALLER, count: 2 })]);
+}
+
+#[test]
+fn what_goes_to_another_node_says_whom_it_names_and_knows_to_be_dead() {
+    let (mut party, mut body) = (party(), Script::default());
+    party.on_peer_died(&mut body, OWNER, &exit(), Some(HEIR));
+    let values = naming(&[object(9)]).split_off(4);
+    let header = Header { length: 0, kind: frame::ITEM, flags: 0, claim: 0, request: 1 };
+    let cargo = crate::Cargo::of(&mut body, &values);
+    for to in [CALLER, ELSEWHERE] {
+        assert_eq!(party.write_values(&mut body, to, header, &values, &cargo), Ok(()));
+    }
+    let [(_, here, at_home), (_, there, abroad)] = &body.written[..] else { panic!("{:?}", body.written) };
+    assert_eq!((here.flags & frame::KNEW, here.claim, at_home), (0, 1, &values), "all of a node count alike");
+    assert_eq!(there.flags & frame::KNEW, frame::KNEW);
+    assert_eq!(frame::split_list(there.flags, abroad), Ok((vec![OWNER], &values[..])));
+}
+
+#[test]
+fn a_large_value_goes_to_another_node_as_a_copy() {
+    let place = Place { offset: 64, length: 8, serial: 1 };
+    let mut party = party();
+    let mut body = Script { copy: Some(vec![0, 7]), ..Script::default() };
+    let slot = party.owner.on_put(object(3), Value::bulk(Bulk::Stored(place)), &[]);
+    party.owner.on_escape(slot);
+    for asker in [ELSEWHERE, CALLER] {
+        party.on_peer(&mut body, asker, Peer::Want { object: object(3) });
+        let effects = std::mem::take(&mut party.effects);
+        effects.into_iter().for_each(|effect| drop(party.on_effect(&mut body, effect)));
+    }
+    let contents = body.relayed().into_iter().filter_map(|(to, message)| match message {
+        Peer::Have { content, .. } => Some((to, content)),
+        _ => None,
+    });
+    let contents: Vec<_> = contents.collect();
+    let expected = [
+        (ELSEWHERE, wire::peer::Content::Inline(vec![0, 7])),
+        (CALLER, wire::peer::Content::Bulk(Bulk::Stored(place))),
+    ];
+    assert_eq!(contents, expected);
+    body.copy = None;
+    party.on_peer(&mut body, ELSEWHERE, Peer::Want { object: object(3) });
+    let effects = std::mem::take(&mut party.effects);
+    effects.into_iter().for_each(|effect| drop(party.on_effect(&mut body, effect)));
+    assert_eq!(body.not_there, [ELSEWHERE], "it is looked for as if the asker had not found it");
+}
+
+/// A call to a process of another node that certainly has not started is not lost with that process.
+#[test]
+fn claim_2_a_call_that_did_not_reach_a_dead_process_of_another_node_costs_no_retry() {
+    let (mut party, mut body) = (party(), Script { may_have_run: true, ..Script::default() });
+    let keys = [1, 2].map(|number| task(&mut party, number).key);
+    grant(&mut party, ELSEWHERE);
+    (1..).zip(keys).for_each(|(ticket, key)| party.owner.on_pushed(key, ticket));
+    let sent = crate::Sent::now(ELSEWHERE, owner::Knew::Dead(&[]));
+    assert_eq!(party.take_reply(&mut body, keys[1], sent, frame::UNSTARTED, &[]), Ok(()));
+    party.on_peer_died(&mut body, ELSEWHERE, &exit(), None);
+    let stages = keys.map(|key| party.owner.task(key).map(|task| task.stage));
+    assert_eq!(stages, [None, Some(owner::Stage::Queued)], "the first may have run, and has no retry");
 }

@@ -1,6 +1,6 @@
 //! The real body of a party: the node's socket, the arena and the files, the links, the calls that are served, the journal.
 
-use model::{Bulk, FileId, Filed, Place, ProcId, Tick, WorkerExit};
+use model::{Bulk, FileId, Filed, ObjectId, Place, ProcId, Tick, WorkerExit};
 use net::Readiness;
 use owner::{Slot, Value};
 use party::{Body, NoPin, Party, Progress};
@@ -74,6 +74,14 @@ impl Body for Hands<'_> {
 
     fn refs_in(&mut self, bulk: Bulk) -> Vec<Ref> {
         self.runtime.refs_in(bulk)
+    }
+
+    fn copy_of(&mut self, bulk: Bulk) -> Option<Vec<u8>> {
+        self.runtime.copy_of(bulk)
+    }
+
+    fn not_there(&mut self, wanted_by: ProcId, object: ObjectId, bulk: Bulk) {
+        self.runtime.look_for_asker(wanted_by, object, bulk);
     }
 
     fn free(&mut self, place: Place) {

@@ -147,6 +147,19 @@ impl Runtime {
                 self.with_state(|state| self.on_peer_died(state, peer, &exit, heir))
             }
             FromNode::Inherit { of, witnesses } => self.with_state(|state| self.on_inherit(state, of, witnesses)),
+            FromNode::NodeTestified { of, node } => self.with_state(|state| state.party.on_node_testified(of, node)),
+            FromNode::NodeSettled { of, node } => self.with_state(|state| state.party.on_node_settled(of, node)),
+            FromNode::Testify { of, heir } => self.with_state(|state| {
+                let (party, mut hands) = self.parts(state);
+                party.testify_for_nothing(&mut hands, of, heir);
+            }),
+            FromNode::Settle { of } => self.with_state(|state| {
+                self.drain_all(state);
+                state.party.on_settle_abroad(of);
+            }),
+            FromNode::LastFrames { peer, frames } => {
+                self.with_state(|state| self.on_last_frames(state, peer, frames));
+            }
             FromNode::ActorAnswer { request, answer } => {
                 let mut table = self.answers.registrations.lock().expect("never poisoned");
                 if let Some(open) = table.get_mut(&request) {
@@ -238,12 +251,17 @@ impl Runtime {
         result
     }
 
+    /// Takes up all that has come in.
+    fn drain_all(&self, state: &mut State) {
+        for at in state.links.places() {
+            self.drain_link(state, at);
+        }
+        self.apply(state);
+    }
+
     fn on_peer(&self, state: &mut State, sender: ProcId, message: Peer) {
         if let Peer::Settle { .. } = message {
-            for at in state.links.places() {
-                self.drain_link(state, at);
-            }
-            self.apply(state);
+            self.drain_all(state);
         }
         state.party.has_met(sender);
         let (party, mut hands) = self.parts(state);

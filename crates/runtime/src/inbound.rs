@@ -1,7 +1,7 @@
 //! HOT: reads what came in, replies and calls alike, and lets the owner decide.
 
 use model::{ProcId, TaskKey};
-use party::{Call, Sent};
+use party::{Call, Sent, view};
 use wire::frame::{self, CALL, CONSUMED, DEFINE, GIFT, Header, ITEM, REPLY};
 use wire::{Malformed, Reader};
 
@@ -159,7 +159,19 @@ impl Runtime {
             link.on_answered(ticket);
         }
         let (party, mut hands) = self.parts(state);
-        party.take_reply(&mut hands, key, Sent::now(peer, header.claim), header.flags, body)
+        let (knew, body) = party.read_known(peer, &header, body)?;
+        party.take_reply(&mut hands, key, Sent::now(peer, view(&knew)), header.flags, body)
+    }
+
+    /// The last that a dead process of another node wrote to us.
+    pub(crate) fn on_last_frames(&self, state: &mut State, peer: ProcId, frames: Vec<(Header, Vec<u8>)>) {
+        let Some(at) = state.links.place_of(peer) else { return };
+        self.drain_link(state, at);
+        for (header, body) in frames {
+            if self.on_frame(state, at, header, body).is_err() {
+                return self.peer_broke(state, peer);
+            }
+        }
     }
 
     /// A peer is gone: everything it published is taken first, then its calls are lost.

@@ -7,7 +7,7 @@
 use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use owner::{Slot, Value};
 use store::View;
-use wire::peer::{Content, Peer};
+use wire::peer::{Content, Knew, Peer};
 
 use crate::Runtime;
 use crate::spill::Order;
@@ -27,10 +27,16 @@ impl Runtime {
         if slot.is_none() || matches!(bulk, Bulk::Stored(place) if self.store.pin(place).is_ok()) {
             return state.party.owner.on_wanted(&object, from, &mut state.party.effects);
         }
+        self.look_for_asker(from, object, bulk);
+    }
+
+    /// A value of ours is not where it should be, and this process wants it.
+    pub(crate) fn look_for_asker(&self, from: ProcId, object: ObjectId, bulk: Bulk) {
         if !self.order(Order::Missing { from, object, bulk }) {
             // To be told the same place again, it would ask for ever.
             let content = Content::Failed(Failure::Lost(NO_THREAD.into()));
-            self.relay(from, Peer::Have { object, content, refs: Vec::new(), known: state.party.known() });
+            // It gives nothing away.
+            self.relay(from, Peer::Have { object, content, refs: Vec::new(), knew: Knew::Dead(Vec::new()) });
         }
     }
 

@@ -243,6 +243,16 @@ impl Runtime {
     }
 }
 
+impl Runtime {
+    /// The bytes of a large value. None if they are not there.
+    pub(crate) fn copy_of(&self, bulk: Bulk) -> Option<Vec<u8>> {
+        match bulk {
+            Bulk::Stored(place) => self.store.pin(place).ok().map(|view| view.as_slice().to_vec()),
+            Bulk::Filed(filed) => self.files.read(&filed, filed.length).ok(),
+        }
+    }
+}
+
 fn run(runtime: &Weak<Runtime>, orders: &Receiver<Order>) {
     while let Ok(order) = orders.recv() {
         let Some(runtime) = runtime.upgrade().filter(|runtime| !runtime.is_closed()) else { return };

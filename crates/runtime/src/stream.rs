@@ -16,7 +16,7 @@ use crate::link::WriteError;
 use crate::serving::{ReaderEnd, Readership};
 use crate::state::State;
 use crate::{Error, Interrupts, Runtime, Wait, Waited};
-use party::{Cargo, Party, Sent};
+use party::{Cargo, Party, Sent, view};
 
 /// Whether a generator that has yielded a value goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +189,8 @@ impl Runtime {
     pub(crate) fn on_item(&self, state: &mut State, at: usize, header: Header, body: &[u8]) -> Result<(), Malformed> {
         let peer = state.links.at(at).ok_or(Malformed("link"))?.peer();
         let (party, mut hands) = self.parts(state);
-        party.take_item(&mut hands, TaskKey(header.request), Sent::now(peer, header.claim), body)
+        let (knew, body) = party.read_known(peer, &header, body)?;
+        party.take_item(&mut hands, TaskKey(header.request), Sent::now(peer, view(&knew)), body)
     }
 
     /// Tells a worker how many of its generator's items were read. One that has not got the call yet is told with it.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Bulk, FileId, Filed, Place, ProcId, Tick, WorkerExit};
+use model::{Bulk, FileId, Filed, ObjectId, Place, ProcId, Tick, WorkerExit};
 use owner::{Slot, Value};
 use party::{Body, NoPin, Party, Progress};
 use wire::control::ToNode;
@@ -12,12 +12,13 @@ use wire::frame::Header;
 use wire::journal::{Record, Ref};
 use wire::peer::Peer;
 
+use crate::abroad::pid_of;
 use crate::env::{Claim, Env};
 use crate::journal::Journal;
 use crate::large::Content;
-use crate::network::Pid;
+use crate::network::{Item, Pid};
 use crate::oracle::Task;
-use crate::process::{Frame, Process, Role};
+use crate::process::{Frame, FromNode, Process, Role};
 
 /// There is no room in a ring.
 #[derive(Debug)]
@@ -44,6 +45,15 @@ impl Process {
     }
 }
 
+/// Into the ring to this process, or to the carrier.
+pub(crate) fn send_frame(env: &mut Env, from: Pid, to: ProcId, frame: Frame) {
+    if pid_of(to).0 == from.0 {
+        env.frame(from, pid_of(to), frame);
+    } else {
+        env.frame_outward(from, to, frame);
+    }
+}
+
 impl Hands<'_> {
     /// It answers this task.
     pub(crate) fn answering(self, first: Task) -> Self {
@@ -59,7 +69,7 @@ impl Hands<'_> {
         if !self.dies_giving && !self.buried.contains(&to) {
             let header = Header { length: bytes.len() as u32, ..header };
             let frame = Frame::Written { header, body: bytes.to_vec(), first: self.first };
-            self.env.frame(self.pid, (self.pid.0, to), frame);
+            send_frame(self.env, self.pid, to, frame);
         }
     }
 
@@ -123,6 +133,18 @@ impl Body for Hands<'_> {
         self.note(number.refs)
     }
 
+    fn copy_of(&mut self, bulk: Bulk) -> Option<Vec<u8>> {
+        let (number, pin) = self.env.look_at(self.pid, bulk)?;
+        pin.into_iter().for_each(|place| self.env.unpin(self.pid, place));
+        self.note(number.refs.clone());
+        Some(number.to_bytes())
+    }
+
+    fn not_there(&mut self, wanted_by: ProcId, object: ObjectId, bulk: Bulk) {
+        let message = Box::new(FromNode::Relay { sender: wanted_by, message: Peer::Missing { object, bulk } });
+        self.env.queue.at_once(self.env.now, Item::FromNode { to: self.pid, message });
+    }
+
     fn free(&mut self, place: Place) {
         if let Err(why) = self.env.memories[self.pid.0].free(self.pid.1, place) {
             self.env.oracle.fail(format!("SIM-10: {why}"));
@@ -175,7 +197,11 @@ impl Body for Hands<'_> {
     }
 
     fn unread(&mut self, dead: ProcId) -> Vec<(Header, Vec<u8>)> {
-        let frames = self.env.take_unread(self.pid, (self.pid.0, dead)).into_iter();
+        let frames = if pid_of(dead).0 == self.pid.0 {
+            self.env.take_unread(self.pid, pid_of(dead)).into_iter()
+        } else {
+            self.env.take_outward(self.pid, dead).into_iter()
+        };
         let written = frames.filter_map(|frame| match frame {
             Frame::Written { header, body, .. } => Some((header, body)),
             Frame::Call(_) => None,

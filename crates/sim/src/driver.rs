@@ -190,6 +190,9 @@ impl Process {
         };
         let get_if_exists = has_name && env.rng.chance(500);
         let (job, spec) = (self.job, Vec::new());
+        if let Some(node) = env.elsewhere(self.pid.0) {
+            env.actor_homes.insert(actor, node);
+        }
         env.tell_node(self.pid, ToNode::CreateActor { actor, job, options, get_if_exists, spec });
     }
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher as _};
 
-use model::{Bulk, FileId, Place, ProcId, Tick, Where};
+use model::{ActorId, Bulk, FileId, LeaseId, Place, ProcId, Tick, Where};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::Settings;
+use crate::abroad::Abroad;
 use crate::journal::Journal;
 use crate::memory::Memory;
 use crate::network::{Fault, Item, Order, Pid, Queue};
@@ -51,6 +52,12 @@ pub struct Counts {
     pub estates: u64,
     /// Calls of the dead that were answered to their heir.
     pub salvaged: u64,
+    /// Lines between nodes that were cut.
+    pub cut: u64,
+    /// Calls that were taken back on another node.
+    pub taken_back: u64,
+    /// Leases and actors of other nodes.
+    pub abroad: u64,
 }
 
 impl Counts {
@@ -58,7 +65,8 @@ impl Counts {
     #[must_use]
     pub fn sum(&self) -> u64 {
         let messages = self.dropped + self.repeated + self.delayed;
-        messages + self.not_started + self.workers_killed + self.drivers_killed + self.paused + self.harmed
+        let processes = self.not_started + self.workers_killed + self.drivers_killed + self.paused;
+        messages + processes + self.harmed + self.cut
     }
 }
 
@@ -83,6 +91,9 @@ impl std::ops::Add for Counts {
             full: self.full + other.full,
             estates: self.estates + other.estates,
             salvaged: self.salvaged + other.salvaged,
+            cut: self.cut + other.cut,
+            taken_back: self.taken_back + other.taken_back,
+            abroad: self.abroad + other.abroad,
         }
     }
 }
@@ -105,6 +116,11 @@ pub(crate) struct Env {
     pub(crate) plans: Plans,
     /// The node that takes a step.
     pub(crate) stepping: usize,
+    /// What lies between nodes.
+    pub(crate) abroad: Abroad,
+    /// Leases and actors that another node was asked for.
+    pub(crate) lease_homes: FxHashMap<LeaseId, u32>,
+    pub(crate) actor_homes: FxHashMap<ActorId, u32>,
     /// Of each node.
     pub(crate) memories: Vec<Memory>,
     /// Workers that own something that others may need: a word in shared memory.
@@ -136,6 +152,9 @@ impl Env {
             oracle: Oracle::default(),
             plans: Plans::default(),
             stepping: 0,
+            abroad: Abroad::default(),
+            lease_homes: FxHashMap::default(),
+            actor_homes: FxHashMap::default(),
             memories,
             needed: BTreeSet::new(),
             is_short: false,
@@ -196,11 +215,23 @@ impl Env {
         }
     }
 
+    /// Another node, now and then: for what is to be done elsewhere.
+    pub(crate) fn elsewhere(&mut self, from: usize) -> Option<u32> {
+        let nodes = self.settings.nodes as u64;
+        if nodes < 2 || !self.rng.chance(self.settings.elsewhere) {
+            return None;
+        }
+        self.counts.abroad += 1;
+        let step = self.rng.between(1, nodes - 1);
+        Some(((from as u64 + step) % nodes) as u32 + 1)
+    }
+
+    /// From a process to another of its node, or from a carrier, which stands for one of another node.
     pub(crate) fn frame(&mut self, from: Pid, to: Pid, frame: Frame) {
         self.send(Order::Kept, false, Item::Frame { from, to, frame });
     }
 
-    fn send(&mut self, order: Order, may_repeat: bool, item: Item) {
+    pub(crate) fn send(&mut self, order: Order, may_repeat: bool, item: Item) {
         let mut us = self.rng.between(1, 40);
         let mut again = None;
         if self.has_faults() {
@@ -232,6 +263,7 @@ impl Env {
             Fault::Pause => self.settings.pause_every_ms,
             Fault::HarmFile => self.settings.harm_every_ms,
             Fault::Shortage => self.settings.shortage_every_ms,
+            Fault::CutLine => self.settings.cut_every_ms,
         };
         if every_ms > 0 {
             let us = self.rng.between(1, 2_000 * every_ms);
@@ -257,7 +289,7 @@ impl Env {
     pub(crate) fn lose_unread(&mut self, dead: Pid, is_alive: impl Fn(&Pid) -> bool) {
         let written = (dead, (0, ProcId::new(1, 0, 0)))
             ..=(dead, (usize::MAX, ProcId::new(ProcId::NODE_MAX, ProcId::SLOT_MAX, ProcId::EPOCH_MAX)));
-        let unread = self.unread.extract_if(written, |_, _| true).flat_map(|(_, frames)| frames);
+        let unread = self.unread.extract_if(written, |(from, to), _| from.0 == to.0).flat_map(|(_, frames)| frames);
         let mut lost: Vec<Frame> = unread.collect();
         lost.extend(self.queue.take_lost(dead, is_alive));
         for frame in lost {

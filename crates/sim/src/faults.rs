@@ -60,7 +60,9 @@ impl World {
         // What lay unread in its rings, others may still want back.
         for item in process.stopped.into_iter().flatten() {
             match item {
-                Item::Frame { from, to, frame } if self.procs.contains_key(&from) => self.env.not_read(from, to, frame),
+                Item::Frame { from, to, frame } if from.0 != to.0 || self.procs.contains_key(&from) => {
+                    self.env.not_read(from, to, frame)
+                }
                 Item::Frame { frame: Frame::Written { first: Some(first), .. }, .. } => {
                     self.env.oracle.reply_lost(first)
                 }
@@ -138,6 +140,7 @@ impl World {
                 let node = rng.below(memories.len() as u64) as usize;
                 self.env.counts.harmed += u64::from(memories[node].harm(|most| rng.below(most)));
             }
+            Fault::CutLine => self.cut_line(),
             Fault::Shortage => unreachable!("seen above"),
             Fault::Pause => {
                 let all: Vec<Pid> = self.procs.keys().copied().collect();

@@ -26,9 +26,10 @@
 //!
 //! The brains' own invariants are checked all along: after each step in a debug build, else now and then.
 //!
-//! Nodes do not talk to each other yet, because brains do not: a run of N nodes is N clusters of one
-//! node under one clock.
+//! Several nodes have real carriers and sessions (`abroad`), over lines that are cut. Leases and actors of other nodes are asked for at random,
+//! so that calls, values, references, gifts, deaths and estates cross nodes all the time.
 
+mod abroad;
 mod body;
 mod driver;
 mod env;

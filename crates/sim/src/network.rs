@@ -34,6 +34,40 @@ pub(crate) enum Item {
         to: Pid,
         frame: Frame,
     },
+    /// A frame to a process of another node, on its way into the carrier's ring.
+    Outward {
+        from: Pid,
+        to: ProcId,
+        frame: Frame,
+    },
+    /// There may be room in the ring from a carrier to a process.
+    Room {
+        here: ProcId,
+        there: ProcId,
+    },
+    /// Bytes on a line between two nodes.
+    Bytes {
+        from: usize,
+        to: usize,
+        line: u64,
+        bytes: Vec<u8>,
+    },
+    /// A node dials another.
+    Dial {
+        from: usize,
+        to: usize,
+    },
+    /// A node finds that its line to another is closed.
+    Closed {
+        node: usize,
+        other: usize,
+        line: u64,
+    },
+    /// A node looks after its session with another.
+    SessionTick {
+        node: usize,
+        peer: u32,
+    },
     /// A worker that was asked for is up, or failed to start.
     Forked {
         process: Pid,
@@ -131,6 +165,12 @@ impl Item {
             Self::ToNode { from, message } => (from, mem::discriminant(&**message)).hash(hasher),
             Self::FromNode { to, message } => (to, mem::discriminant(&**message)).hash(hasher),
             Self::Frame { from, to, frame } => (from, to, mem::discriminant(frame)).hash(hasher),
+            Self::Outward { from, to, frame } => (from, to, mem::discriminant(frame)).hash(hasher),
+            Self::Room { here, there } => (here, there).hash(hasher),
+            Self::Bytes { from, to, line, bytes } => (from, to, line, bytes).hash(hasher),
+            Self::Dial { from, to } => (from, to).hash(hasher),
+            Self::Closed { node, other, line } => (node, other, line).hash(hasher),
+            Self::SessionTick { node, peer } => (node, peer).hash(hasher),
             Self::Forked { process, .. }
             | Self::KeeperStarted { process, .. }
             | Self::Kill { process, .. }
@@ -166,6 +206,8 @@ pub(crate) enum Fault {
     HarmFile,
     /// Somebody needs room in the arena.
     Shortage,
+    /// A line between two nodes is cut.
+    CutLine,
 }
 
 /// Whether what is sent later may arrive sooner.
@@ -175,8 +217,16 @@ pub(crate) enum Order {
     Loose,
 }
 
-/// The ends of a link; `None` is the node itself.
-type Link = (usize, Option<ProcId>, Option<ProcId>);
+/// What keeps its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Link {
+    /// Of a node: from whom to whom; `None` is the node itself.
+    Within(usize, Option<ProcId>, Option<ProcId>),
+    /// A ring to a carrier.
+    Outward(ProcId, ProcId),
+    /// One direction of a line.
+    Line(usize, usize, u64),
+}
 
 /// Everything that is still to happen, in order of time; at one time in order of planning, except for
 /// what was held back: that comes first.
@@ -228,11 +278,38 @@ impl Queue {
             .collect()
     }
 
-    /// What lies in rings of which this is one end, and somebody who is not alive the other.
+    /// A line loses what is on it in this direction, but for so many pieces.
+    pub(crate) fn cut(&mut self, from: usize, to: usize, line: u64, arriving: usize) {
+        let mut left = arriving;
+        let is_lost = |item: &Item| match item {
+            Item::Bytes { from: by, to: at, line: on, .. } if (*by, *at, *on) == (from, to, line) => {
+                let is_lost = left == 0;
+                left = left.saturating_sub(1);
+                is_lost
+            }
+            _ => false,
+        };
+        let mut is_lost = is_lost;
+        self.items.extract_if(.., |_, item| is_lost(item)).for_each(drop);
+    }
+
+    /// What a process wrote for one of another node, and is not in the carrier's hands.
+    pub(crate) fn take_outward(&mut self, here: Pid, there: ProcId) -> Vec<Frame> {
+        let is_theirs = |item: &Item| matches!(item, Item::Outward { from, to, .. } if *from == here && *to == there);
+        let taken = self.items.extract_if(.., |_, item| is_theirs(item));
+        taken
+            .filter_map(|(_, item)| match item {
+                Item::Outward { frame, .. } => Some(frame),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// What lies in rings of which this is one end, and somebody who is not alive the other. A carrier stands for those of other nodes.
     pub(crate) fn take_lost(&mut self, dead: Pid, is_alive: impl Fn(&Pid) -> bool) -> Vec<Frame> {
         let is_lost = |item: &Item| {
             matches!(item, Item::Frame { from, to, .. }
-                if (*from == dead && !is_alive(to)) || (*to == dead && !is_alive(from)))
+                if from.0 == to.0 && ((*from == dead && !is_alive(to)) || (*to == dead && !is_alive(from))))
         };
         let taken = self.items.extract_if(.., |_, item| is_lost(item));
         taken
@@ -259,10 +336,12 @@ impl Queue {
 fn link_of(item: &Item) -> Option<Link> {
     match item {
         Item::ToNode { from, .. } | Item::HungUp { process: from } | Item::Ended { process: from, .. } => {
-            Some((from.0, Some(from.1), None))
+            Some(Link::Within(from.0, Some(from.1), None))
         }
-        Item::FromNode { to, .. } => Some((to.0, None, Some(to.1))),
-        Item::Frame { from, to, .. } => Some((from.0, Some(from.1), Some(to.1))),
+        Item::FromNode { to, .. } => Some(Link::Within(to.0, None, Some(to.1))),
+        Item::Frame { from, to, .. } => Some(Link::Within(to.0, Some(from.1), Some(to.1))),
+        Item::Outward { from, to, .. } => Some(Link::Outward(from.1, *to)),
+        Item::Bytes { from, to, line, .. } => Some(Link::Line(*from, *to, *line)),
         _ => None,
     }
 }

@@ -1,11 +1,14 @@
 //! A simulated node: the real core, `hub::Hub`, with a body of queues and dice. It decides nothing.
 
+use carrier::Carrier;
 use hub::links::Level;
 use hub::{Asker, Body, Dead, Door, Hub, Listening, NoRoom, Options, Past, Step, StoreUse};
-use model::{FunctionId, JobId, NodeId, ProcId, Tick, WorkerExit};
-use wire::control::Answer;
+use model::{ActorId, FunctionId, JobId, LeaseId, NodeId, ProcId, Tick, WorkerExit};
+use wire::abroad::{Between, Death};
+use wire::control::{Answer, Rings};
 use wire::peer::Peer;
 
+use crate::abroad::Ask;
 use crate::env::Env;
 use crate::grouped::with_seats;
 use crate::network::{Item, Pid};
@@ -21,8 +24,9 @@ const OTHERS_MAX: u16 = 192;
 const KILL_US: u64 = 100;
 
 pub(crate) struct Node {
-    index: usize,
+    pub(crate) index: usize,
     pub(crate) hub: Hub<Env>,
+    pub(crate) carrier: Carrier,
     tick_at: Option<Tick>,
 }
 
@@ -37,8 +41,8 @@ fn pid_of(who: ProcId) -> i32 {
 }
 
 impl Node {
-    pub(crate) fn new(index: usize, cpus: i64) -> Self {
-        let hub = Hub::new(Options {
+    pub(crate) fn new(index: usize, cpus: i64, carrier: Carrier) -> Self {
+        let mut hub = Hub::new(Options {
             number: index as u32 + 1,
             id: NodeId([index as u8 + 1; 28]),
             pid: i32::MAX,
@@ -53,10 +57,22 @@ impl Node {
             link_idle_ms_max: LINK_IDLE_MS,
             grace_ms_max: GRACE_MS,
         });
-        Self { index, hub, tick_at: None }
+        carrier.nodes().for_each(|node| hub.node_joined(node));
+        hub.number_jobs_above(index as u32 * 1_000);
+        Self { index, hub, carrier, tick_at: None }
     }
 
     fn step<R>(&mut self, env: &mut Env, step: impl FnOnce(&mut Hub<Env>, &mut Step<'_, Env>) -> R) -> R {
+        let result = self.step_hub(env, step);
+        self.go_round(env);
+        result
+    }
+
+    pub(crate) fn step_hub<R>(
+        &mut self,
+        env: &mut Env,
+        step: impl FnOnce(&mut Hub<Env>, &mut Step<'_, Env>) -> R,
+    ) -> R {
         env.stepping = self.index;
         let now = env.now;
         let result = step(&mut self.hub, &mut Step { now, body: env });
@@ -115,6 +131,38 @@ impl Node {
 /// The body of the node that is stepping.
 impl Body for Env {
     type Letter = Peer;
+
+    fn send(&mut self, node: u32, message: Between<Peer>) {
+        self.abroad.asked.push_back(Ask::Send(node, message));
+    }
+
+    fn tell_nodes(&mut self, death: Death, nodes: &[u32]) {
+        self.abroad.asked.push_back(Ask::Died(death, nodes.to_vec()));
+    }
+
+    fn linked(&mut self, here: ProcId, there: ProcId, _: Rings) {
+        self.abroad.asked.push_back(Ask::Linked(here, there));
+    }
+
+    fn unlinked(&mut self, here: ProcId, there: ProcId) {
+        self.abroad.asked.push_back(Ask::Unlinked(here, there));
+    }
+
+    fn flush(&mut self, ticket: u64) {
+        self.abroad.asked.push_back(Ask::Flush(ticket));
+    }
+
+    fn reach(&mut self, ticket: u64, positions: &[(u32, u64)]) {
+        self.abroad.asked.push_back(Ask::Reach(ticket, positions.to_vec()));
+    }
+
+    fn actor_home(&self, actor: ActorId) -> Option<u32> {
+        self.actor_homes.get(&actor).copied()
+    }
+
+    fn lease_home(&self, lease: LeaseId) -> Option<u32> {
+        self.lease_homes.get(&lease).copied()
+    }
 
     fn tell(&mut self, to: ProcId, message: FromNode) {
         let process: Pid = (self.stepping, to);

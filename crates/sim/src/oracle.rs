@@ -339,6 +339,15 @@ impl Oracle {
         (self.tasks.len(), count(Outcome::Value), count(Outcome::Failure))
     }
 
+    /// Runs that began though none before them had been lost with its process, had raised, or had made what was lost later.
+    pub(crate) fn reruns(&self) -> usize {
+        let unexplained = |history: &History| {
+            let explained = history.lost as usize + history.raised.len() + usize::from(history.is_late);
+            (history.starts as usize).saturating_sub(1 + explained)
+        };
+        self.tasks.values().map(unexplained).sum()
+    }
+
     fn history(&mut self, task: Task) -> &mut History {
         self.tasks.get_mut(&task).expect("a task that was submitted")
     }

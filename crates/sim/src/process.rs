@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use hub::Past;
-use model::{GroupId, JobId, ObjectId, ProcId, TaskId, TaskKey, Where, WorkerExit};
+use model::{GroupId, JobId, LeaseId, ObjectId, ProcId, TaskId, TaskKey, Where, WorkerExit};
 use owner::{ActorNews, Effect, Heirs, Slot, Spec, Stage, Submitted, Target, Value};
-use party::{Party, Sent};
+use party::{Party, Sent, view};
 use rustc_hash::FxHashMap;
 use wire::control::ActorPlace;
-use wire::frame::{CONSUMED, GIFT, Header, ITEM, REPLY};
+use wire::frame::{CONSUMED, GIFT, Header, ITEM, REPLY, TAKE_BACK};
 use wire::peer::Peer;
 use wire::{Malformed, Reader};
 
+use crate::abroad::pid_of;
+use crate::body::send_frame;
 use crate::driver::Driver;
 use crate::env::{Claim, Env};
 use crate::grouped::Made;
@@ -157,6 +159,24 @@ impl Process {
             FromNode::Group { group, is_there } => self.on_group(group, is_there),
             FromNode::PeerDied { peer, exit, heir } => self.on_peer_died(env, peer, &exit, heir),
             FromNode::Inherit { of, witnesses } => self.on_inherit(env, of, witnesses),
+            FromNode::NodeTestified { of, node } => self.party.on_node_testified(of, node),
+            FromNode::NodeSettled { of, node } => self.party.on_node_settled(of, node),
+            FromNode::Testify { of, heir } => {
+                let (party, mut hands) = self.parts(env);
+                party.testify_for_nothing(&mut hands, of, heir);
+            }
+            FromNode::Settle { of } => {
+                self.drain(env);
+                self.apply(env);
+                self.party.on_settle_abroad(of);
+            }
+            FromNode::LastFrames { peer, frames } => {
+                self.drain_from(env, peer);
+                for frame in frames {
+                    let frame = env.unpack(self.pid.1, peer, frame);
+                    self.on_frame(env, peer, frame);
+                }
+            }
             FromNode::ActorAnswer { request, answer } => self.on_actor_answer(request, &answer),
             FromNode::Actor { actor, state, incarnation } => {
                 let news = news_of(state);
@@ -214,7 +234,9 @@ impl Process {
     }
 
     fn on_written_frame(&mut self, env: &mut Env, from: ProcId, header: Header, body: &[u8]) -> Result<(), Malformed> {
-        let (key, sent) = (TaskKey(header.request), Sent::now(from, header.claim));
+        let key = TaskKey(header.request);
+        let (knew, body) = self.party.read_known(from, &header, body)?;
+        let sent = Sent::now(from, view(&knew));
         if header.flags & GIFT != 0 {
             self.party.on_gift_came(from);
         }
@@ -239,14 +261,19 @@ impl Process {
 
     /// All that the dead one had written is read first; then its calls are lost. `heir`: who takes over what it has left.
     fn on_peer_died(&mut self, env: &mut Env, peer: ProcId, exit: &WorkerExit, heir: Option<ProcId>) {
-        for frame in env.queue.take_frames((self.pid.0, peer), self.pid) {
-            self.on_frame(env, peer, frame);
-        }
+        self.drain_from(env, peer);
         let (party, mut hands) = self.parts(env);
         party.on_peer_died(&mut hands, peer, exit, heir);
         self.reader_died(env, peer, exit);
         if self.linked.remove(&peer) {
             env.tell_node(self.pid, ToNode::LinkClosed { peer });
+        }
+    }
+
+    /// Reads what a process had written into its ring.
+    fn drain_from(&mut self, env: &mut Env, peer: ProcId) {
+        for frame in env.queue.take_frames(pid_of(peer), self.pid) {
+            self.on_frame(env, peer, frame);
         }
     }
 
@@ -354,14 +381,24 @@ impl Process {
                 let stage = self.party.owner.task(task).map(|task| task.stage);
                 if let Some(Stage::Under { worker: on, ticket }) = stage
                     && on == worker
-                    && env.claim(ticket, Claim::TakenBack)
                 {
-                    self.party.owner.on_took_back(env.now, task, worker, &mut self.party.effects);
+                    if env.claim(ticket, Claim::TakenBack) {
+                        self.party.owner.on_took_back(env.now, task, worker, &mut self.party.effects);
+                    } else if pid_of(worker).0 != self.pid.0 {
+                        let header = Header { length: 0, kind: TAKE_BACK, flags: 0, claim: 0, request: task.0 };
+                        let frame = Frame::Written { header, body: Vec::new(), first: None };
+                        send_frame(env, self.pid, worker, frame);
+                    }
                 }
             }
             Effect::RequestLease { number, need, name: _ } => {
                 let is_keeper = matches!(self.role, Role::Keeper);
                 let job = self.party.owner.job_waiting(&need).filter(|_| is_keeper).unwrap_or(self.job);
+                if !matches!(need.at, Where::Bundle(_))
+                    && let Some(node) = env.elsewhere(self.pid.0)
+                {
+                    env.lease_homes.insert(LeaseId { owner: self.pid.1, number }, node);
+                }
                 env.tell_node(self.pid, ToNode::RequestLease { number, job, need, name: "f".into() });
             }
             Effect::ReturnLease { number } => env.tell_node(self.pid, ToNode::ReturnLease { number }),
@@ -420,7 +457,7 @@ impl Process {
     fn tell_consumed(&self, env: &mut Env, worker: ProcId, key: TaskKey, count: u32) {
         let body = count.to_le_bytes().to_vec();
         let header = Header { length: body.len() as u32, kind: CONSUMED, flags: 0, claim: 0, request: key.0 };
-        env.frame(self.pid, (self.pid.0, worker), Frame::Written { header, body, first: None });
+        send_frame(env, self.pid, worker, Frame::Written { header, body, first: None });
     }
 
     /// Something that no task makes changes: what was put is lost, or an owner has answered.
@@ -436,7 +473,12 @@ impl Process {
             let object = self.party.owner.object(*dep).expect("held by the task");
             Arg { id: object.id, content: object.value.as_ref().and_then(|value| Content::of(value).ok()) }
         };
-        let args = task.spec.deps.iter().map(arg).collect();
+        let mut args: Vec<Arg> = task.spec.deps.iter().map(arg).collect();
+        if pid_of(worker).0 != self.pid.0 {
+            // What lies here cannot be read there.
+            args.iter_mut().for_each(|arg| self.copy_large(env, arg));
+        }
+        let task = self.party.owner.task(key).expect("it is pushed");
         let first = self.maker[&task.returns[0]];
         let names = task.spec.contains.clone();
         let plan = PlanId::from_le_bytes(task.spec.payload[..].try_into().expect("a plan's number"));
@@ -451,9 +493,18 @@ impl Process {
             let (party, mut hands) = self.parts(env);
             party.note_progress(&mut hands, key);
         }
-        env.frame(self.pid, (self.pid.0, worker), Frame::Call(call));
+        send_frame(env, self.pid, worker, Frame::Call(call));
         if let Some(count) = self.party.owner.consumed(key) {
             self.tell_consumed(env, worker, key, count);
+        }
+    }
+
+    fn copy_large(&self, env: &mut Env, arg: &mut Arg) {
+        if let Some(Content::Large(bulk)) = arg.content {
+            arg.content = self.look_at(env, bulk).map(|(number, pin)| {
+                self.unpin(env, pin);
+                Content::Small(number)
+            });
         }
     }
 

@@ -100,7 +100,7 @@ impl Process {
     }
 
     /// Reads all that lies in its rings.
-    fn drain(&mut self, env: &mut Env) {
+    pub(crate) fn drain(&mut self, env: &mut Env) {
         for (from, frame) in env.queue.take_all_frames(self.pid) {
             self.on_frame(env, from.1, frame);
         }

@@ -8,7 +8,7 @@ use crate::rng::Rng;
 pub struct Settings {
     /// All chance comes from this.
     pub seed: u64,
-    /// Clusters of one node each.
+    /// Nodes, which talk to each other.
     pub nodes: usize,
     /// Programs per node.
     pub drivers: usize,
@@ -46,6 +46,10 @@ pub struct Settings {
     pub full: u64,
     /// Large values that the arena of a node has room for.
     pub blocks_max: u64,
+    /// Leases and actors that another node is asked for.
+    pub elsewhere: u64,
+    /// A line between two nodes is cut about this often; zero: never.
+    pub cut_every_ms: u64,
     /// Everything that happens is printed.
     pub is_printed: bool,
 }
@@ -64,6 +68,7 @@ impl Settings {
         let mut some = |most: u64| if rng.chance(600) { rng.between(1, most) } else { 0 };
         let kill_owner = some(60);
         let full = some(200);
+        let (elsewhere, cut) = (rng.between(100, 700), if rng.chance(700) { rng.between(1, 60) } else { 0 });
         Self {
             seed,
             nodes,
@@ -86,6 +91,8 @@ impl Settings {
             die_giving,
             full,
             blocks_max,
+            elsewhere,
+            cut_every_ms: cut,
             is_printed: false,
         }
     }

@@ -7,7 +7,8 @@ use owner::{Slot, Target};
 use party::Unsent;
 use wire::frame::{self, GIVEN_BACK, Header, REPLY};
 
-use crate::body::Full;
+use crate::abroad::pid_of;
+use crate::body::{Full, send_frame};
 use crate::env::{Claim, Env};
 use crate::large::{Content, Found};
 use crate::network::Item;
@@ -385,7 +386,7 @@ impl Process {
         let Run { call, refs, pins, made, .. } = run;
         env.oracle.answered(call.first, &answer);
         let to = self.party.living(call.caller);
-        let is_large = env.plans.get(call.plan).is_large && !self.party.is_dead(to);
+        let is_large = env.plans.get(call.plan).is_large && !self.party.is_dead(to) && pid_of(to).0 == self.pid.0;
         let answer = answer.map(|number| match number {
             number if is_large => self.write(env, number, to),
             number => Content::Small(number),
@@ -450,7 +451,7 @@ impl Process {
         } else if env.claim(call.ticket, Claim::Started) {
             let header = Header { length: 0, kind: REPLY, flags: GIVEN_BACK, claim: 0, request: call.key.0 };
             let frame = Frame::Written { header, body: Vec::new(), first: None };
-            env.frame(self.pid, (self.pid.0, call.caller), frame);
+            send_frame(env, self.pid, call.caller, frame);
         }
     }
 

@@ -8,6 +8,7 @@ use model::{JobId, Tick, WorkerExit};
 use owner::Value;
 
 use crate::Settings;
+use crate::abroad::{carrier_of, pid_of};
 use crate::driver::Driver;
 use crate::env::{Counts, Env};
 use crate::memory::Memory;
@@ -34,6 +35,8 @@ pub struct Report {
     pub ok: usize,
     /// Tasks that ended otherwise.
     pub failed: usize,
+    /// Runs that began again for no reason.
+    pub reruns: usize,
     /// Things that happened.
     pub events: u64,
     /// Virtual time.
@@ -82,8 +85,8 @@ pub fn run(settings: Settings) -> Result<Report, Broken> {
     result.map_err(|what| Broken { seed, nodes, at, what })?;
     let (tasks, ok, failed) = world.env.oracle.totals();
     let faults = world.env.counts;
-    let report =
-        Report { seed, faults, tasks, ok, failed, events: world.events, ms: at.0 / 1_000, trace: world.env.trace };
+    let (reruns, events) = (world.env.oracle.reruns(), world.events);
+    let report = Report { seed, faults, tasks, ok, failed, reruns, events, ms: at.0 / 1_000, trace: world.env.trace };
     if faults.sum() == 0 || ok * 20 < tasks || ok == 0 {
         return Err(Broken { seed, nodes, at, what: format!("it proves nothing: {report:?}") });
     }
@@ -96,7 +99,8 @@ impl World {
         let mut nodes = Vec::new();
         let mut procs = BTreeMap::new();
         for index in 0..env.settings.nodes {
-            let mut node = Node::new(index, env.settings.cpus);
+            let carrier = carrier_of(index, env.settings.nodes, &mut env.rng);
+            let mut node = Node::new(index, env.settings.cpus, carrier);
             node.open(&mut env);
             for number in 0..env.settings.drivers {
                 let (who, job) = node.add_driver(&mut env, 1_000 + number as i32);
@@ -107,14 +111,22 @@ impl World {
             }
             nodes.push(node);
         }
-        for fault in
-            [Fault::KillWorker, Fault::KillOwner, Fault::KillDriver, Fault::Pause, Fault::HarmFile, Fault::Shortage]
-        {
+        for fault in [
+            Fault::KillWorker,
+            Fault::KillOwner,
+            Fault::KillDriver,
+            Fault::Pause,
+            Fault::HarmFile,
+            Fault::Shortage,
+            Fault::CutLine,
+        ] {
             env.plan_fault(fault);
         }
         let healed_at = Tick(0).plus_ms(env.settings.faults_ms);
         env.queue.at(healed_at, Item::Healed);
-        Self { env, nodes, procs, events: 0 }
+        let mut world = Self { env, nodes, procs, events: 0 };
+        world.connect();
+        world
     }
 
     fn run_to_rest(&mut self) -> Result<(), String> {
@@ -165,8 +177,15 @@ impl World {
                     process.on_message(env, *message);
                 }
             }
+            Item::Outward { from, to, frame } => self.nodes[from.0].on_outward(env, from, to, frame),
+            Item::Room { here, there } => self.nodes[pid_of(here).0].on_room(env, here, there),
+            Item::Bytes { from, to, line, bytes } => self.nodes[to].on_bytes(env, from, line, &bytes),
+            Item::Dial { from, to } => self.nodes[from].dial(env, to),
+            Item::Closed { node, other, line } => self.nodes[node].on_closed(env, other, line),
+            Item::SessionTick { node, peer } => self.nodes[node].on_session_tick(env, peer),
             Item::Frame { from, to, frame } => {
-                let is_salvaged = self.procs.contains_key(&from);
+                // A carrier stands for those of other nodes.
+                let is_salvaged = from.0 != to.0 || self.procs.contains_key(&from);
                 match self.procs.get_mut(&to) {
                     Some(process) => process.on_frame(env, from.1, frame),
                     None if is_salvaged => env.not_read(from, to, frame),
@@ -280,11 +299,11 @@ impl World {
     fn check_borrowed(&self) -> Result<(), String> {
         for process in self.procs.values() {
             for (_, object) in process.party.owner.objects() {
-                let Some(owner) = object.owner.and_then(|owner| self.procs.get(&(process.pid.0, owner))) else {
+                let Some(owner) = object.owner.and_then(|owner| self.procs.get(&pid_of(owner))) else {
                     continue;
                 };
                 // The keeper may not have read yet what it inherits.
-                if matches!(owner.role, Role::Keeper) && self.env.journals.keys().any(|of| of.0 == process.pid.0) {
+                if matches!(owner.role, Role::Keeper) && self.env.journals.keys().any(|of| of.0 == owner.pid.0) {
                     continue;
                 }
                 let is_gone = owner.party.owner.slot_of(&object.id).is_none();
@@ -310,16 +329,20 @@ impl World {
         if !unended.is_empty() {
             return Err(format!("SIM-1: tasks have not ended: {}", unended.join("\n  ")));
         }
+        let mut kept_by = Vec::new();
         for process in self.procs.values() {
             let (tasks, objects) = (process.party.owner.tasks_pending(), process.party.owner.objects_kept());
             if (tasks, objects) != (0, 0) {
                 let kept: Vec<_> = process.party.owner.objects().collect();
                 let pending: Vec<_> = process.party.owner.tasks().map(|(key, task)| (key, task.stage)).collect();
                 let (pid, keeping) = (process.pid, &process.party.keeping());
-                return Err(format!(
-                    "SIM-6: {pid:?} keeps {tasks} tasks and {objects} objects: {pending:?} {kept:?} {keeping:?}"
+                kept_by.push(format!(
+                    "{pid:?} keeps {tasks} tasks and {objects} objects: {pending:?} {kept:?} {keeping:?}"
                 ));
             }
+        }
+        if !kept_by.is_empty() {
+            return Err(format!("SIM-6: {}", kept_by.join("\n  ")));
         }
         if let Some(process) = self.procs.values().find(|process| !process.party.keeping().is_idle()) {
             return Err(format!("SIM-12: an estate is never settled: {:?}", process.party.keeping()));
@@ -331,6 +354,9 @@ impl World {
             return Err(format!("SIM-6: at rest there is still {left}"));
         }
         self.check_brains();
+        if let Some(node) = self.nodes.iter().find(|node| !node.carrier.is_at_rest()) {
+            return Err(format!("SIM-6: the carrier of node {} is not at rest", node.index));
+        }
         for node in &self.nodes {
             let waiting: Vec<_> = node.hub.scheduler().waiting().collect();
             if !waiting.is_empty() {

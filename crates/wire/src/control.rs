@@ -9,6 +9,7 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 pub use crate::asking::{Answer, NamedActor, Question};
+use crate::frame::Header;
 use crate::logs::{AboutLogs, LogLines};
 use crate::peer::Peer;
 use crate::status::Holdings;
@@ -285,6 +286,24 @@ pub enum ToNodeOf<M> {
         /// Who is dead.
         of: ProcId,
     },
+    /// The sender has testified for a dead process of another node: all that it has to say of it went before this.
+    Testified {
+        /// Who is dead.
+        of: ProcId,
+    },
+    /// From the keeper: all have testified; these other nodes shall have all that is under way between them taken up. Answered by
+    /// `NodeSettled` for each.
+    SettleAbroad {
+        /// Who is dead.
+        of: ProcId,
+        /// The nodes.
+        nodes: Vec<u32>,
+    },
+    /// Answers `FromNode::Settle`: what was found is claimed.
+    HasSettled {
+        /// Who is dead.
+        of: ProcId,
+    },
     /// From the keeper: it is known which calls of a dead process's are still under way. Other workers that it had leased end.
     Settled {
         /// Who is dead.
@@ -409,6 +428,41 @@ pub enum FromNodeOf<M> {
         of: ProcId,
         /// Who will testify.
         witnesses: Vec<ProcId>,
+    },
+    /// To the keeper: all processes of this node have testified, and what they said has come.
+    NodeTestified {
+        /// Who is dead.
+        of: ProcId,
+        /// The node.
+        node: u32,
+    },
+    /// To the keeper: answers `SettleAbroad` for one node.
+    NodeSettled {
+        /// Who is dead.
+        of: ProcId,
+        /// The node.
+        node: u32,
+    },
+    /// To a process that comes in while others still testify for a dead process of another node: say that you have nothing to say, so that what
+    /// you say from now on is known to be new.
+    Testify {
+        /// Who is dead.
+        of: ProcId,
+        /// Who wants to know.
+        heir: ProcId,
+    },
+    /// What was registered with a dead process of another node, and was under way, has come in: take it up, claim of its heir what is found,
+    /// and say `HasSettled`.
+    Settle {
+        /// Who is dead.
+        of: ProcId,
+    },
+    /// The last that a dead process of another node wrote into the ring to the receiver, which had no room for it: as if read from there.
+    LastFrames {
+        /// Who is dead.
+        peer: ProcId,
+        /// The frames, in order.
+        frames: Vec<(Header, Vec<u8>)>,
     },
     /// What came of `CreateActor`.
     ActorAnswer {

@@ -10,11 +10,13 @@
 //! | `REPLY` | `count: u32`, that many values, then references that the worker keeps (id: 28, owner: 8, borrower: 8 bytes each) |
 //! | `ITEM` | one value that the call has yielded; they come in order, all before the reply |
 //! | `CONSUMED` | `count: u32`: so many of the request's items were read; the most there can be: nobody reads any more |
+//! | `TAKE_BACK` | none: the call is wanted back, if it has not started. Only to processes of other nodes, whose claim words cannot be reached |
 //!
 //! A value is one byte of kind. Behind it: counted bytes if it is inline, an error or a failure; a place if it lies in the arena; and if it lies
 //! in a file, who wrote that file, its number and folder, then offset, length and checksum. A place is offset, length and serial, 8 bytes each.
 
-use model::{Bulk, Failure, FileId, Filed, Place, TaskId};
+use model::{Bulk, Failure, FileId, Filed, ObjectId, Place, ProcId, TaskId};
+use serde::{Deserialize, Serialize};
 
 use crate::{Malformed, Reader};
 
@@ -35,6 +37,8 @@ pub const REPLY: u8 = 4;
 pub const ITEM: u8 = 5;
 /// How far the reader of a call's items is.
 pub const CONSUMED: u8 = 6;
+/// Asks for a call back.
+pub const TAKE_BACK: u8 = 7;
 
 /// Flag: the body is the place in the arena where the real body lies.
 pub const ASIDE: u8 = 1;
@@ -45,17 +49,24 @@ pub const GIVEN_BACK: u8 = 2;
 /// Flag of a reply or an item: its sender has counted it among what it gives to this receiver (`Peer::Given`).
 pub const GIFT: u8 = 4;
 
+/// Flag of what goes to another node: the body begins with a list of processes (`count: u32`, then 8 bytes each). These the sender knew to be
+/// dead when it registered what the frame gives away, of all that the frame names.
+pub const KNEW: u8 = 8;
+
+/// Flag of a reply from another node: whoever was called is dead, of which the caller hears next, and has certainly not started this call.
+pub const UNSTARTED: u8 = 16;
+
 /// What stands before every body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// Bytes of the body.
     pub length: u32,
     /// One of the kinds above.
     pub kind: u8,
-    /// `ASIDE`, `GIVEN_BACK`, `GIFT`.
+    /// `ASIDE`, `GIVEN_BACK`, `GIFT`, `KNEW`, `UNSTARTED`.
     pub flags: u8,
-    /// Of a call: the index of its claim word in its ring. Of a reply or item: how many processes that left something the sender knew to
-    /// be dead when it registered what the frame gives away.
+    /// Of a call: the index of its claim word in its ring. Of a reply or item to a process of the same node: how many processes that left
+    /// something the sender knew to be dead when it registered what the frame gives away.
     pub claim: u16,
     /// The sender's id for the request; a reply repeats it.
     pub request: u64,
@@ -89,6 +100,49 @@ impl Header {
             ]),
         }
     }
+}
+
+/// Puts such a list before a body (see `KNEW`).
+#[must_use]
+pub fn with_list(dead: &[ProcId], body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(4 + 8 * dead.len() + body.len());
+    bytes.extend_from_slice(&(dead.len() as u32).to_le_bytes());
+    dead.iter().for_each(|process| bytes.extend_from_slice(&process.to_u64().to_le_bytes()));
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// Such a list, if there is one, and the body behind it.
+///
+/// # Errors
+/// If there should be one and is none.
+pub fn split_list(flags: u8, body: &[u8]) -> Result<(Vec<ProcId>, &[u8]), Malformed> {
+    if flags & KNEW == 0 {
+        return Ok((Vec::new(), body));
+    }
+    let mut reader = Reader::new(body);
+    let count = reader.u32()? as usize;
+    if count > reader.rest().len() / 8 {
+        return Err(Malformed("list of the dead"));
+    }
+    let dead = (0..count).map(|_| reader.process()).collect::<Result<_, _>>()?;
+    Ok((dead, reader.rest()))
+}
+
+/// The references that a reply says are kept beyond its call: which, who owns it, who keeps it.
+///
+/// # Errors
+/// If the bytes are no reply.
+pub fn kept_in(reply: &[u8]) -> Result<Vec<(ObjectId, ProcId, ProcId)>, Malformed> {
+    let mut reader = Reader::new(reply);
+    for _ in 0..reader.u32()? {
+        Value::read(&mut reader)?;
+    }
+    let mut kept = Vec::new();
+    while !reader.rest().is_empty() {
+        kept.push((ObjectId(reader.array()?), reader.process()?, reader.process()?));
+    }
+    Ok(kept)
 }
 
 /// One value inside a call or a reply.
@@ -253,8 +307,6 @@ impl<'a> Call<'a> {
 
 #[cfg(test)]
 mod tests {
-    use model::ProcId;
-
     use super::*;
 
     #[test]

@@ -1,6 +1,7 @@
 //! Every message between processes, defined once: what it says, how it is laid out, which version it has.
 //!
 //! - `frame`: the fixed header of a frame in a ring, and the bodies of calls and replies (hot).
+//! - `abroad`: what nodes say to each other.
 //! - `actor_spec`: what makes an actor; `arguments`: what a call carries; `value`: what they and answers are made of. For all languages.
 //! - `asking`: questions to a node, and its answers; part of `control`.
 //! - `control`: between a process and its node, over a Unix socket (cold, postcard).
@@ -14,6 +15,7 @@
 //! - `waits`: what is not going on, and what would end it; `words`: that as sentences.
 //! - `zygote`: between a node and the process that forks its workers.
 
+pub mod abroad;
 pub mod actor_spec;
 pub mod arguments;
 mod asking;
@@ -36,7 +38,7 @@ pub use reader::{Malformed, Reader};
 pub use surroundings::Surroundings;
 
 /// Raised whenever bytes change their meaning. Peers of another version are refused at the handshake.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 
 /// Values up to this size travel inside frames and live with their owner; larger ones are in the store.
 pub const INLINE_BYTES_MAX: usize = 100 * 1024;

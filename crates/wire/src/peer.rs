@@ -28,6 +28,15 @@ pub struct Shares {
     pub count: i32,
 }
 
+/// What the sender of a message knew of the deaths of those that left something, when it registered what the message gives away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Knew {
+    /// To a process of its own node, where all hear of such deaths in one order: how many.
+    Count(u16),
+    /// To a process of another node: which of the owners that the message names, and of the others.
+    Dead(Vec<ProcId>),
+}
+
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Peer {
@@ -51,8 +60,8 @@ pub enum Peer {
         content: Content,
         /// Of a large one: the references in it, of which shares were counted. It may not lie there any more when this is read.
         refs: Vec<Ref>,
-        /// See `Reply`.
-        known: u16,
+        /// What the sender knew when it registered what the value gives away.
+        knew: Knew,
     },
     /// To an owner: processes hold more (or fewer) shares of your objects. In this order: whoever passes a share on is counted after who
     /// gets it.
@@ -117,8 +126,8 @@ pub enum Peer {
         request: u64,
         /// As in the frame's header.
         flags: u8,
-        /// How many processes that left something the sender knew to be dead when it registered what the reply gives away.
-        known: u16,
+        /// What the sender knew when it registered what the reply gives away.
+        knew: Knew,
         /// As in the frame.
         body: Vec<u8>,
     },

@@ -6,8 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hub::links::Level;
 use hub::{Asker, Body, Dead, Door, Hub, Kind, Listening, NoRoom, Options, Past, Step, StoreUse};
-use model::{ActorId, ActorOptions, FunctionId, JobId, Lifetime, Need, NodeId, ProcId, Resources, Tick, WorkerExit};
-use wire::control::{Answer, FromNodeOf, Question, ToNodeOf};
+use model::{
+    ActorId, ActorOptions, FunctionId, JobId, LeaseId, Lifetime, Need, NodeId, ProcId, Resources, Tick, WorkerExit,
+};
+use wire::abroad::{Between, Death};
+use wire::control::{Answer, FromNodeOf, Question, Rings, ToNodeOf};
 
 /// What processes say to each other in stories.
 pub(crate) type Letter = u32;
@@ -39,6 +42,14 @@ pub(crate) struct Fake {
     pub(crate) files: BTreeMap<FunctionId, Vec<u8>>,
     /// Nothing can be forked.
     pub(crate) cannot_fork: bool,
+    /// What was said to other nodes, and of which deaths which of them were told.
+    pub(crate) sent: Vec<(u32, Between<Letter>)>,
+    pub(crate) deaths_sent: Vec<(ProcId, Vec<u32>)>,
+    /// What was asked of the carrier.
+    pub(crate) carrier_links: Vec<(ProcId, ProcId)>,
+    pub(crate) flushes: Vec<u64>,
+    pub(crate) reaches: Vec<(u64, Vec<(u32, u64)>)>,
+    pub(crate) lease_homes: BTreeMap<u64, u32>,
 }
 
 impl Fake {
@@ -176,6 +187,30 @@ impl Body for Fake {
     fn remove_function(&mut self, function: FunctionId) {
         self.files.remove(&function);
     }
+
+    fn send(&mut self, node: u32, message: Between<Letter>) {
+        self.sent.push((node, message));
+    }
+
+    fn tell_nodes(&mut self, death: Death, nodes: &[u32]) {
+        self.deaths_sent.push((death.peer, nodes.to_vec()));
+    }
+
+    fn linked(&mut self, here: ProcId, there: ProcId, _: Rings) {
+        self.carrier_links.push((here, there));
+    }
+
+    fn flush(&mut self, ticket: u64) {
+        self.flushes.push(ticket);
+    }
+
+    fn reach(&mut self, ticket: u64, positions: &[(u32, u64)]) {
+        self.reaches.push((ticket, positions.to_vec()));
+    }
+
+    fn lease_home(&self, lease: LeaseId) -> Option<u32> {
+        self.lease_homes.get(&lease.number).copied()
+    }
 }
 
 /// The node of a story.
@@ -275,6 +310,16 @@ impl Node {
             FromNode::Granted { number: other, worker, .. } if *other == number => Some(*worker),
             _ => None,
         })
+    }
+
+    /// Another node says something.
+    pub(crate) fn hears(&mut self, node: u32, message: Between<Letter>) {
+        self.step(|hub, step| hub.on_between(step, node, message));
+    }
+
+    /// What was said to other nodes since this was last asked.
+    pub(crate) fn sent(&mut self) -> Vec<(u32, Between<Letter>)> {
+        std::mem::take(&mut self.body.sent)
     }
 
     pub(crate) fn dies(&mut self, who: ProcId) {

@@ -218,7 +218,7 @@ fn own_1_a_call_that_is_with_a_dead_actor_fails() {
 fn lin_2_an_argument_that_is_inherited_later_is_traced() {
     let mut process = Process::new();
     let argument = ObjectId::of(process.next_id(), 1);
-    let named = process.owner.on_named(argument, Some(GONE));
+    let named = process.owner.on_named(argument, Some(GONE), 0);
     let id = process.next_id();
     let made = process.owner.on_inherited(ObjectId::of(id, 1));
     let large = super::story::stored(0, 1 << 20);

@@ -397,7 +397,7 @@ fn what_was_counted_for_the_heir_itself_before_it_knew_is_taken_back() {
     let mut heir = Heir::new();
     let id = heir.next_id();
     let slot = heir.process.owner.on_borrowed(id, Some(GONE), 1);
-    heir.heirs.on_share((id, GONE), GONE, 1);
+    heir.heirs.on_share((id, GONE), GONE, crate::Known::Count(1));
     heir.inherits(vec![(id, small())], Vec::new(), &[W1]);
     heir.testifies(W1, &[], &[]);
     assert_eq!(heir.who_borrows(W1, id, ME), Counts::For(ME));

@@ -1,0 +1,297 @@
+//! Processes of other nodes, as they are seen from here: who hears of their deaths, what they say, and what is said to them.
+//!
+//! Whoever has had a message or rings from here is known to its node by that (MEET-1): only who comes across a name by another way has its
+//! node ask for it.
+
+use std::collections::BTreeSet;
+
+use model::{Dead, JobId, ProcId, WorkerExit};
+use rustc_hash::{FxHashMap, FxHashSet};
+use wire::abroad::{Between, Death};
+use wire::control::{ActorPlace, FromNodeOf, ToNodeOf};
+use wire::frame::Header;
+
+use crate::body::{Asker, Body, Door, Step};
+use crate::hub::Hub;
+
+/// Nobody's connection: who asks from another node is answered by its name.
+const NO_DOOR: Door = Door::MAX;
+
+/// What a process of another node wrote last, and to whom here.
+pub type LastFrames = Vec<(ProcId, Vec<(Header, Vec<u8>)>)>;
+
+#[derive(Default)]
+pub(crate) struct Abroad {
+    nodes: BTreeSet<u32>,
+    dead: Dead,
+    /// Who here hears of whose death there.
+    watched: FxHashMap<ProcId, FxHashSet<ProcId>>,
+    /// The dead to whom somebody here still has rings.
+    unburied: Vec<ProcId>,
+}
+
+impl Abroad {
+    /// The other nodes.
+    pub(crate) fn nodes(&self) -> Vec<u32> {
+        self.nodes.iter().copied().collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.watched.is_empty() && self.unburied.is_empty()
+    }
+
+    /// Those whose rings nobody holds any more are forgotten.
+    pub(crate) fn forget(&mut self, mut is_over: impl FnMut(ProcId) -> bool) {
+        self.unburied.retain(|dead| !is_over(*dead));
+    }
+
+    /// A process here is dead, and has to hear of nobody.
+    pub(crate) fn process_gone(&mut self, gone: ProcId) {
+        self.watched.retain(|_, watchers| {
+            watchers.remove(&gone);
+            !watchers.is_empty()
+        });
+    }
+}
+
+impl<B: Body> Hub<B> {
+    /// A node belongs to the cluster from now on.
+    pub fn node_joined(&mut self, node: u32) {
+        self.abroad.nodes.insert(node);
+    }
+
+    /// Jobs that begin here get numbers above this one, which no other node gives.
+    pub fn number_jobs_above(&mut self, last: u32) {
+        self.jobs.number_from(last);
+    }
+
+    /// Whether the process is one of this node.
+    #[inline]
+    pub(crate) fn is_here(&self, who: ProcId) -> bool {
+        who.node() == self.options.number
+    }
+
+    /// Whether the process is not known to be dead.
+    pub(crate) fn lives(&self, who: ProcId) -> bool {
+        if self.is_here(who) {
+            return self.procs.get(who).is_some();
+        }
+        self.abroad.nodes.contains(&who.node()) && !self.abroad.dead.has(who)
+    }
+
+    /// Which other node this message is for.
+    pub(crate) fn is_for(&self, step: &Step<'_, B>, who: ProcId, message: &ToNodeOf<B::Letter>) -> Option<u32> {
+        if self.abroad.nodes.is_empty() || !self.is_here(who) {
+            return None;
+        }
+        let node = match message {
+            ToNodeOf::RequestLease { number, .. } | ToNodeOf::ReturnLease { number } => {
+                step.body.lease_home(model::LeaseId { owner: who, number: *number })?
+            }
+            ToNodeOf::CreateActor { actor, .. }
+            | ToNodeOf::WatchActor { actor }
+            | ToNodeOf::KillActor { actor, .. }
+            | ToNodeOf::ActorOutOfScope { actor } => step.body.actor_home(*actor)?,
+            ToNodeOf::KillWorker { worker } | ToNodeOf::Served { worker } => worker.node(),
+            _ => return None,
+        };
+        (node != self.options.number).then_some(node)
+    }
+
+    pub(crate) fn tell_abroad(&self, step: &mut Step<'_, B>, to: ProcId, message: FromNodeOf<B::Letter>) {
+        if self.lives(to) {
+            step.body.send(to.node(), Between::Told { to, message: Box::new(message) });
+        }
+    }
+
+    pub(crate) fn send_letter(&mut self, step: &mut Step<'_, B>, sender: ProcId, to: ProcId, message: B::Letter) {
+        if self.lives(to) {
+            self.meet(sender, to);
+            step.body.send(to.node(), Between::Letter { sender, to, message });
+        } else {
+            self.tell(step, sender, FromNodeOf::Undeliverable { to, message });
+        }
+    }
+
+    /// Whoever sent this from another node hears that its receiver is dead, and before that of the death.
+    pub(crate) fn return_abroad(&mut self, step: &mut Step<'_, B>, sender: ProcId, to: ProcId, message: B::Letter) {
+        self.say_dead(step, sender.node(), to);
+        step.body.send(sender.node(), Between::Returned { sender, to, message });
+    }
+
+    fn say_dead(&self, step: &mut Step<'_, B>, node: u32, peer: ProcId) {
+        let heir = self.estates.heir_of(peer);
+        let death = Death { peer, exit: WorkerExit::Unknown, heir, job: None, calls: Vec::new() };
+        step.body.send(node, Between::Died(death));
+    }
+
+    /// A process here and one there have to do with each other.
+    pub(crate) fn meet_abroad(&mut self, here: ProcId, there: ProcId) {
+        let Some(proc) = self.procs.get_mut(here) else { return };
+        proc.is_met_by(there.node());
+        if !self.abroad.dead.has(there) {
+            self.abroad.watched.entry(there).or_default().insert(here);
+        }
+    }
+
+    /// A process here has come across the name of one there.
+    pub(crate) fn on_met_abroad(&mut self, step: &mut Step<'_, B>, who: ProcId, name: ProcId) {
+        if self.lives(name) {
+            let watchers = self.abroad.watched.entry(name).or_default();
+            if watchers.is_empty() {
+                step.body.send(name.node(), Between::Met { name });
+            }
+            watchers.insert(who);
+        } else if !self.estates.has_heir(name) {
+            self.tell(step, who, FromNodeOf::PeerDied { peer: name, exit: WorkerExit::Unknown, heir: None });
+        }
+    }
+
+    /// A process here got a letter in the name of one that is dead, or that another node wrote for it: the one's own node may not know that
+    /// somebody here has to hear of its death.
+    fn meet_by_hearsay(&mut self, step: &mut Step<'_, B>, who: ProcId, name: ProcId) {
+        if self.lives(name) {
+            self.abroad.watched.entry(name).or_default().insert(who);
+            step.body.send(name.node(), Between::Met { name });
+        } else {
+            self.on_met_abroad(step, who, name);
+        }
+    }
+
+    /// A process here is dead: all nodes hear of it if all must count it, else those that have met it.
+    pub(crate) fn tell_nodes_of_death(
+        &mut self,
+        step: &mut Step<'_, B>,
+        dead: ProcId,
+        exit: &WorkerExit,
+        heir: Option<ProcId>,
+        job: Option<JobId>,
+    ) {
+        self.abroad.process_gone(dead);
+        if self.abroad.nodes.is_empty() {
+            return;
+        }
+        let met = self.procs.take_met_by_nodes(dead);
+        let is_for_all = heir.is_some() || job.is_some();
+        let nodes = if is_for_all { self.abroad.nodes() } else { met.into_iter().collect() };
+        let death = Death { peer: dead, exit: exit.clone(), heir, job, calls: Vec::new() };
+        step.body.tell_nodes(death, &nodes);
+    }
+
+    /// Another node says something.
+    pub fn on_between(&mut self, step: &mut Step<'_, B>, node: u32, message: Between<B::Letter>) {
+        match message {
+            Between::Said { by, message } => {
+                self.on_message(step, Asker { door: NO_DOOR, who: Some(by) }, *message);
+            }
+            Between::Told { to, message } => self.on_told(step, to, *message),
+            Between::Letter { sender, to, message } => {
+                self.relay(step, sender, to, message);
+                if self.is_here(to) && !(sender.node() == node && self.lives(sender)) {
+                    self.meet_by_hearsay(step, to, sender);
+                }
+            }
+            Between::Returned { sender, to, message } => {
+                self.tell(step, sender, FromNodeOf::Undeliverable { to, message });
+            }
+            Between::Met { name } => match self.procs.get_mut(name) {
+                Some(proc) => proc.is_met_by(node),
+                None => self.say_dead(step, node, name),
+            },
+            // With what else the carrier has of the dead.
+            Between::Died(death) => self.on_died_there(step, death, Vec::new()),
+            Between::Testified { of, sent } => self.on_node_testified(step, node, of, sent),
+            Between::Settle { of, reach } => self.on_settle_asked(step, of, &reach),
+            Between::HasSettled { of, sent } => self.on_node_settled(step, node, of, sent),
+            Between::Settled { of, serving } => {
+                self.cut_is_made(of);
+                self.note_serving(serving);
+                self.end_leases_of(step, of);
+            }
+        }
+    }
+
+    /// Another node has something to say to a process of this one. That may be of a worker whose death came first: nothing is sent to it then.
+    fn on_told(&mut self, step: &mut Step<'_, B>, to: ProcId, mut message: FromNodeOf<B::Letter>) {
+        match &mut message {
+            FromNodeOf::Granted { number, worker, .. } => {
+                let (number, worker) = (*number, *worker);
+                if !self.link(step, to, worker) {
+                    let back = Box::new(ToNodeOf::ReturnLease { number });
+                    step.body.send(worker.node(), Between::Said { by: to, message: back });
+                    return self.tell(step, to, FromNodeOf::Revoke { number });
+                }
+            }
+            FromNodeOf::Actor { state: state @ ActorPlace::Alive { .. }, .. } => {
+                if let ActorPlace::Alive { worker, .. } = *state
+                    && !self.link(step, to, worker)
+                {
+                    *state = ActorPlace::Pending;
+                }
+            }
+            _ => {}
+        }
+        self.tell(step, to, message);
+    }
+
+    /// A process there is dead, and all that it had sent has come.
+    pub fn on_died_there(&mut self, step: &mut Step<'_, B>, death: Death, last: LastFrames) {
+        let Death { peer, exit, heir, job, .. } = death;
+        if self.is_here(peer) {
+            return;
+        }
+        let watchers = self.abroad.watched.remove(&peer).unwrap_or_default();
+        if self.abroad.dead.has(peer) {
+            // Told before, or known since another one has its slot. Whoever has come across its name since then waits for this.
+            for to in watchers {
+                self.tell(step, to, FromNodeOf::PeerDied { peer, exit: exit.clone(), heir });
+            }
+            return;
+        }
+        self.abroad.dead.note(peer);
+        for (to, frames) in last {
+            self.tell(step, to, FromNodeOf::LastFrames { peer, frames });
+        }
+        let told = match heir {
+            Some(heir) => {
+                self.estates.note_heir(peer, heir);
+                self.everyone_who_hears()
+            }
+            None if job.is_some() => self.everyone_who_hears(),
+            // The keeper waits for deaths, whoever dies.
+            None => {
+                let keeper = self.estates.keeper().filter(|keeper| !watchers.contains(keeper));
+                watchers.into_iter().chain(keeper).collect()
+            }
+        };
+        for to in &told {
+            self.tell(step, *to, FromNodeOf::PeerDied { peer, exit: exit.clone(), heir });
+        }
+        match heir {
+            Some(heir) => self.await_testimony(step, peer, heir, told),
+            None => self.end_leases_of(step, peer),
+        }
+        if let Some(job) = job {
+            self.act(step, control::Event::JobEnded(job));
+            self.group_changed(step, control::GroupEvent::JobEnded(job));
+        }
+        self.leases.process_gone(peer);
+        self.act(step, control::Event::ProcessDied { process: peer, exit });
+        self.actors.process_gone(peer);
+        self.groups.process_gone(peer);
+        self.abroad.unburied.push(peer);
+        self.part_from(step, peer);
+    }
+
+    /// The carrier has something for a process here from one there, and no rings.
+    pub fn want_link(&mut self, step: &mut Step<'_, B>, here: ProcId, there: ProcId) {
+        if !self.link(step, here, there) && self.procs.get(here).is_none() {
+            self.say_dead(step, there.node(), here);
+        }
+    }
+
+    /// The carrier uses the rings of these two no more.
+    pub fn carrier_let_go(&mut self, step: &mut Step<'_, B>, here: ProcId, there: ProcId) {
+        self.on_link_closed(step, there, here);
+    }
+}

@@ -1,0 +1,144 @@
+//! What nodes say to each other, beyond the frames of their processes. Carried by a session (see `session`), as items of channels or as news.
+
+use model::{JobId, ProcId, WorkerExit};
+use serde::{Deserialize, Serialize};
+
+use crate::control::{FromNodeOf, ToNodeOf};
+use crate::session::Channel;
+
+/// Kind of an item: a frame. Its bytes: who wrote it and for whom, 8 bytes each, then the frame's header and body.
+pub const FRAME: u8 = 0;
+/// Kind of an item, and of news: a `Between`.
+pub const BETWEEN: u8 = 1;
+
+/// Marks the end of a channel that takes messages instead of frames: whoever does not read its rings still gets them.
+const MESSAGES: u16 = 1 << 15;
+/// The node itself as an end of a channel: the slot that no process has.
+const NODE: u16 = ProcId::SLOT_MAX;
+
+/// What a mark in a session is about: all that a node had sent so far.
+pub type Sent = u64;
+
+/// One message; `M` is what processes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Between<M> {
+    /// A process of the sending node says this to the receiving node, as if it were its own.
+    Said {
+        /// The process.
+        by: ProcId,
+        /// The message.
+        message: Box<ToNodeOf<M>>,
+    },
+    /// The sending node says this to a process of the receiving one, as if it were its own.
+    Told {
+        /// The process.
+        to: ProcId,
+        /// The message.
+        message: Box<FromNodeOf<M>>,
+    },
+    /// From a process of the sending node to one of the receiving node.
+    Letter {
+        /// Who says it.
+        sender: ProcId,
+        /// To whom.
+        to: ProcId,
+        /// The message.
+        message: M,
+    },
+    /// News: the letter was not delivered, its receiver is gone.
+    Returned {
+        /// Who had said it.
+        sender: ProcId,
+        /// To whom.
+        to: ProcId,
+        /// The message.
+        message: M,
+    },
+    /// News: somebody at the sending node has come across a process of the receiving one, and wants to hear of its death.
+    Met {
+        /// The process.
+        name: ProcId,
+    },
+    /// News: a process of the sending node is dead. Behind all that it had sent.
+    Died(Death),
+    /// News: all processes of the sending node have testified.
+    Testified {
+        /// Who is dead.
+        of: ProcId,
+        /// How much the sending node had sent to each other node by then, frames that lay in rings included.
+        sent: Vec<(u32, Sent)>,
+    },
+    /// News: all nodes have testified. Once so much of theirs has come, all that came in is to be taken up.
+    Settle {
+        /// Who is dead.
+        of: ProcId,
+        /// How much of which node.
+        reach: Vec<(u32, Sent)>,
+    },
+    /// News: answers `Settle`.
+    HasSettled {
+        /// Who is dead.
+        of: ProcId,
+        /// How much the sending node had sent to the receiving one by then.
+        sent: Sent,
+    },
+    /// News: it is known who answers calls of a dead process of the sending node. Other workers that it had leased end.
+    Settled {
+        /// Who is dead.
+        of: ProcId,
+        /// Who answers.
+        serving: Vec<ProcId>,
+    },
+}
+
+/// The death of a process, as other nodes hear of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Death {
+    /// Who is dead.
+    pub peer: ProcId,
+    /// How it ended.
+    pub exit: WorkerExit,
+    /// Who takes over what it has left.
+    pub heir: Option<ProcId>,
+    /// If it was a driver, its job, which is over.
+    pub job: Option<JobId>,
+    /// How many calls of each process of the receiving node had come for it. Others have certainly not started.
+    pub calls: Vec<(ProcId, u64)>,
+}
+
+/// By which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As an item of this channel.
+    Channel(Channel),
+    /// As news, behind all of this slot's if it is of a death.
+    News(Option<u16>),
+}
+
+/// The channel of frames from one process to another.
+#[must_use]
+#[inline]
+pub fn frames(from: ProcId, to: ProcId) -> Channel {
+    Channel { from: from.slot(), to: to.slot() }
+}
+
+impl<M> Between<M> {
+    /// By which way it goes.
+    #[must_use]
+    pub fn way(&self) -> Way {
+        let (from, to) = match self {
+            Self::Said { by, .. } => (by.slot(), NODE),
+            Self::Told { to, .. } => (NODE, to.slot()),
+            Self::Letter { sender, to, .. } => (sender.slot(), to.slot()),
+            Self::Died(death) => return Way::News(Some(death.peer.slot())),
+            // Behind the death that is the reason.
+            Self::Returned { .. }
+            | Self::Met { .. }
+            | Self::Testified { .. }
+            | Self::Settle { .. }
+            | Self::HasSettled { .. }
+            | Self::Settled { .. } => return Way::News(None),
+        };
+        Way::Channel(Channel { from, to: to | MESSAGES })
+    }
+}
