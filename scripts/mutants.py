@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build" / "mutants"
 PAGE = "docs/mutations.md"
 COPIED = ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates")
-SECONDS_MAX = 300
+SECONDS_MAX = 600
 
 _SECTION = re.compile(r"^## (?P<number>\d+)\. (?P<title>[^\n]+)$(?P<body>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _DIFF = re.compile(r"^```diff\n(?P<diff>.*?)^```$", re.MULTILINE | re.DOTALL)

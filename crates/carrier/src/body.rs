@@ -58,6 +58,8 @@ pub enum ToHub {
 
 /// See the module's documentation.
 pub trait Body {
+    /// How many frames lie in the ring from `here` to `there`.
+    fn published(&mut self, here: ProcId, there: ProcId) -> usize;
     /// The next frame in the ring from `here` to `there`.
     fn read(&mut self, here: ProcId, there: ProcId) -> Option<Frame>;
     /// A call has come out of a ring and is about to be sent: it cannot be taken back in the ring any more. False: it was.

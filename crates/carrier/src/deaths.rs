@@ -7,7 +7,7 @@ use wire::abroad::{Between, Death};
 use wire::frame::{self, GIFT, GIVEN_BACK, KNEW, REPLY, UNSTARTED};
 use wire::peer::{Knew, Peer, Shares};
 
-use crate::frames::unstarted;
+use crate::frames::{frame_of, unstarted};
 use crate::{Body, Carrier, Frame, HEIRS_MAX, ToHub};
 
 impl Carrier {
@@ -55,10 +55,14 @@ impl Carrier {
 
     fn note_heir(&mut self, death: &Death) {
         if let Some(heir) = death.heir {
-            if self.heirs.len() == HEIRS_MAX {
-                self.heirs.clear();
+            if self.latest.len() == HEIRS_MAX
+                && let Some(oldest) = self.latest.pop_front()
+            {
+                self.heirs.remove(&oldest);
             }
-            self.heirs.insert(death.peer, heir);
+            if self.heirs.insert(death.peer, heir).is_none() {
+                self.latest.push_back(death.peer);
+            }
         }
     }
 
@@ -91,16 +95,28 @@ impl Carrier {
             let mut lost: Vec<(u64, u64)> = under_way.into_iter().map(|(request, number)| (number, request)).collect();
             lost.sort_unstable();
             frames.extend(lost.into_iter().filter(|(number, _)| *number > came).map(|(_, request)| unstarted(request)));
-            if let Some(peer) = self.peers.get_mut(&there.node()) {
-                peer.post.drop_channel(wire::abroad::frames(here, there));
-            }
+            self.salvage_posted(body, here, there);
             if !frames.is_empty() {
                 last.push((here, frames));
             }
         }
+        // What waited behind frames for the dead waits no more.
+        self.announce_again(there.node());
         body.tell_hub(ToHub::Died { death, last });
         self.look_at_positions(body);
         self.look_at_flushes(body);
+    }
+
+    /// What waited for the session to take it to a process there, which is dead.
+    fn salvage_posted(&mut self, body: &mut impl Body, here: ProcId, there: ProcId) {
+        let Some(peer) = self.peers.get_mut(&there.node()) else { return };
+        // The channel may be another one's by now, which has that slot.
+        let is_for_it = |bytes: &[u8]| frame_of(bytes).is_some_and(|(_, to, _)| to == there);
+        for bytes in peer.post.take(wire::abroad::frames(here, there), is_for_it) {
+            if let Some((_, _, frame)) = frame_of(&bytes).filter(|(_, _, frame)| frame.0.kind == REPLY) {
+                self.salvage(body, there, here, frame);
+            }
+        }
     }
 
     /// A process here has read all that one there, which is dead, had written to it.

@@ -7,10 +7,14 @@ use model::ProcId;
 use rustc_hash::FxHashMap;
 use wire::Reader;
 use wire::abroad::{BETWEEN, Between, FRAME, frames};
-use wire::frame::{CALL, GIVEN_BACK, HEADER_BYTES, Header, REPLY, TAKE_BACK, UNSTARTED};
+use wire::frame::{CALL, GIVEN_BACK, HEADER_BYTES, Header, REPLY, TAKE_BACK, UNSTARTED, Value};
 use wire::peer::Peer;
+use wire::session::ITEM_BYTES_MAX;
 
 use crate::{Body, Carrier, Frame, ToHub};
+
+/// A frame larger than this does not fit into an item of a session.
+const FRAME_BYTES_MAX: usize = ITEM_BYTES_MAX - 16 - HEADER_BYTES;
 
 /// What two processes have with each other, one of them here and one there.
 #[derive(Default)]
@@ -65,7 +69,7 @@ pub(crate) fn take_up(arrived: Arrived<'_>, came: &mut Vec<Arrival>) -> Hold {
     }
 }
 
-fn frame_of(bytes: &[u8]) -> Option<(ProcId, ProcId, Frame)> {
+pub(crate) fn frame_of(bytes: &[u8]) -> Option<(ProcId, ProcId, Frame)> {
     let mut reader = Reader::new(bytes);
     let (from, to) = (reader.process().ok()?, reader.process().ok()?);
     let header = Header::from_bytes(reader.array::<HEADER_BYTES>().ok()?);
@@ -79,6 +83,14 @@ fn bytes_of(from: ProcId, to: ProcId, (header, body): &Frame) -> Vec<u8> {
     bytes.extend_from_slice(&header.to_bytes());
     bytes.extend_from_slice(body);
     bytes
+}
+
+/// What comes of a call or answer that is larger than a session takes in one piece.
+fn too_large(header: Header) -> Frame {
+    let why = "a call to another node, and its answer, can carry 16 MiB in one piece; pass larger values as references";
+    let mut body = 1_u32.to_le_bytes().to_vec();
+    Value::write_failure(&model::Failure::StoreFull(why.into()), &mut body);
+    (Header { length: body.len() as u32, kind: REPLY, flags: 0, ..header }, body)
 }
 
 /// A call that was taken back.
@@ -103,6 +115,20 @@ impl Carrier {
     pub fn on_frame(&mut self, body: &mut impl Body, here: ProcId, there: ProcId, frame: Frame) {
         let link = self.links.entry((here, there)).or_default();
         link.is_linked = true;
+        let frame = if frame.1.len() > FRAME_BYTES_MAX {
+            match frame.0.kind {
+                CALL => {
+                    if body.start(here, there, &frame) {
+                        let lost = too_large(frame.0);
+                        self.keep_or_write(body, here, there, lost, 0);
+                    }
+                    return;
+                }
+                _ => too_large(frame.0),
+            }
+        } else {
+            frame
+        };
         if frame.0.kind == CALL {
             if !body.start(here, there, &frame) {
                 return;
@@ -148,7 +174,10 @@ impl Carrier {
 
     /// What came takes no room any more.
     pub(crate) fn let_go_of(&mut self, here: ProcId, there: ProcId, length: usize) {
-        if let Some(peer) = self.peers.get_mut(&there.node()) {
+        // What the carrier says itself has taken no room.
+        if length > 0
+            && let Some(peer) = self.peers.get_mut(&there.node())
+        {
             peer.session.taken(frames(there, here), length);
         }
     }
@@ -182,7 +211,6 @@ impl Carrier {
             }
             return false;
         }
-        let serial = self.next_serial();
         let link = self.links.entry((here, there)).or_default();
         match kind {
             REPLY => drop(link.under_way.remove(&request)),
@@ -193,6 +221,20 @@ impl Carrier {
             }
             _ => {}
         }
+        self.keep_or_write(body, here, there, frame, length)
+    }
+
+    /// True: it is kept.
+    fn keep_or_write(
+        &mut self,
+        body: &mut impl Body,
+        here: ProcId,
+        there: ProcId,
+        frame: Frame,
+        length: usize,
+    ) -> bool {
+        let serial = self.next_serial();
+        let link = self.links.entry((here, there)).or_default();
         let refused = if link.is_linked && link.held.is_empty() { body.write(here, there, frame) } else { Some(frame) };
         let Some(frame) = refused else { return false };
         link.held.push_back(Held { serial, frame, length });
@@ -219,6 +261,8 @@ impl Carrier {
         if is_taken {
             self.send_frame(here, there, &given_back(request));
         }
+        // Somebody may wait for what was held.
+        self.look_at_positions(body);
     }
 
     /// Nobody will read it. What came of a call goes to the heir of who called; a call goes back.

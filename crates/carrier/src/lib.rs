@@ -20,7 +20,7 @@ mod frames;
 mod positions;
 mod post;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use cluster::{Limits, NodeLife, Notice, Session};
 use model::{Dead, ProcId, Tick};
@@ -47,6 +47,8 @@ pub struct Carrier {
     dead: Dead,
     /// Of processes that are dead: who has what they left.
     heirs: FxHashMap<ProcId, ProcId>,
+    /// Those, in the order of their deaths.
+    latest: VecDeque<ProcId>,
     waits: Waits,
     /// Numbers what waits, in the order of its coming.
     serial: u64,
@@ -69,6 +71,7 @@ impl Carrier {
             links: BTreeMap::new(),
             dead: Dead::default(),
             heirs: FxHashMap::default(),
+            latest: VecDeque::new(),
             waits: Waits::default(),
             serial: 0,
         }

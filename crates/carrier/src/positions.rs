@@ -37,9 +37,12 @@ impl Carrier {
     pub fn flush(&mut self, body: &mut impl Body, ticket: u64) {
         let links: Vec<(ProcId, ProcId)> = self.links.keys().copied().collect();
         for (here, there) in links {
-            while !self.dead.has(there)
-                && let Some(frame) = body.read(here, there)
-            {
+            if self.dead.has(there) {
+                continue;
+            }
+            // Not what is written meanwhile.
+            for _ in 0..body.published(here, there) {
+                let Some(frame) = body.read(here, there) else { break };
                 self.on_frame(body, here, there, frame);
             }
         }

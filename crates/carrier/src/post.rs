@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use cluster::{Channel, SendError};
+use wire::abroad::FRAME;
 
-use crate::Carrier;
+use crate::{Carrier, Neighbour};
 
 /// An item that waits.
 struct Waiting {
@@ -35,15 +36,42 @@ impl Post {
         self.items.contains_key(&channel)
     }
 
-    /// Whether anything of this slot's waits: news of its death come behind it.
-    fn has_waiting_of(&self, slot: u16) -> bool {
-        self.items.keys().any(|channel| channel.from == slot)
+    /// Takes out the frames of a channel for which this says so.
+    pub(crate) fn take(&mut self, channel: Channel, mut is_it: impl FnMut(&[u8]) -> bool) -> Vec<Vec<u8>> {
+        let Some(queue) = self.items.get_mut(&channel) else { return Vec::new() };
+        let mut taken = Vec::new();
+        queue.retain_mut(|waiting| {
+            let is_taken = waiting.kind == FRAME && is_it(&waiting.bytes);
+            if is_taken {
+                taken.push(std::mem::take(&mut waiting.bytes));
+            }
+            !is_taken
+        });
+        if queue.is_empty() {
+            self.items.remove(&channel);
+        }
+        taken
     }
+}
 
-    /// Its receiver is dead.
-    pub(crate) fn drop_channel(&mut self, channel: Channel) {
-        self.items.remove(&channel);
-    }
+/// SESSION-2: what a dead process has left goes before the news of its death, whether its readers read or not. False: not yet, since one that
+/// had its slot before is dying.
+fn send_last_words(peer: &mut Neighbour, slot: u16, until: u64) -> bool {
+    let Neighbour { session, post } = peer;
+    let mut is_done = true;
+    post.items.retain(|channel, queue| {
+        while channel.from == slot
+            && let Some(Waiting { kind, bytes, .. }) = queue.front().filter(|waiting| waiting.serial < until)
+        {
+            if session.send_last(*channel, *kind, bytes) == Err(SendError::Full) {
+                is_done = false;
+                break;
+            }
+            queue.pop_front();
+        }
+        !queue.is_empty()
+    });
+    is_done
 }
 
 impl Carrier {
@@ -71,11 +99,13 @@ impl Carrier {
 
     pub(crate) fn announce_again(&mut self, node: u32) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
-        while let Some((_, of, bytes)) = peer.post.news.front() {
-            if of.is_some_and(|of| peer.post.has_waiting_of(of)) {
+        while let Some((serial, of, _)) = peer.post.news.front() {
+            let (serial, of) = (*serial, *of);
+            if of.is_some_and(|of| !send_last_words(peer, of, serial)) {
                 return;
             }
-            match peer.session.announce(*of, wire::abroad::BETWEEN, bytes) {
+            let Some((_, _, bytes)) = peer.post.news.front() else { return };
+            match peer.session.announce(of, wire::abroad::BETWEEN, bytes) {
                 Ok(()) | Err(SendError::Ended | SendError::TooLarge(_)) => drop(peer.post.news.pop_front()),
                 Err(SendError::Full) => return,
             }
@@ -84,14 +114,16 @@ impl Carrier {
 
     pub(crate) fn post_again(&mut self, node: u32, channel: Channel) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
-        let Some(queue) = peer.post.items.get_mut(&channel) else { return };
+        let mut queue = peer.post.items.remove(&channel).unwrap_or_default();
         while let Some(Waiting { kind, bytes, .. }) = queue.front() {
             match peer.session.send(channel, *kind, bytes) {
                 Ok(()) | Err(SendError::Ended | SendError::TooLarge(_)) => drop(queue.pop_front()),
-                Err(SendError::Full) => return,
+                Err(SendError::Full) => break,
             }
         }
-        peer.post.items.remove(&channel);
+        if !queue.is_empty() {
+            peer.post.items.insert(channel, queue);
+        }
         self.announce_again(node);
     }
 }

@@ -3,6 +3,7 @@
 mod pair;
 
 use carrier::ToHub;
+use cluster::Limits;
 use model::ProcId;
 use pair::{CALLER, Pair, WORKER, call, death_of, reply};
 use seeded::{SplitMix64, below};
@@ -12,7 +13,16 @@ use wire::peer::{Knew, Peer};
 
 /// A pair whose two processes have rings on both nodes.
 fn linked() -> Pair {
-    let mut pair = Pair::new();
+    linked_with(Limits::default())
+}
+
+/// Bounds that a few frames meet.
+fn narrow() -> Limits {
+    Limits { window_bytes: 100, queue_bytes_max: 100, ..Limits::default() }
+}
+
+fn linked_with(limits: Limits) -> Pair {
+    let mut pair = Pair::new(limits);
     pair.link(CALLER, WORKER);
     pair.link(WORKER, CALLER);
     pair.settle();
@@ -197,4 +207,79 @@ fn cut_1_a_position_is_reached_when_all_before_it_lies_in_rings() {
     carrier.on_room(rings, WORKER, CALLER);
     assert_eq!(pair.told(1), [ToHub::Reached { ticket: 6 }]);
     assert_eq!(pair.requests(CALLER, WORKER), [2]);
+}
+
+/// A reader that does not read holds up nobody but itself, not even when who wrote to it dies: the others hear of that.
+#[test]
+fn session_2_what_waits_for_a_slow_reader_does_not_hold_up_the_news_of_a_death() {
+    let mut pair = linked_with(narrow());
+    pair.ends[0].rings.room = 0;
+    (0..20).for_each(|request| pair.write(WORKER, CALLER, reply(request)));
+    pair.settle();
+    assert!(!pair.ends[1].carrier.reads(WORKER, CALLER), "more waits than the session takes");
+    pair.kill(death_of(WORKER, None));
+    pair.settle();
+    let told = pair.told(0);
+    let [ToHub::Died { last, .. }] = &told[..] else { panic!("{told:?}") };
+    let frames: Vec<_> = last.iter().flat_map(|(_, frames)| frames.iter().map(|(header, _)| header.request)).collect();
+    assert_eq!(frames, (0..20).collect::<Vec<_>>(), "all that was written before");
+    assert!(pair.ends.iter().all(|end| end.carrier.is_at_rest()));
+}
+
+/// A caller dies while answers to it wait for the session: its heir gets them, or nobody would.
+#[test]
+fn an_answer_that_waits_for_the_session_goes_to_the_heir_of_its_caller() {
+    let heir = ProcId::new(1, 3, 1);
+    let mut pair = linked_with(narrow());
+    pair.ends[0].rings.room = 0;
+    (0..20).for_each(|request| pair.write(WORKER, CALLER, reply(request)));
+    pair.settle();
+    pair.kill(death_of(CALLER, Some(heir)));
+    pair.settle();
+    let mut answered = Vec::new();
+    for message in pair.told(0).into_iter().chain(pair.told(1)) {
+        if let ToHub::Said { message: Between::Letter { to, message: Peer::Reply { request, .. }, .. }, .. } = message {
+            assert_eq!(to, heir);
+            answered.push(request);
+        }
+    }
+    // What lies in the worker's own ring is salvaged by the worker.
+    answered.extend(pair.ends[1].rings.outward.values().flatten().map(|(header, _)| header.request));
+    answered.sort_unstable();
+    assert_eq!(answered, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn cut_1_a_position_is_reached_also_if_what_was_held_is_taken_back() {
+    let mut pair = linked();
+    pair.ends[1].rings.room = 0;
+    pair.write(CALLER, WORKER, call(1));
+    pair.settle();
+    let pair::End { carrier, rings } = &mut pair.ends[0];
+    carrier.flush(rings, 1);
+    let told = pair.told(0);
+    let [ToHub::Flushed { sent, .. }] = &told[..] else { panic!("{told:?}") };
+    let position = sent[0].1;
+    let pair::End { carrier, rings } = &mut pair.ends[1];
+    carrier.reach(rings, 6, &[(1, position)]);
+    pair.settle();
+    assert!(pair.told(1).is_empty());
+    let take_back = (Header { length: 0, kind: TAKE_BACK, flags: 0, claim: 0, request: 1 }, Vec::new());
+    pair.write(CALLER, WORKER, take_back);
+    pair.settle();
+    assert_eq!(pair.told(1), [ToHub::Reached { ticket: 6 }]);
+}
+
+/// An item of a session has a bound; a call beyond it fails with a reason, and does not count as sent.
+#[test]
+fn a_call_that_is_too_large_for_one_piece_fails_and_says_why() {
+    let mut pair = linked();
+    let (header, _) = call(1);
+    pair.write(CALLER, WORKER, (header, vec![0; 17 << 20]));
+    pair.settle();
+    assert!(pair.requests(CALLER, WORKER).is_empty());
+    let [(header, body)] = &pair.ring(WORKER, CALLER)[..] else { panic!("one answer") };
+    assert_eq!((header.kind, header.request), (REPLY, 1));
+    assert!(String::from_utf8_lossy(body).contains("pass larger values as references"));
+    assert!(pair.ends[0].carrier.is_at_rest());
 }

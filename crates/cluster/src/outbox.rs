@@ -139,6 +139,22 @@ impl Outbox {
         if !self.has_room(channel, bytes.len()) {
             return Err(SendError::Full);
         }
+        self.queue(channel, kind, bytes);
+        Ok(())
+    }
+
+    /// Takes an item of a process that is dead, beyond the bounds of its channel.
+    pub(crate) fn send_last(&mut self, channel: Channel, kind: u8, bytes: &[u8]) -> Result<(), SendError> {
+        let is_overdrawn = self.channels.get(&key(channel)).is_some_and(|outgoing| outgoing.is_overdrawn);
+        if is_overdrawn || self.dying.contains(&channel.from) {
+            self.refused.insert(key(channel));
+            return Err(SendError::Full);
+        }
+        self.queue(channel, kind, bytes);
+        Ok(())
+    }
+
+    fn queue(&mut self, channel: Channel, kind: u8, bytes: &[u8]) {
         let (window, cost) = (self.window, Queue::cost(bytes.len()));
         self.accepted += 1;
         let entry = Entry { ticket: self.accepted, length: bytes.len() as u32, kind, behind: None };
@@ -151,7 +167,6 @@ impl Outbox {
         *self.waiting.entry(channel.from).or_default() += 1;
         self.marks.on_queued();
         self.queued_bytes += cost;
-        Ok(())
     }
 
     /// Whether an item of this length would be taken. If not, its channel is among the relieved when that may have changed.

@@ -309,6 +309,15 @@ impl Session {
         self.outbox.send(&mut self.stream, channel, kind, bytes)
     }
 
+    /// As `send`, of a process that is dead: it is taken however much waits for this channel. Bounded by what its node had kept.
+    ///
+    /// # Errors
+    /// If another one that had its slot is dying: its last words go first.
+    pub fn send_last(&mut self, channel: Channel, kind: u8, bytes: &[u8]) -> Result<(), SendError> {
+        self.check_sendable(bytes)?;
+        self.outbox.send_last(channel, kind, bytes)
+    }
+
     /// Takes news, which need no credit and arrive in this order. Of a death: behind all that was taken from the dead one (SESSION-2), of whom
     /// nothing more is taken before the news are sent.
     ///

@@ -121,7 +121,7 @@ impl<B: Body> Hub<B> {
 
     fn say_dead(&self, step: &mut Step<'_, B>, node: u32, peer: ProcId) {
         let heir = self.estates.heir_of(peer);
-        let death = Death { peer, exit: WorkerExit::Unknown, heir, job: None, calls: Vec::new() };
+        let death = Death { peer, exit: WorkerExit::Unknown, heir, job: None, calls: Vec::new(), is_old: true };
         step.body.send(node, Between::Died(death));
     }
 
@@ -174,7 +174,7 @@ impl<B: Body> Hub<B> {
         let met = self.procs.take_met_by_nodes(dead);
         let is_for_all = heir.is_some() || job.is_some();
         let nodes = if is_for_all { self.abroad.nodes() } else { met.into_iter().collect() };
-        let death = Death { peer: dead, exit: exit.clone(), heir, job, calls: Vec::new() };
+        let death = Death { peer: dead, exit: exit.clone(), heir, job, calls: Vec::new(), is_old: false };
         step.body.tell_nodes(death, &nodes);
     }
 
@@ -198,7 +198,7 @@ impl<B: Body> Hub<B> {
                 Some(proc) => proc.is_met_by(node),
                 None => self.say_dead(step, node, name),
             },
-            // With what else the carrier has of the dead.
+            // A carrier hands it over itself, with what else it has of the dead.
             Between::Died(death) => self.on_died_there(step, death, Vec::new()),
             Between::Testified { of, sent } => self.on_node_testified(step, node, of, sent),
             Between::Settle { of, reach } => self.on_settle_asked(step, of, &reach),

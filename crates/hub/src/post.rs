@@ -39,7 +39,10 @@ impl<B: Body> Hub<B> {
                 self.meet(sender, to);
                 step.body.tell(to, FromNodeOf::Relay { sender, message });
             }
-            Some(_) => self.post.held.entry(to).or_default().push((sender, message)),
+            Some(_) => {
+                self.meet(sender, to);
+                self.post.held.entry(to).or_default().push((sender, message));
+            }
             None => self.undeliverable(step, sender, to, message),
         }
     }

@@ -17,7 +17,7 @@ fn node() -> Node {
 }
 
 fn death(peer: ProcId, heir: Option<ProcId>) -> Between<u32> {
-    Between::Died(Death { peer, exit: killed(), heir, job: None, calls: Vec::new() })
+    Between::Died(Death { peer, exit: killed(), heir, job: None, calls: Vec::new(), is_old: false })
 }
 
 #[test]

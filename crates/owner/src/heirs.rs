@@ -176,7 +176,7 @@ impl Heirs {
 
     #[cold]
     fn note_early(&mut self, named: ProcId, id: ObjectId) {
-        if self.early.len() == ASTRAY_MAX {
+        if self.early.len() >= ASTRAY_MAX {
             self.early.drain(..ASTRAY_MAX / 2);
         }
         self.early.push((Known::Heard(true), named, id));

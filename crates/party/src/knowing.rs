@@ -54,13 +54,18 @@ impl<P> Party<P> {
         })
     }
 
-    /// What a frame to `to` says of deaths, and its body without that.
+    /// What a frame between us and that process says of deaths, and its body without that.
     ///
     /// # Errors
     /// If the bytes are no such frame.
     #[inline]
-    pub fn read_known<'a>(&self, from: ProcId, header: &Header, body: &'a [u8]) -> Result<(Knew, &'a [u8]), Malformed> {
-        if from.node() == self.me.node() {
+    pub fn read_known<'a>(
+        &self,
+        other: ProcId,
+        header: &Header,
+        body: &'a [u8],
+    ) -> Result<(Knew, &'a [u8]), Malformed> {
+        if other.node() == self.me.node() {
             return Ok((Knew::Count(header.claim), body));
         }
         let (dead, body) = frame::split_list(header.flags, body)?;

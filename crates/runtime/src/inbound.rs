@@ -89,7 +89,7 @@ impl Runtime {
                 state.recycle(body);
                 result
             }
-            CALL => self.on_call(state, at, header, body),
+            CALL => self.on_call(state, at, header, body, false),
             CONSUMED => self.on_consumed(state, at, header, &body),
             DEFINE => {
                 let mut reader = Reader::new(&body);
@@ -102,7 +102,15 @@ impl Runtime {
         }
     }
 
-    fn on_call(&self, state: &mut State, at: usize, header: Header, body: Vec<u8>) -> Result<(), Malformed> {
+    /// `is_claimed`: who called cannot take it back, and no claim word is its.
+    fn on_call(
+        &self,
+        state: &mut State,
+        at: usize,
+        header: Header,
+        body: Vec<u8>,
+        is_claimed: bool,
+    ) -> Result<(), Malformed> {
         let mut reader = Reader::new(&body);
         let call = frame::Call::read(&mut reader)?;
         let link = state.links.at(at).ok_or(Malformed("link"))?;
@@ -117,7 +125,7 @@ impl Runtime {
             body,
             arrived: Stage::clock(),
             consumed: 0,
-            is_claimed: false,
+            is_claimed,
         };
         if state.blocked > 0 && !state.is_actor {
             self.give_back(state, &incoming);
@@ -168,7 +176,11 @@ impl Runtime {
         let Some(at) = state.links.place_of(peer) else { return };
         self.drain_link(state, at);
         for (header, body) in frames {
-            if self.on_frame(state, at, header, body).is_err() {
+            let taken = match header.kind {
+                CALL => self.on_call(state, at, header, body, true),
+                _ => self.on_frame(state, at, header, body),
+            };
+            if taken.is_err() {
                 return self.peer_broke(state, peer);
             }
         }

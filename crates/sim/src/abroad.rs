@@ -151,6 +151,16 @@ impl Env {
 
 /// The body of the carrier of the node that is stepping.
 impl Body for Env {
+    fn published(&mut self, here: ProcId, there: ProcId) -> usize {
+        let frames = self.queue.take_outward(pid_of(here), there);
+        if frames.is_empty() {
+            return self.abroad.rings.get(&(here, there)).map_or(0, VecDeque::len);
+        }
+        let ring = self.abroad.rings.entry((here, there)).or_default();
+        ring.extend(frames);
+        ring.len()
+    }
+
     fn read(&mut self, here: ProcId, there: ProcId) -> Option<Parcel> {
         let published = self.queue.take_outward(pid_of(here), there);
         let ring = self.abroad.rings.entry((here, there)).or_default();

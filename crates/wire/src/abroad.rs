@@ -104,6 +104,8 @@ pub struct Death {
     pub job: Option<JobId>,
     /// How many calls of each process of the receiving node had come for it. Others have certainly not started.
     pub calls: Vec<(ProcId, u64)>,
+    /// It is long dead, and has sent the receiving node nothing that is still on its way.
+    pub is_old: bool,
 }
 
 /// By which way a message goes.
@@ -130,7 +132,7 @@ impl<M> Between<M> {
             Self::Said { by, .. } => (by.slot(), NODE),
             Self::Told { to, .. } => (NODE, to.slot()),
             Self::Letter { sender, to, .. } => (sender.slot(), to.slot()),
-            Self::Died(death) => return Way::News(Some(death.peer.slot())),
+            Self::Died(death) => return Way::News((!death.is_old).then_some(death.peer.slot())),
             // Behind the death that is the reason.
             Self::Returned { .. }
             | Self::Met { .. }

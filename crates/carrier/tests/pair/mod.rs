@@ -28,6 +28,10 @@ pub(crate) struct Rings {
 }
 
 impl Body for Rings {
+    fn published(&mut self, here: ProcId, there: ProcId) -> usize {
+        self.outward.get(&(here, there)).map_or(0, VecDeque::len)
+    }
+
     fn read(&mut self, here: ProcId, there: ProcId) -> Option<Frame> {
         self.outward.get_mut(&(here, there))?.pop_front()
     }
@@ -97,13 +101,13 @@ pub(crate) fn exit() -> WorkerExit {
 }
 
 pub(crate) fn death_of(peer: ProcId, heir: Option<ProcId>) -> Death {
-    Death { peer, exit: exit(), heir, job: None, calls: Vec::new() }
+    Death { peer, exit: exit(), heir, job: None, calls: Vec::new(), is_old: false }
 }
 
 impl Pair {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         let ends = [0, 1].map(|at| {
-            let mut carrier = Carrier::new(life(at), Limits::default());
+            let mut carrier = Carrier::new(life(at), limits);
             carrier.add_node(life(1 - at));
             End { carrier, rings: Rings { room: usize::MAX, ..Rings::default() } }
         });
