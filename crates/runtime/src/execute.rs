@@ -125,6 +125,10 @@ impl IncomingCall {
         let mut reader = Reader::new(&self.body[self.payload.end..]);
         let mut args = Vec::new();
         while !reader.rest().is_empty() {
+            if let Some(bytes) = frame::Value::read_inline(&mut reader)? {
+                args.push(CallArg::Inline(bytes));
+                continue;
+            }
             args.push(match frame::Value::read(&mut reader)? {
                 frame::Value::Inline(bytes) => CallArg::Inline(bytes),
                 frame::Value::Bulk(bulk) => {

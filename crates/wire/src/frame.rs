@@ -214,6 +214,19 @@ impl<'a> Value<'a> {
         Value::Failed(&crate::encode(failure)).write(body);
     }
 
+    /// The next value of a body if it is an inline one, as most are: `read` takes any, through a larger result.
+    ///
+    /// # Errors
+    /// If the bytes are no value.
+    #[inline]
+    pub fn read_inline(from: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Malformed> {
+        if from.rest().first() != Some(&INLINE) {
+            return Ok(None);
+        }
+        from.u8()?;
+        from.counted().map(Some)
+    }
+
     /// The next value of a body.
     ///
     /// # Errors
@@ -338,7 +351,12 @@ mod tests {
         let mut reader = Reader::new(&body);
         assert_eq!(Call::read(&mut reader), Ok(call));
         for value in values {
-            assert_eq!(Value::read(&mut reader), Ok(value));
+            let inline = Value::read_inline(&mut reader).expect("values");
+            match inline {
+                Some(bytes) => assert_eq!(Value::Inline(bytes), value),
+                None => assert_eq!(Value::read(&mut reader), Ok(value)),
+            }
+            assert_eq!(inline.is_some(), matches!(value, Value::Inline(_)));
         }
         assert_eq!(reader.rest(), b"");
     }
