@@ -110,6 +110,21 @@ fn carry_2_calls_that_certainly_have_not_started_are_named_before_the_death() {
     assert_eq!(last[..], [(CALLER, vec![unstarted(3)])]);
 }
 
+/// The last call that came had started: it may have run.
+#[test]
+fn carry_2_a_call_that_has_started_is_not_named() {
+    let mut pair = linked();
+    pair.write(CALLER, WORKER, call(1));
+    pair.settle();
+    pair.ends[1].rings.started.insert(1);
+    pair.kill(death_of(WORKER, None));
+    pair.settle();
+    assert!(pair.ring(WORKER, CALLER).is_empty());
+    let told = pair.told(0);
+    let [ToHub::Died { last, .. }] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(last[..], []);
+}
+
 /// A caller wants its call back while the worker is about to start it, ten thousand times: either it runs or it is given back.
 #[test]
 fn claim_1_a_call_that_is_wanted_back_runs_or_comes_back_never_both() {
