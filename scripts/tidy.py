@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODEL = {"model"}
 VOCABULARY = MODEL | {"wire"}
 BRAINS = {"owner", "scheduler", "cluster", "transfer", "control"}
-MUSCLE = {"store", "net"}
+MUSCLE = {"store", "net", "identity"}
 #: Between brains and bodies: what a body decides with a message, held to the same rules as a brain.
 CORES = {"carrier", "hub", "party"}
 BODIES = {"runtime", "node", "head", "gateway"}

@@ -1,0 +1,220 @@
+//! TLS 1.3 and nothing older, both ways, for members and for the door.
+//!
+//! A node has one port. What a client wants there it says in its first message, by ALPN, before anything is decided:
+//! members must show a certificate, joiners have none. No session is resumed, since a resumed one would not look at
+//! certificates again.
+
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring as provider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, NoServerSessionStorage};
+use rustls::time_provider::TimeProvider;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+
+use crate::certificate::{self, Usage};
+use crate::error::Error;
+use crate::membership::Membership;
+
+/// What a client wants of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To talk as a member with a member.
+    Member,
+    /// To become one.
+    Join,
+}
+
+impl Purpose {
+    /// What a client's first message asks for; nothing if that is nothing of ours.
+    #[must_use]
+    pub fn of(hello: &ClientHello<'_>) -> Option<Self> {
+        let mut offered = hello.alpn()?;
+        match (offered.next(), offered.next()) {
+            (Some(b"eagleray/1"), None) => Some(Self::Member),
+            (Some(b"eagleray-join/1"), None) => Some(Self::Join),
+            _ => None,
+        }
+    }
+
+    fn alpn(self) -> Vec<Vec<u8>> {
+        vec![match self {
+            Self::Member => b"eagleray/1".to_vec(),
+            Self::Join => b"eagleray-join/1".to_vec(),
+        }]
+    }
+}
+
+/// What rustls wants as a server's name. Certificates name nodes, not hosts, so nobody looks at it, and it is not sent.
+#[must_use]
+pub fn server_name() -> ServerName<'static> {
+    ServerName::try_from("eagleray.invalid").expect("a name with a dot")
+}
+
+/// For lines between members: to dial with, and to answer with. Made anew whenever the membership is renewed.
+///
+/// # Errors
+/// If TLS does not take the key.
+pub fn for_members(
+    membership: &Membership,
+    clock: &Arc<dyn TimeProvider>,
+) -> Result<(Arc<ClientConfig>, Arc<ServerConfig>), Error> {
+    let trust = Arc::new(Members { authority: membership.authority.clone(), algorithms: algorithms() });
+    let builder = ClientConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
+    let mut client = builder
+        .dangerous()
+        .with_custom_certificate_verifier(trust.clone())
+        .with_client_auth_cert(vec![membership.certificate.clone()], membership.key.for_tls())?;
+    harden_client(&mut client, Purpose::Member);
+    let builder = ServerConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
+    let mut server = builder
+        .with_client_cert_verifier(trust)
+        .with_single_cert(vec![membership.certificate.clone()], membership.key.for_tls())?;
+    harden_server(&mut server, Purpose::Member);
+    Ok((Arc::new(client), Arc::new(server)))
+}
+
+/// For the head's door: shows the head's certificate and asks for none. Only an `Admission` may talk on such a line.
+///
+/// # Errors
+/// If TLS does not take the key.
+pub fn for_door(membership: &Membership, clock: &Arc<dyn TimeProvider>) -> Result<Arc<ServerConfig>, Error> {
+    let builder = ServerConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
+    let mut server = builder
+        .with_no_client_auth()
+        .with_single_cert(vec![membership.certificate.clone()], membership.key.for_tls())?;
+    harden_server(&mut server, Purpose::Join);
+    Ok(Arc::new(server))
+}
+
+/// For a joiner: takes any certificate. Only a `Join` may talk on such a line, since it has the server prove itself.
+///
+/// # Errors
+/// If TLS 1.3 is not there.
+pub fn for_joiner(clock: &Arc<dyn TimeProvider>) -> Result<Arc<ClientConfig>, Error> {
+    let builder = ClientConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
+    let mut client = builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody { algorithms: algorithms() }))
+        .with_no_client_auth();
+    harden_client(&mut client, Purpose::Join);
+    Ok(Arc::new(client))
+}
+
+fn crypto() -> Arc<CryptoProvider> {
+    Arc::new(provider::default_provider())
+}
+
+fn algorithms() -> WebPkiSupportedAlgorithms {
+    provider::default_provider().signature_verification_algorithms
+}
+
+fn harden_client(config: &mut ClientConfig, purpose: Purpose) {
+    config.alpn_protocols = purpose.alpn();
+    config.resumption = Resumption::disabled();
+    config.enable_sni = false;
+}
+
+fn harden_server(config: &mut ServerConfig, purpose: Purpose) {
+    config.alpn_protocols = purpose.alpn();
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+}
+
+/// Trusts who belongs to the cluster.
+#[derive(Debug)]
+struct Members {
+    authority: CertificateDer<'static>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// Trusts nobody's certificate in particular, but sees to it that the server has the key of the one that it shows.
+#[derive(Debug)]
+struct Anybody {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// A signature of TLS 1.2, which is not spoken here.
+fn too_old() -> rustls::Error {
+    rustls::PeerIncompatible::ServerDoesNotSupportTls12Or13.into()
+}
+
+/// What both traits want in the same words.
+macro_rules! only_tls13 {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Err(too_old())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            verify_tls13_signature(message, certificate, signature, &self.algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.algorithms.supported_schemes()
+        }
+    };
+}
+
+impl ServerCertVerifier for Members {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        certificate::verify(certificate, &self.authority, Usage::Server, now)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    only_tls13!();
+}
+
+impl ClientCertVerifier for Members {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        certificate::verify(certificate, &self.authority, Usage::Client, now)?;
+        Ok(ClientCertVerified::assertion())
+    }
+
+    only_tls13!();
+}
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    only_tls13!();
+}
