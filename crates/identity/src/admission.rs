@@ -1,13 +1,13 @@
 //! The head's end of the conversation at the door.
 
-use rustls::pki_types::UnixTime;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use wire::session::NodeLife;
 
 use crate::address::Address;
 use crate::authority::{Authority, SKEW_S};
 use crate::certificate;
 use crate::error::{Error, Refusal};
-use crate::message::{self, Hello, Inbox, Kind, Request, Welcome};
+use crate::message::{self, Hello, Inbox, Kind, Request, Signatures, Welcome};
 use crate::name::{Member, Role};
 use crate::proof::{Binding, Side};
 use crate::token::TokenId;
@@ -20,9 +20,9 @@ pub struct Wish {
     pub token: TokenId,
     /// What tells this life of it from others.
     pub life: u64,
-    /// Where it can be reached, as it says.
+    /// Where it can be reached, as it says. Nobody has checked that, and its certificate does not say it.
     pub addresses: Vec<Address>,
-    /// What it was before: it has the key of that certificate, which may have expired.
+    /// What it was before: it has the key of that certificate, which may have expired. Never the head.
     pub former: Option<Member>,
 }
 
@@ -35,6 +35,15 @@ pub enum Step {
     Send(Vec<u8>),
     /// Call [`Admission::grant`] or [`Admission::refuse`].
     Decide(Wish),
+}
+
+/// Somebody is let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The last bytes to send.
+    pub answer: Vec<u8>,
+    /// The certificate in them, for its [`Fingerprint`](crate::Fingerprint).
+    pub certificate: CertificateDer<'static>,
 }
 
 /// Somebody is not let in.
@@ -59,15 +68,17 @@ impl From<Refusal> for TurnedAway {
 pub struct Door<'a> {
     /// Signs.
     pub authority: &'a Authority,
-    /// Let in.
+    /// Let in, as they are at this moment.
     pub tokens: &'a Tokens,
+    /// The head's own number, which nobody gets by token.
+    pub head: u32,
 }
 
 #[derive(Debug)]
 enum State {
     Waiting,
     Welcomed(TokenId),
-    Deciding(Request),
+    Deciding(TokenId, Request),
     Over,
 }
 
@@ -97,25 +108,35 @@ impl Admission {
         })
     }
 
-    /// Lets it in under this number: the last bytes to send.
+    /// Lets it in under this number.
     ///
     /// # Errors
-    /// If nobody waits for that.
-    pub fn grant(&mut self, node: u32, authority: &Authority, now: UnixTime) -> Result<Vec<u8>, Error> {
-        let State::Deciding(request) = std::mem::replace(&mut self.state, State::Over) else {
-            return Err(Error::OutOfTurn);
-        };
-        // Never a head: a token lets nodes in, and no more.
-        let who = NodeLife { node, life: request.life };
-        let member = Member { cluster: authority.cluster(), who, role: Role::Node };
-        let certificate = authority.sign(request.key, member, &request.addresses, now)?;
-        Ok(message::encode_granted(&certificate))
+    /// If its token is not valid any more, the number is the head's, or nobody waits for that: send the answer and
+    /// close.
+    pub fn grant(&mut self, node: u32, door: Door<'_>, now: UnixTime) -> Result<Granted, TurnedAway> {
+        self.sign(node, door, now).map_err(TurnedAway::from)
     }
 
     /// Does not let it in, for a reason of the head's own: the last bytes to send.
     pub fn refuse(&mut self, refusal: Refusal) -> TurnedAway {
         self.state = State::Over;
         refusal.into()
+    }
+
+    fn sign(&mut self, node: u32, door: Door<'_>, now: UnixTime) -> Result<Granted, Refusal> {
+        let State::Deciding(token, request) = std::mem::replace(&mut self.state, State::Over) else {
+            return Err(Refusal::Misunderstood(Error::OutOfTurn.to_string()));
+        };
+        still_valid(token, door, now)?;
+        if node == door.head {
+            return Err(bad("the number is the head's"));
+        }
+        // Never a head: a token lets nodes in, and no more.
+        let who = NodeLife { node, life: request.life };
+        let member = Member { cluster: door.authority.cluster(), who, role: Role::Node };
+        let signed = door.authority.sign(request.key, member, now);
+        let certificate = signed.map_err(|error| Refusal::Other(format!("the head cannot sign: {error}")))?;
+        Ok(Granted { answer: message::encode_granted(&certificate), certificate })
     }
 
     fn step(&mut self, bytes: &[u8], door: Door<'_>, now: UnixTime) -> Result<Step, Refusal> {
@@ -133,8 +154,12 @@ impl Admission {
                 self.on_hello(&hello, &proof, door, now)
             }
             (Kind::Request, State::Welcomed(token)) => {
-                let (request, signature) = Request::decode(reader).map_err(malformed)?;
-                self.on_request(request, &signature, token, door.authority, now)
+                let (request, signatures) = Request::decode(reader).map_err(malformed)?;
+                still_valid(token, door, now)?;
+                let former = self.prove_keys(&request, &signatures, door, now)?;
+                let wish = Wish { token, life: request.life, addresses: request.addresses.clone(), former };
+                self.state = State::Deciding(token, request);
+                Ok(Step::Decide(wish))
             }
             _ => Err(misunderstood(Error::OutOfTurn)),
         }
@@ -162,30 +187,40 @@ impl Admission {
         Ok(Step::Send(Welcome { proof, authority }.encode()))
     }
 
-    fn on_request(
-        &mut self,
-        request: Request,
-        signature: &[u8],
-        token: TokenId,
-        authority: &Authority,
+    /// Whether it has the keys that it speaks of: the new one, and the one of whom it was before.
+    fn prove_keys(
+        &self,
+        request: &Request,
+        signatures: &Signatures,
+        door: Door<'_>,
         now: UnixTime,
-    ) -> Result<Step, Refusal> {
-        let bad = |what: &str| Refusal::BadRequest(what.to_owned());
-        if !request.key.verifies(&self.binding.to_be_signed(&request.words()), signature) {
+    ) -> Result<Option<Member>, Refusal> {
+        let words = request.words();
+        if !request.key.verifies(&self.binding.to_be_signed(&words), &signatures.new) {
             return Err(bad("its signature does not fit its key"));
         }
-        let former = match &request.former {
-            None => None,
-            Some(former) if !certificate::is_of_key(former, &request.key) => {
-                return Err(bad("the former certificate is for another key"));
-            }
-            Some(former) => {
-                let verdict = certificate::verify_former(former, authority.certificate(), now);
-                Some(verdict.map_err(|untrusted| Refusal::BadRequest(untrusted.to_string()))?)
-            }
-        };
-        let wish = Wish { token, life: request.life, addresses: request.addresses.clone(), former };
-        self.state = State::Deciding(request);
-        Ok(Step::Decide(wish))
+        let Some(former) = &request.former else { return Ok(None) };
+        if certificate::is_of_key(former, &request.key) {
+            return Err(bad("it is for the key of the former certificate: draw a new one"));
+        }
+        let verdict = certificate::verify_former(former, door.authority.certificate(), now);
+        let member = verdict.map_err(|untrusted| Refusal::BadRequest(untrusted.to_string()))?;
+        if !certificate::has_signed(former, &self.binding.to_be_signed_by_former(&words), &signatures.former) {
+            return Err(bad("its signature does not fit the key of the former certificate"));
+        }
+        if member.role == Role::Head || member.who.node == door.head {
+            return Err(bad("the former number is the head's"));
+        }
+        Ok(Some(member))
     }
+}
+
+fn bad(what: &str) -> Refusal {
+    Refusal::BadRequest(what.to_owned())
+}
+
+/// Whether a token lets nodes in at this moment. A conversation takes a while, and tables change.
+fn still_valid(token: TokenId, door: Door<'_>, now: UnixTime) -> Result<(), Refusal> {
+    let (_, is_valid) = door.tokens.find(token, now)?;
+    is_valid.then_some(()).ok_or(Refusal::ExpiredToken)
 }

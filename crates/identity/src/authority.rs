@@ -11,14 +11,14 @@ use wire::Reader;
 use wire::session::NodeLife;
 use zeroize::Zeroizing;
 
-use crate::address::Address;
 use crate::error::Error;
 use crate::key::{Key, PublicKey};
 use crate::membership::{Membership, STORED_BYTES, counted};
 use crate::name::{ClusterId, Member, Role};
 use crate::{certificate, random};
 
-/// How long a node's certificate is valid. A stolen one is of no use tomorrow, so that nothing need be revoked.
+/// How long a node's certificate is valid. Nothing is revoked, so a stolen one is of use until it ends, and longer if
+/// the thief renews it: the head finds that out by the [`Fingerprint`](crate::Fingerprint) of what it issued last.
 pub const LIFETIME_S: u64 = 24 * 3600;
 /// How far a clock may be behind ours: certificates are valid from that long before they were made.
 pub const SKEW_S: u64 = 3600;
@@ -74,30 +74,18 @@ impl Authority {
     ///
     /// # Errors
     /// If it cannot be signed.
-    pub fn member(&self, who: NodeLife, role: Role, addresses: &[Address], now: UnixTime) -> Result<Membership, Error> {
+    pub fn member(&self, who: NodeLife, role: Role, now: UnixTime) -> Result<Membership, Error> {
         let key = Key::generate()?;
         let member = Member { cluster: self.cluster, who, role };
-        let certificate = self.sign(key.public(), member, addresses, now)?;
+        let certificate = self.sign(key.public(), member, now)?;
         Membership::new(key, certificate, self.certificate.clone(), now)
     }
 
-    /// A certificate for who has this key.
-    pub(crate) fn sign(
-        &self,
-        key: PublicKey,
-        member: Member,
-        addresses: &[Address],
-        now: UnixTime,
-    ) -> Result<CertificateDer<'static>, Error> {
+    /// A certificate for who has this key. It says who that is and nothing else: no name of the peer's choice.
+    pub(crate) fn sign(&self, key: PublicKey, member: Member, now: UnixTime) -> Result<CertificateDer<'static>, Error> {
         let mut params = CertificateParams::default();
         params.distinguished_name = name(&format!("eagleray node {}", member.who.node));
         params.subject_alt_names = vec![SanType::URI(member.to_uri().try_into()?)];
-        for address in addresses {
-            params.subject_alt_names.push(match address {
-                Address::Ip(ip) => SanType::IpAddress(*ip),
-                Address::Name(name) => SanType::DnsName(name.as_ref().try_into()?),
-            });
-        }
         valid(&mut params, now, LIFETIME_S);
         params.serial_number = Some(serial());
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

@@ -2,21 +2,55 @@
 //!
 //! All reading is done by webpki, which rustls checks certificates with: there is no second parser to differ from it.
 
+use std::fmt;
 use std::time::Duration;
 
+use ring::digest;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert, ring as algorithms};
 
 use crate::authority::authority_uri;
 use crate::error::Untrusted;
+use crate::hex;
 use crate::key::PublicKey;
 use crate::name::{ClusterId, Member, SCHEME};
 
-/// What its bearer does with it.
+/// What the bearer of a certificate does on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Usage {
+pub enum Usage {
+    /// It dials.
     Client,
+    /// It is dialled.
     Server,
+}
+
+/// Tells one certificate from any other. No secret.
+///
+/// A head that keeps the one of what it issued last for a life notices when somebody comes with another: then two have
+/// the same name, and one of them has stolen it. An answer may have been lost on its way, so the one before is still
+/// good until the last one has been seen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// Of this certificate.
+    #[must_use]
+    pub fn of(certificate: &CertificateDer<'_>) -> Self {
+        let digest = digest::digest(&digest::SHA256, certificate);
+        Self(*digest.as_ref().first_chunk().expect("a digest has 32 bytes"))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
 }
 
 /// Checks a certificate and says whose it is.
@@ -51,32 +85,47 @@ pub(crate) fn verify_former(
     }
 }
 
-/// Whom the certificate of a peer names. Meant for connections whose verifier has accepted it: nothing is checked again.
+/// Who the peer of a connection is, by the certificates that it has shown. They are checked here, whatever verifier the
+/// connection had: one for joiners, say, which trusts nobody and takes anything.
 ///
 /// # Errors
-/// If it names nobody.
-pub fn peer_of(certificates: Option<&[CertificateDer<'_>]>) -> Result<Member, Untrusted> {
-    named(certificates.and_then(<[_]>::first).ok_or(Untrusted::Unreadable)?)
+/// If it has shown none, or none that is valid now.
+pub fn peer_of(
+    authority: &CertificateDer<'_>,
+    certificates: Option<&[CertificateDer<'_>]>,
+    usage: Usage,
+    now: UnixTime,
+) -> Result<Member, Untrusted> {
+    verify(certificates.and_then(<[_]>::first).ok_or(Untrusted::Unreadable)?, authority, usage, now)
 }
 
 /// Until when a certificate is valid, seconds since 1970.
 ///
 /// # Errors
-/// If it was not signed by that authority.
+/// If it was not signed by that authority, or names nobody.
 pub fn valid_until(certificate: &CertificateDer<'_>, authority: &CertificateDer<'_>) -> Result<UnixTime, Untrusted> {
     // webpki keeps the dates to itself, but says by how much one is late: ask at the end of time.
     let late = UnixTime::since_unix_epoch(Duration::from_secs(u64::from(u32::MAX) * 64));
-    match check(certificate, authority, Usage::Client, late) {
-        Err(Untrusted::Expired(ago_s)) => Ok(UnixTime::since_unix_epoch(Duration::from_secs(late.as_secs() - ago_s))),
-        Err(other) => Err(other),
-        Ok(()) => Ok(late),
-    }
+    let end = match check(certificate, authority, Usage::Client, late) {
+        Err(Untrusted::Expired(ago_s)) => UnixTime::since_unix_epoch(Duration::from_secs(late.as_secs() - ago_s)),
+        Err(other) => return Err(other),
+        Ok(()) => late,
+    };
+    // It looks at dates before it looks at signatures.
+    verify(certificate, authority, Usage::Client, end)?;
+    Ok(end)
 }
 
 /// Whether the certificate is for this key.
 pub(crate) fn is_of_key(certificate: &CertificateDer<'_>, key: &PublicKey) -> bool {
     let info = rcgen::PublicKeyData::subject_public_key_info(key);
     EndEntityCert::try_from(certificate).is_ok_and(|parsed| *parsed.subject_public_key_info() == *info)
+}
+
+/// Whether whoever has the key of this certificate signed this message. The certificate itself is not checked.
+pub(crate) fn has_signed(certificate: &CertificateDer<'_>, message: &[u8], signature: &[u8]) -> bool {
+    EndEntityCert::try_from(certificate)
+        .is_ok_and(|parsed| parsed.verify_signature(algorithms::ECDSA_P256_SHA256, message, signature).is_ok())
 }
 
 /// The cluster whose authority this is. Its name follows from its key, so that it is the only one.

@@ -66,7 +66,7 @@ fn the_authority_itself_is_no_member() {
 #[test]
 fn a_certificate_says_until_when_it_is_valid() {
     let authority = Authority::new(NOW).unwrap();
-    let node = authority.member(NodeLife { node: 1, life: 1 }, Role::Node, &[], NOW).unwrap();
+    let node = authority.member(NodeLife { node: 1, life: 1 }, Role::Node, NOW).unwrap();
     let until = valid_until(node.certificate(), authority.certificate()).unwrap();
     assert_eq!(until.as_secs(), NOW.as_secs() + crate::LIFETIME_S);
     let other = Authority::new(NOW).unwrap();
@@ -78,7 +78,7 @@ fn a_certificate_says_until_when_it_is_valid() {
 fn a_former_certificate_counts_only_if_this_authority_signed_it() {
     let authority = Authority::new(NOW).unwrap();
     let later = UnixTime::since_unix_epoch(Duration::from_secs(NOW.as_secs() + 100 * crate::LIFETIME_S));
-    let node = authority.member(NodeLife { node: 1, life: 1 }, Role::Node, &[], NOW).unwrap();
+    let node = authority.member(NodeLife { node: 1, life: 1 }, Role::Node, NOW).unwrap();
     assert_eq!(verify_former(node.certificate(), authority.certificate(), later), Ok(node.member()));
     let forger =
         Issuer::new(crate::authority::params_of(authority.cluster()), crate::Key::generate().unwrap().into_pair());
@@ -87,4 +87,5 @@ fn a_former_certificate_counts_only_if_this_authority_signed_it() {
     (params.not_before, params.not_after) = (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2021, 1, 1));
     let forged = params.signed_by(&crate::Key::generate().unwrap().public(), &forger).unwrap();
     assert_eq!(verify_former(forged.der(), authority.certificate(), later), Err(Untrusted::Forged));
+    assert_eq!(valid_until(forged.der(), authority.certificate()), Err(Untrusted::Forged));
 }

@@ -1,6 +1,7 @@
 //! What goes wrong at the door of a cluster, in words that say what to do about it.
 
 use wire::Malformed;
+use wire::session::NodeLife;
 
 use crate::name::ClusterId;
 use crate::token::{LETTERS, PREFIX};
@@ -14,9 +15,12 @@ pub enum Error {
     /// A certificate does not do.
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
-    /// The other side said no.
+    /// The head said no.
     #[error("the cluster does not let this node in: {0}")]
     Refused(Refusal),
+    /// Somebody said no before it had proved that it is the head: it may be anybody, and may lie about the reason.
+    #[error("whoever answers at that address has not proved to be the head, and does not let this node in: {0}")]
+    RefusedUnproven(Refusal),
     /// The other side did not prove that it knows the token.
     #[error("whoever answers at that address does not know the token: check the address; somebody may stand between")]
     Unproven,
@@ -32,6 +36,9 @@ pub enum Error {
     /// The connection ended before the last message.
     #[error("the connection ended before this node was let in: try again")]
     Ended,
+    /// A request to renew for the key of the old certificate.
+    #[error("the request is for the key that the old certificate has: a new certificate takes a new key")]
+    OldKey,
     /// A file or folder of secrets that cannot be used.
     #[error("{path}: {what}")]
     File {
@@ -118,8 +125,17 @@ pub enum Untrusted {
     #[error("the head gave this node a certificate that is for another: tell who runs the head, and join again")]
     NotOurs,
     /// Its bearer is not the head.
-    #[error("the certificate is not a head's: join at the head's address")]
+    #[error("the certificate is not a head's: check the head's address")]
     NotHead,
+    /// Its bearer is the head, which asks nobody to renew it: it has the authority.
+    #[error("the certificate is a head's, which is made anew on the head and not over a line")]
+    IsHead,
+    /// It is of another node or life than the one that was dialled.
+    #[error("node {} answers in its life {:016x}, and another was dialled: addresses may have moved", .0.node, .0.life)]
+    Unexpected(NodeLife),
+    /// It is valid, but its bearer was expelled or declared dead.
+    #[error("node {} does not belong to the cluster any more in its life {:016x}: start it anew", .0.node, .0.life)]
+    Expelled(NodeLife),
 }
 
 impl Untrusted {

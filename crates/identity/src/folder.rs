@@ -1,12 +1,14 @@
 //! Where secrets lie on disk: files of mode 0600 in a folder of mode 0700, each whole or as it was before.
 //!
-//! A file is written beside its place, made durable and then moved there. Writers of one folder take turns by a lock on
-//! it, so what lies beside a place when one comes is left from somebody who died, and goes.
+//! A file is written beside its place, made durable and then moved there. Writers of one folder take turns, threads by
+//! a mutex and processes by a lock on the folder, so what lies beside a place when one comes is left from somebody who
+//! died, and goes.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use zeroize::Zeroizing;
@@ -21,6 +23,21 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 pub struct Folder {
     path: PathBuf,
     handle: File,
+    /// Threads that share a handle share its lock: it keeps out other handles only.
+    turn: Mutex<()>,
+}
+
+/// One writer's turn. It ends with the value.
+struct Turn<'a> {
+    handle: &'a File,
+    _threads: MutexGuard<'a, ()>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // It cannot fail for a lock that is held, and would end with the handle.
+        let _ = flock(self.handle, FlockOperation::Unlock);
+    }
 }
 
 impl Folder {
@@ -38,15 +55,16 @@ impl Folder {
         let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits() as i32;
         let handle = OpenOptions::new().read(true).custom_flags(flags).open(&path).map_err(failed)?;
         only_ours(&path, &handle, "700")?;
-        Ok(Self { path, handle })
+        Ok(Self { path, handle, turn: Mutex::new(()) })
     }
 
     /// The whole content of a file; nothing if there is none.
     ///
     /// # Errors
-    /// If it cannot be read, is a link or too large, belongs to somebody else, or others can read it.
+    /// If it cannot be read, is a link or too large, belongs to somebody else, or others can read it; or if the name is
+    /// none of a file in this folder.
     pub fn read(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
-        let path = self.path.join(name);
+        let path = self.place(name)?;
         let failed = |error: io::Error| at(&path, error.to_string());
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
         let file = match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
@@ -68,17 +86,42 @@ impl Folder {
     /// Replaces the content of a file, or makes it.
     ///
     /// # Errors
-    /// If it cannot be written; then it is as it was.
+    /// If it cannot be written; then it is as it was. Or if the name is none of a file in this folder.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        let (path, beside) = (self.path.join(name), self.beside(name));
-        let failed = |error: io::Error| at(&path, error.to_string());
-        flock(&self.handle, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
-        let written = self.replace(&path, &beside, bytes).map_err(failed);
-        flock(&self.handle, FlockOperation::Unlock).map_err(|error| failed(error.into()))?;
-        written
+        let path = self.place(name)?;
+        let turn = self.turn()?;
+        self.replace(&turn, &path, &self.beside(name), bytes).map_err(|error| at(&path, error.to_string()))
     }
 
-    fn replace(&self, path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
+    /// Replaces the content of a file by what `change` makes of it, and no other writer comes between. `change` gets
+    /// nothing if there is no file yet; it gives the new content, and what the caller wants to know. It must not write
+    /// to this folder itself: it would wait for its own end.
+    ///
+    /// # Errors
+    /// As [`Folder::read`] and [`Folder::write`], and what `change` fails with; then the file is as it was.
+    pub fn update<T>(
+        &self,
+        name: &str,
+        change: impl FnOnce(Option<&[u8]>) -> Result<(Zeroizing<Vec<u8>>, T), Error>,
+    ) -> Result<T, Error> {
+        let path = self.place(name)?;
+        let turn = self.turn()?;
+        let old = self.read(name)?;
+        let (new, told) = change(old.as_ref().map(|old| old.as_slice()))?;
+        self.replace(&turn, &path, &self.beside(name), &new).map_err(|error| at(&path, error.to_string()))?;
+        Ok(told)
+    }
+
+    /// Waits until no thread and no process writes.
+    fn turn(&self) -> Result<Turn<'_>, Error> {
+        // Who panicked in its turn has left files whole.
+        let threads = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let locked = flock(&self.handle, FlockOperation::LockExclusive);
+        locked.map_err(|error| at(&self.path, io::Error::from(error).to_string()))?;
+        Ok(Turn { handle: &self.handle, _threads: threads })
+    }
+
+    fn replace(&self, _turn: &Turn<'_>, path: &Path, beside: &Path, bytes: &[u8]) -> io::Result<()> {
         match fs::remove_file(beside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -88,6 +131,14 @@ impl Folder {
         file.sync_all()?;
         fs::rename(beside, path)?;
         self.handle.sync_all()
+    }
+
+    /// Where a file of this name lies. Names with a dot in front are for what lies beside.
+    fn place(&self, name: &str) -> Result<PathBuf, Error> {
+        if name.is_empty() || name.starts_with('.') || name.contains('/') || name.contains("..") {
+            return Err(at(&self.path, format!("{name:?} is no name for a file in it")));
+        }
+        Ok(self.path.join(name))
     }
 
     fn beside(&self, name: &str) -> PathBuf {

@@ -93,6 +93,69 @@ fn writers_take_turns_and_a_reader_sees_one_content_whole() {
 }
 
 #[test]
+fn threads_that_share_a_folder_take_turns() {
+    let temporary = Temporary::new();
+    let folder = temporary.folder();
+    std::thread::scope(|scope| {
+        for byte in 0..4 {
+            let folder = &folder;
+            scope.spawn(move || (0..20).for_each(|_| folder.write("token", &[byte; 4096]).unwrap()));
+        }
+    });
+    let bytes = folder.read("token").unwrap().unwrap();
+    assert!(bytes.len() == 4096 && bytes.iter().all(|byte| *byte == bytes[0]));
+}
+
+/// Reads a number, and writes the next one.
+fn count(folder: &Folder) -> u8 {
+    let next = |old: Option<&[u8]>| {
+        let next = old.map_or(0, |old| old[0]) + 1;
+        Ok((Zeroizing::new(vec![next]), next))
+    };
+    folder.update("count", next).unwrap()
+}
+
+#[test]
+fn of_updates_by_threads_and_by_other_handles_none_is_lost() {
+    let temporary = Temporary::new();
+    let (shared, other) = (temporary.folder(), temporary.folder());
+    std::thread::scope(|scope| {
+        for folder in [&shared, &shared, &shared, &other] {
+            scope.spawn(move || (0..10).for_each(|_| _ = count(folder)));
+        }
+    });
+    assert_eq!(count(&shared), 41);
+}
+
+#[test]
+fn an_update_that_fails_or_panics_leaves_the_old_content_and_nobody_waiting() {
+    let temporary = Temporary::new();
+    let folder = temporary.folder();
+    assert_eq!(count(&folder), 1);
+    let failed = folder.update::<()>("count", |_| Err(Error::Ended));
+    assert!(matches!(failed, Err(Error::Ended)));
+    let panicked = std::thread::scope(|scope| {
+        scope.spawn(|| folder.update::<()>("count", |_| panic!("in the middle of its turn"))).join()
+    });
+    assert!(panicked.is_err());
+    assert_eq!((count(&folder), count(&temporary.folder())), (2, 3));
+}
+
+#[test]
+fn names_that_lead_out_of_the_folder_or_beside_a_place_are_refused() {
+    let temporary = Temporary::new();
+    let folder = temporary.folder();
+    folder.write("token.v1", b"fine").unwrap();
+    for name in ["", ".", "..", "../token", "a/b", "/token", "a..b", ".token.new"] {
+        assert!(folder.write(name, b"stray").is_err(), "{name:?}");
+        assert!(folder.read(name).is_err(), "{name:?}");
+        assert!(folder.update(name, |_| Ok((Zeroizing::new(vec![]), ()))).is_err(), "{name:?}");
+    }
+    assert_eq!(fs::read_dir(&temporary.0).unwrap().count(), 1, "nothing lies outside");
+    assert_eq!(fs::read_dir(&folder.path).unwrap().count(), 1);
+}
+
+#[test]
 fn what_others_can_read_is_refused_with_the_command_that_helps() {
     let temporary = Temporary::new();
     let folder = temporary.folder();

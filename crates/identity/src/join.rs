@@ -4,6 +4,7 @@
 //! from the server, the authority's certificate least of all, before it has proved on this very connection that it
 //! knows the token (ID-1). Afterwards the server's certificate is checked as any other.
 
+use rustls::ClientConnection;
 use rustls::pki_types::{CertificateDer, UnixTime};
 
 use crate::address::Address;
@@ -11,25 +12,21 @@ use crate::certificate::{self, Usage};
 use crate::error::{Error, Untrusted};
 use crate::key::Key;
 use crate::membership::Membership;
-use crate::message::{self, ADDRESSES_MAX, Hello, Inbox, Kind, Request, Welcome};
+use crate::message::{self, ADDRESSES_MAX, Hello, Inbox, Kind, Request, Signatures, Welcome};
 use crate::name::Role;
 use crate::proof::{Binding, Side};
 use crate::token::Token;
 
-/// Who joins, and over what.
+/// Who joins.
 #[derive(Debug)]
 pub struct Joining {
-    /// Of the connection.
-    pub binding: Binding,
-    /// What the server has shown on it.
-    pub server: CertificateDer<'static>,
     /// By which it wants to get in.
     pub token: Token,
-    /// Under which it wants to be known.
+    /// Where it can be reached, for the head to know. They do not get into its certificate.
     pub addresses: Vec<Address>,
     /// What tells this life of the node from others.
     pub life: u64,
-    /// What it was before, perhaps expired: then it keeps its key, and asks for its number.
+    /// What it was before, perhaps expired: then it asks for its number. Its key is drawn anew all the same.
     pub former: Option<Membership>,
 }
 
@@ -61,29 +58,43 @@ pub struct Join {
     token: Token,
     hello: Hello,
     key: Option<Key>,
+    former: Option<Key>,
     request: Request,
     authority: Option<CertificateDer<'static>>,
 }
 
 impl Join {
-    /// Begins, and gives the first bytes to send.
+    /// Begins on a connection whose handshake is over, and gives the first bytes to send there.
     ///
     /// # Errors
-    /// If no key can be made, or there are more than 16 addresses.
-    pub fn new(joining: Joining, now: UnixTime) -> Result<(Self, Vec<u8>), Error> {
-        let Joining { binding, server, token, addresses, life, former } = joining;
+    /// If the handshake is not over, no key can be made, or there are more than 16 addresses.
+    pub fn new(connection: &ClientConnection, joining: Joining, now: UnixTime) -> Result<(Self, Vec<u8>), Error> {
+        let binding = Binding::of(connection)?;
+        let server = connection.peer_certificates().and_then(<[_]>::first).ok_or(Untrusted::Unreadable)?;
+        Self::over(binding, server.clone(), joining, now)
+    }
+
+    /// As [`Join::new`], with what it takes from the connection.
+    pub(crate) fn over(
+        binding: Binding,
+        server: CertificateDer<'static>,
+        joining: Joining,
+        now: UnixTime,
+    ) -> Result<(Self, Vec<u8>), Error> {
+        let Joining { token, addresses, life, former } = joining;
         if addresses.len() > ADDRESSES_MAX {
             return Err(Error::Library(format!("{} addresses are more than {ADDRESSES_MAX}", addresses.len())));
         }
-        let (key, former) = match former {
+        let key = Key::generate()?;
+        let (former, shown) = match former {
             // Of another cluster it would help nothing, and tell this one about it.
-            Some(former) if former.member().cluster == token.cluster() => (former.key, Some(former.certificate)),
-            _ => (Key::generate()?, None),
+            Some(former) if former.member().cluster == token.cluster() => (Some(former.key), Some(former.certificate)),
+            _ => (None, None),
         };
         let hello =
             Hello { version: wire::PROTOCOL, cluster: token.cluster(), token: token.id(), clock_s: now.as_secs() };
         let first = hello.encode(&binding.prove(&token, Side::Joiner, &[&hello.words()]));
-        let request = Request { key: key.public(), life, former, addresses };
+        let request = Request { key: key.public(), life, former: shown, addresses };
         let inbox = Inbox::default();
         let join = Self {
             state: State::Greeted,
@@ -93,6 +104,7 @@ impl Join {
             token,
             hello,
             key: Some(key),
+            former,
             request,
             authority: None,
         };
@@ -128,6 +140,7 @@ impl Join {
         match (kind, self.state) {
             (Kind::Welcome, State::Greeted) => self.on_welcome(&Welcome::decode(reader)?, now),
             (Kind::Granted, State::Asked) => self.on_granted(message::decode_granted(reader)?, now),
+            (Kind::Refused, State::Greeted) => Err(Error::RefusedUnproven(message::decode_refused(reader)?)),
             (Kind::Refused, _) => Err(Error::Refused(message::decode_refused(reader)?)),
             (Kind::Hello | Kind::Welcome | Kind::Request | Kind::Granted, _) => Err(Error::OutOfTurn),
         }
@@ -148,8 +161,11 @@ impl Join {
         self.authority = Some(welcome.authority.clone().into_owned());
         self.state = State::Asked;
         let key = self.key.as_ref().ok_or(Error::OutOfTurn)?;
-        let signature = key.sign(&self.binding.to_be_signed(&self.request.words()))?;
-        Ok(Progress::Send(self.request.encode(&signature)))
+        let words = self.request.words();
+        let new = key.sign(&self.binding.to_be_signed(&words))?;
+        let former = self.former.take().map(|key| key.sign(&self.binding.to_be_signed_by_former(&words)));
+        let former = former.transpose()?.unwrap_or_default();
+        Ok(Progress::Send(self.request.encode(&Signatures { new, former })))
     }
 
     fn on_granted(&mut self, certificate: CertificateDer<'static>, now: UnixTime) -> Result<Progress, Error> {

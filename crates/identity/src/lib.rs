@@ -4,7 +4,7 @@
 //! key, its certificate and the authority's, and two nodes that have one speak TLS 1.3 with each other. A node that
 //! has none knows a [`Token`]: it opens a connection on which it trusts nothing yet, both ends prove on it that they
 //! know the token, and it leaves with a membership. Certificates last a day and are renewed by whoever still has a
-//! valid one; who has slept too long comes by token again and keeps its number.
+//! valid one; who has slept too long comes by token again and keeps its number. Every certificate has a key of its own.
 //!
 //! Nothing here opens a socket, starts a thread or reads a clock: bytes come in and go out, and time is passed in.
 //! Files are touched by `folder.rs` alone.
@@ -13,13 +13,13 @@
 //! |---|---|
 //! | `name.rs` | how cluster, node and role stand in a certificate |
 //! | `key.rs`, `authority.rs`, `membership.rs` | keys, what signs, what a node keeps |
-//! | `certificate.rs` | whether a certificate belongs to a cluster, and to whom |
+//! | `certificate.rs` | whether a certificate belongs to a cluster, and to whom; what tells one from another |
 //! | `token.rs`, `tokens.rs` | the secret that lets nodes in; which ones are valid, and until when |
-//! | `tls.rs` | configurations for members and for the door |
+//! | `tls.rs` | configurations for members and for the door; whom a dialler expects, and whom nobody accepts |
 //! | `proof.rs` | how knowledge of a token is bound to one connection |
 //! | `message.rs`, `join.rs`, `admission.rs` | the conversation at the door, and its two ends |
 //! | `renewal.rs` | a new certificate for who has a valid one |
-//! | `folder.rs` | files that only their owner can read and that are whole or old |
+//! | `folder.rs` | files that only their owner can read and that are whole or old; one writer at a time |
 //!
 //! Tests are named by behaviour. What they defend:
 //!
@@ -27,6 +27,7 @@
 //! - **ID-2** a proof holds for the connection, the direction and the token that it was made for, and for no other.
 //! - **ID-3** whatever bytes come in, the answer is a typed error and memory stays bounded.
 //! - **ID-4** no secret is printed, logged, or readable by another user.
+//! - **ID-5** what was proved is proved for now: a certificate or token that ended meanwhile gives nothing.
 
 mod address;
 mod admission;
@@ -46,9 +47,9 @@ mod token;
 mod tokens;
 
 pub use address::Address;
-pub use admission::{Admission, Door, Step, TurnedAway, Wish};
+pub use admission::{Admission, Door, Granted, Step, TurnedAway, Wish};
 pub use authority::{Authority, LIFETIME_S, SKEW_S};
-pub use certificate::{peer_of, valid_until};
+pub use certificate::{Fingerprint, Usage, peer_of, valid_until};
 pub use error::{Error, Refusal, TokenError, Untrusted};
 pub use folder::Folder;
 pub use join::{Join, Joining, Progress};
@@ -58,7 +59,9 @@ pub use message::MESSAGE_BYTES_MAX;
 pub use name::{ClusterId, Member, Role};
 pub use proof::Binding;
 pub use renewal::Renewal;
-pub use tls::{Purpose, for_door, for_joiner, for_members, server_name};
+pub use tls::{
+    Accepts, Expected, JoinerClient, MemberClient, Purpose, for_dialler, for_door, for_joiner, for_members, server_name,
+};
 pub use token::{Token, TokenId};
 pub use tokens::{Listed, TOKENS_MAX, Tokens};
 

@@ -13,8 +13,8 @@ use crate::name::Member;
 /// More than any stored authority or membership has.
 pub(crate) const STORED_BYTES: usize = 16 * 1024;
 
-/// A certificate with as many addresses as it may have fits, and so does a request that shows it.
-const CERTIFICATE_BYTES_MAX: usize = 6 * 1024;
+/// More than any certificate of ours has, and little enough for a request that shows it.
+const CERTIFICATE_BYTES_MAX: usize = 2 * 1024;
 
 const MAGIC: &[u8; 8] = b"ERMEMB\x00\x01";
 

@@ -6,12 +6,14 @@
 //! |---|---|---|
 //! | 1 hello | joiner | `magic: 8, version: u32, cluster: 16, token id: 8, clock: u64, proof: 32` |
 //! | 2 welcome | head | `proof: 32, [authority's certificate]` |
-//! | 3 request | joiner | `public key: 65, life: u64, [former certificate], count: u8, count x [address], [signature]` |
+//! | 3 request | joiner | `public key: 65, life: u64, [former certificate], count: u8, count x [address]`, then |
+//! | | | `[signature], [signature by the former key]` |
 //! | 4 granted | head | `[certificate]` |
 //! | 5 refused | head | `reason: u8, number: u64, number: u64, [text]` |
 //!
 //! Hello's first twelve bytes mean the same in every version. Each proof covers all of hello before the proofs; the
-//! head's also covers the certificate that it hands over.
+//! head's also covers the certificate that it hands over. Both signatures cover all of request before them. Addresses
+//! are what the joiner says of itself: no certificate has them.
 
 use rustls::pki_types::CertificateDer;
 use wire::{Malformed, Reader};
@@ -166,9 +168,19 @@ impl<'a> Welcome<'a> {
     }
 }
 
-/// What the joiner wants to have signed, but for its signature.
+/// That the joiner has the keys that it speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signatures {
+    /// By the new key.
+    pub(crate) new: Vec<u8>,
+    /// By the key of the former certificate; empty if there is none.
+    pub(crate) former: Vec<u8>,
+}
+
+/// What the joiner wants to have signed, but for its signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
+    /// A new one, which no certificate has yet.
     pub(crate) key: PublicKey,
     pub(crate) life: u64,
     /// What it had before, expired or not, so that it keeps its number.
@@ -186,33 +198,37 @@ impl Request {
         out
     }
 
-    pub(crate) fn encode(&self, signature: &[u8]) -> Vec<u8> {
+    pub(crate) fn encode(&self, signatures: &Signatures) -> Vec<u8> {
         let mut out = begin(Kind::Request);
         out.extend_from_slice(&self.words());
-        counted(&mut out, signature);
+        counted(&mut out, &signatures.new);
+        counted(&mut out, &signatures.former);
         finish(out)
     }
 
-    pub(crate) fn decode(mut reader: Reader<'_>) -> Result<(Self, Vec<u8>), Malformed> {
+    pub(crate) fn decode(mut reader: Reader<'_>) -> Result<(Self, Signatures), Malformed> {
         let key = PublicKey(reader.array::<PUBLIC_BYTES>()?);
         let life = reader.u64()?;
         let former = reader.counted()?;
         let former = (!former.is_empty()).then(|| CertificateDer::from(former.to_vec()));
         let addresses = take_addresses(&mut reader)?;
-        let signature = reader.counted()?.to_vec();
+        let signatures = Signatures { new: reader.counted()?.to_vec(), former: reader.counted()?.to_vec() };
         end(&reader)?;
-        Ok((Self { key, life, former, addresses }, signature))
+        if former.is_none() != signatures.former.is_empty() {
+            return Err(Malformed("signature by a former key"));
+        }
+        Ok((Self { key, life, former, addresses }, signatures))
     }
 }
 
-pub(crate) fn put_addresses(out: &mut Vec<u8>, addresses: &[Address]) {
+fn put_addresses(out: &mut Vec<u8>, addresses: &[Address]) {
     out.push(addresses.len() as u8);
     for address in addresses {
         counted(out, address.to_string().as_bytes());
     }
 }
 
-pub(crate) fn take_addresses(reader: &mut Reader<'_>) -> Result<Vec<Address>, Malformed> {
+fn take_addresses(reader: &mut Reader<'_>) -> Result<Vec<Address>, Malformed> {
     let count = usize::from(reader.u8()?);
     if count > ADDRESSES_MAX {
         return Err(Malformed("count of addresses"));
@@ -268,8 +284,8 @@ pub(crate) fn decode_refused(mut reader: Reader<'_>) -> Result<Refusal, Malforme
     if text.len() > TEXT_BYTES_MAX {
         return Err(Malformed("text of a refusal"));
     }
-    // It ends on a terminal and comes from somebody who has proved nothing.
-    let text = || text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    // It ends on a terminal and may come from somebody who has proved nothing.
+    let text = || text.chars().map(|letter| if is_shown(letter) { letter } else { ' ' }).collect();
     let version = |number: u64| u32::try_from(number).map_err(|_| Malformed("version"));
     Ok(match reason {
         1 => Refusal::Version { ours: version(first)?, theirs: version(second)? },
@@ -286,6 +302,14 @@ pub(crate) fn decode_refused(mut reader: Reader<'_>) -> Result<Refusal, Malforme
         9 => Refusal::Other(text()),
         _ => return Err(Malformed("reason of a refusal")),
     })
+}
+
+/// Whether a letter stands for itself alone: it neither controls a terminal, nor turns or hides what stands around it.
+fn is_shown(letter: char) -> bool {
+    let hides = matches!(letter,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    !hides && !letter.is_control()
 }
 
 #[cfg(test)]

@@ -65,9 +65,14 @@ impl Binding {
         hmac::verify(&token.hmac(), &self.statement(side, words), proof).is_ok()
     }
 
-    /// What the joiner's key signs, to show on this connection that it has the private half.
+    /// What the joiner's new key signs, to show on this connection that it has the private half.
     pub(crate) fn to_be_signed(&self, words: &[u8]) -> Vec<u8> {
         [b"eagleray join: request for a certificate", &self.joiner[..], words].concat()
+    }
+
+    /// What its former key signs over the same words, to show whom it was. Its statement is never taken for the other.
+    pub(crate) fn to_be_signed_by_former(&self, words: &[u8]) -> Vec<u8> {
+        [b"eagleray join: the former key of who requests", &self.joiner[..], words].concat()
     }
 
     fn statement(&self, side: Side, words: &[&[u8]]) -> Vec<u8> {
@@ -117,6 +122,14 @@ mod tests {
         assert!(!is_proof(made, (&here, Side::Head, words)));
         assert!(!is_proof(made, (&here, Side::Joiner, &[b"a", b"bc"])));
         assert!(!is_proof(made, (&here, Side::Joiner, &[b"ab"])));
+    }
+
+    #[test]
+    fn what_two_keys_sign_of_one_request_differs_and_is_of_one_connection() {
+        let (here, there) = (Binding::fixed(1), Binding::fixed(2));
+        assert_ne!(here.to_be_signed(b"words"), here.to_be_signed_by_former(b"words"));
+        assert_ne!(here.to_be_signed(b"words"), there.to_be_signed(b"words"));
+        assert_ne!(here.to_be_signed_by_former(b"words"), there.to_be_signed_by_former(b"words"));
     }
 
     #[test]

@@ -1,19 +1,19 @@
-//! A new certificate for who has a valid one: the same node, the same life and role, a day more.
+//! A new certificate for who has a valid one: the same node, the same life, a day more.
 //!
-//! It is asked for over a session, whose line has authenticated the node already. So the answer is for whoever that is,
-//! and the request need only show that its sender has the new key. Asking twice gives two certificates for one node.
+//! It is asked for over a session, whose line has authenticated the node by a certificate. That certificate is checked
+//! again when it asks, since lines outlive certificates; the request shows that its sender has the new key. Asking
+//! twice gives two certificates for one node, so a thief can ask as well: see [`Fingerprint`](crate::Fingerprint).
 
 use rustls::pki_types::{CertificateDer, UnixTime};
 use wire::{Malformed, Reader};
 
-use crate::address::Address;
 use crate::authority::Authority;
 use crate::certificate::{self, Usage};
 use crate::error::{Error, Untrusted};
 use crate::key::{Key, PublicKey};
 use crate::membership::{Membership, counted};
-use crate::message::{ADDRESSES_MAX, MESSAGE_BYTES_MAX, put_addresses, take_addresses};
-use crate::name::Member;
+use crate::message::MESSAGE_BYTES_MAX;
+use crate::name::{Member, Role};
 
 /// A renewal under way: the key that the next certificate is for.
 #[derive(Debug)]
@@ -23,17 +23,13 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// Draws a new key, so that an old one that somebody has copied ends with its certificate.
+    /// Draws a new key, so that who has copied the old one has to be seen asking for a certificate of his own.
     ///
     /// # Errors
-    /// If no key can be made, or there are more than 16 addresses.
-    pub fn new(of: &Membership, addresses: &[Address]) -> Result<Self, Error> {
-        if addresses.len() > ADDRESSES_MAX {
-            return Err(Error::Library(format!("{} addresses are more than {ADDRESSES_MAX}", addresses.len())));
-        }
+    /// If no key can be made.
+    pub fn new(of: &Membership) -> Result<Self, Error> {
         let key = Key::generate()?;
         let mut asks = key.public().0.to_vec();
-        put_addresses(&mut asks, addresses);
         let signature = key.sign(&to_be_signed(&of.member(), &asks))?;
         counted(&mut asks, &signature);
         Ok(Self { key, asks })
@@ -60,26 +56,36 @@ impl Renewal {
 }
 
 impl Authority {
-    /// Answers a request to renew that came from `peer`, as its line has authenticated it.
+    /// Answers a request to renew that came over a line on which the peer has shown this certificate. Whether its
+    /// bearer was expelled meanwhile, the caller knows and has closed the line.
     ///
     /// # Errors
-    /// If the request is malformed, of somebody else, or the peer is of another cluster.
-    pub fn renew(&self, peer: Member, request: &[u8], now: UnixTime) -> Result<CertificateDer<'static>, Error> {
-        if peer.cluster != self.cluster() {
-            return Err(Untrusted::OtherCluster { theirs: peer.cluster, ours: self.cluster() }.into());
+    /// If the certificate is not valid now, whatever it was when the line began; if it is a head's; if the request is
+    /// malformed, of somebody else, or for the key that the peer has already.
+    pub fn renew(
+        &self,
+        peer: &CertificateDer<'_>,
+        request: &[u8],
+        now: UnixTime,
+    ) -> Result<CertificateDer<'static>, Error> {
+        let member = certificate::verify(peer, self.certificate(), Usage::Client, now)?;
+        if member.role == Role::Head {
+            return Err(Untrusted::IsHead.into());
         }
         if request.len() > MESSAGE_BYTES_MAX {
             return Err(Error::TooLong(request.len()));
         }
         let mut reader = Reader::new(request);
         let key = PublicKey(reader.array()?);
-        let addresses = take_addresses(&mut reader)?;
         let words = &request[..request.len() - reader.rest().len()];
         let signature = reader.counted()?;
-        if !reader.rest().is_empty() || !key.verifies(&to_be_signed(&peer, words), signature) {
+        if !reader.rest().is_empty() || !key.verifies(&to_be_signed(&member, words), signature) {
             return Err(Malformed("request to renew").into());
         }
-        self.sign(key, peer, &addresses, now)
+        if certificate::is_of_key(peer, &key) {
+            return Err(Error::OldKey);
+        }
+        self.sign(key, member, now)
     }
 }
 

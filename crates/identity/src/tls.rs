@@ -4,6 +4,7 @@
 //! members must show a certificate, joiners have none. No session is resumed, since a resumed one would not look at
 //! certificates again.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::Resumption;
@@ -14,11 +15,13 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, NoServerSessionStorage};
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
-use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use wire::session::NodeLife;
 
 use crate::certificate::{self, Usage};
-use crate::error::Error;
+use crate::error::{Error, Untrusted};
 use crate::membership::Membership;
+use crate::name::{Member, Role};
 
 /// What a client wants of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,34 +58,119 @@ pub fn server_name() -> ServerName<'static> {
     ServerName::try_from("eagleray.invalid").expect("a name with a dot")
 }
 
-/// For lines between members: to dial with, and to answer with. Made anew whenever the membership is renewed.
+/// Whom a dialler means to reach. Addresses move, so another member may answer there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// The head, whatever its number is.
+    Head,
+    /// This life of this node.
+    Node(NodeLife),
+}
+
+/// Whom a node accepts of those who have a valid certificate. One who was expelled or declared dead has it for a while.
+#[derive(Clone)]
+pub struct Accepts(Arc<dyn Fn(&Member) -> bool + Send + Sync>);
+
+impl Accepts {
+    /// Asked in every handshake: whoever it says `false` of is no member.
+    #[must_use]
+    pub fn new(accepts: impl Fn(&Member) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(accepts))
+    }
+}
+
+impl fmt::Debug for Accepts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Accepts(..)")
+    }
+}
+
+/// Dials members. Not to be mixed up with [`JoinerClient`], which trusts nobody and takes anything.
+#[derive(Clone)]
+pub struct MemberClient(Arc<ClientConfig>);
+
+/// Dials the door. Only a `Join` may talk on its lines, since it has the server prove itself.
+#[derive(Clone)]
+pub struct JoinerClient(Arc<ClientConfig>);
+
+impl MemberClient {
+    /// A line to be.
+    ///
+    /// # Errors
+    /// If TLS cannot begin.
+    pub fn connect(&self) -> Result<ClientConnection, Error> {
+        Ok(ClientConnection::new(self.0.clone(), server_name())?)
+    }
+}
+
+impl JoinerClient {
+    /// A line to be.
+    ///
+    /// # Errors
+    /// If TLS cannot begin.
+    pub fn connect(&self) -> Result<ClientConnection, Error> {
+        Ok(ClientConnection::new(self.0.clone(), server_name())?)
+    }
+}
+
+impl fmt::Debug for MemberClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemberClient(..)")
+    }
+}
+
+impl fmt::Debug for JoinerClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JoinerClient(..)")
+    }
+}
+
+/// To dial one member with, and no other.
+///
+/// # Errors
+/// If TLS does not take the key.
+pub fn for_dialler(
+    membership: &Membership,
+    expected: Expected,
+    accepts: &Accepts,
+    clock: &Arc<dyn TimeProvider>,
+) -> Result<MemberClient, Error> {
+    let verifier = Dialled { trust: Trust::of(membership, accepts), expected, algorithms: algorithms() };
+    let builder = ClientConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
+    let mut client = builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_client_auth_cert(vec![membership.certificate.clone()], membership.key.for_tls())?;
+    harden_client(&mut client, Purpose::Member);
+    Ok(MemberClient(Arc::new(client)))
+}
+
+/// To answer members with. Made anew whenever the membership is renewed.
 ///
 /// # Errors
 /// If TLS does not take the key.
 pub fn for_members(
     membership: &Membership,
+    accepts: &Accepts,
     clock: &Arc<dyn TimeProvider>,
-) -> Result<(Arc<ClientConfig>, Arc<ServerConfig>), Error> {
-    let trust = Arc::new(Members { authority: membership.authority.clone(), algorithms: algorithms() });
-    let builder = ClientConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
-    let mut client = builder
-        .dangerous()
-        .with_custom_certificate_verifier(trust.clone())
-        .with_client_auth_cert(vec![membership.certificate.clone()], membership.key.for_tls())?;
-    harden_client(&mut client, Purpose::Member);
+) -> Result<Arc<ServerConfig>, Error> {
+    let verifier = Diallers { trust: Trust::of(membership, accepts), algorithms: algorithms() };
     let builder = ServerConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
     let mut server = builder
-        .with_client_cert_verifier(trust)
+        .with_client_cert_verifier(Arc::new(verifier))
         .with_single_cert(vec![membership.certificate.clone()], membership.key.for_tls())?;
     harden_server(&mut server, Purpose::Member);
-    Ok((Arc::new(client), Arc::new(server)))
+    Ok(Arc::new(server))
 }
 
 /// For the head's door: shows the head's certificate and asks for none. Only an `Admission` may talk on such a line.
 ///
 /// # Errors
-/// If TLS does not take the key.
+/// If the membership is not a head's, or TLS does not take the key.
 pub fn for_door(membership: &Membership, clock: &Arc<dyn TimeProvider>) -> Result<Arc<ServerConfig>, Error> {
+    if membership.member().role != Role::Head {
+        return Err(Untrusted::NotHead.into());
+    }
     let builder = ServerConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
     let mut server = builder
         .with_no_client_auth()
@@ -91,18 +179,18 @@ pub fn for_door(membership: &Membership, clock: &Arc<dyn TimeProvider>) -> Resul
     Ok(Arc::new(server))
 }
 
-/// For a joiner: takes any certificate. Only a `Join` may talk on such a line, since it has the server prove itself.
+/// For a joiner: takes any certificate.
 ///
 /// # Errors
 /// If TLS 1.3 is not there.
-pub fn for_joiner(clock: &Arc<dyn TimeProvider>) -> Result<Arc<ClientConfig>, Error> {
+pub fn for_joiner(clock: &Arc<dyn TimeProvider>) -> Result<JoinerClient, Error> {
     let builder = ClientConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
     let mut client = builder
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody { algorithms: algorithms() }))
         .with_no_client_auth();
     harden_client(&mut client, Purpose::Join);
-    Ok(Arc::new(client))
+    Ok(JoinerClient(Arc::new(client)))
 }
 
 fn crypto() -> Arc<CryptoProvider> {
@@ -125,10 +213,36 @@ fn harden_server(config: &mut ServerConfig, purpose: Purpose) {
     config.send_tls13_tickets = 0;
 }
 
-/// Trusts who belongs to the cluster.
+/// Trusts who belongs to the cluster and is accepted.
 #[derive(Debug)]
-struct Members {
+struct Trust {
     authority: CertificateDer<'static>,
+    accepts: Accepts,
+}
+
+impl Trust {
+    fn of(membership: &Membership, accepts: &Accepts) -> Self {
+        Self { authority: membership.authority.clone(), accepts: accepts.clone() }
+    }
+
+    fn check(&self, certificate: &CertificateDer<'_>, usage: Usage, now: UnixTime) -> Result<Member, Untrusted> {
+        let member = certificate::verify(certificate, &self.authority, usage, now)?;
+        if (self.accepts.0)(&member) { Ok(member) } else { Err(Untrusted::Expelled(member.who)) }
+    }
+}
+
+/// Sees to it that whoever was dialled is the member that was meant.
+#[derive(Debug)]
+struct Dialled {
+    trust: Trust,
+    expected: Expected,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// Takes any member that dials.
+#[derive(Debug)]
+struct Diallers {
+    trust: Trust,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -143,7 +257,7 @@ fn too_old() -> rustls::Error {
     rustls::PeerIncompatible::ServerDoesNotSupportTls12Or13.into()
 }
 
-/// What both traits want in the same words.
+/// What all verifiers want in the same words.
 macro_rules! only_tls13 {
     () => {
         fn verify_tls12_signature(
@@ -170,7 +284,7 @@ macro_rules! only_tls13 {
     };
 }
 
-impl ServerCertVerifier for Members {
+impl ServerCertVerifier for Dialled {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -179,14 +293,18 @@ impl ServerCertVerifier for Members {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        certificate::verify(certificate, &self.authority, Usage::Server, now)?;
-        Ok(ServerCertVerified::assertion())
+        let member = self.trust.check(certificate, Usage::Server, now)?;
+        match self.expected {
+            Expected::Head if member.role != Role::Head => Err(Untrusted::NotHead.into()),
+            Expected::Node(who) if member.who != who => Err(Untrusted::Unexpected(member.who).into()),
+            Expected::Head | Expected::Node(_) => Ok(ServerCertVerified::assertion()),
+        }
     }
 
     only_tls13!();
 }
 
-impl ClientCertVerifier for Members {
+impl ClientCertVerifier for Diallers {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -197,7 +315,7 @@ impl ClientCertVerifier for Members {
         _: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        certificate::verify(certificate, &self.authority, Usage::Client, now)?;
+        self.trust.check(certificate, Usage::Client, now)?;
         Ok(ClientCertVerified::assertion())
     }
 

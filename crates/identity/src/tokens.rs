@@ -54,28 +54,41 @@ impl Tokens {
     /// If there are as many as there may be, all valid.
     pub fn add(&mut self, now: UnixTime, until: Option<UnixTime>) -> Result<Token, Error> {
         if self.entries.len() == TOKENS_MAX {
-            let oldest = (0..TOKENS_MAX).min_by_key(|at| self.entries[*at].until_s).filter(|at| {
-                is_over(&self.entries[*at], now) // The one that ends first: if it has not, none has.
-            });
-            self.entries.remove(oldest.ok_or(Error::TooManyTokens(TOKENS_MAX))?);
+            // If the one that ends first has not ended, none has.
+            if self.first_to_end().is_none_or(|at| !is_over(&self.entries[at], now)) {
+                return Err(Error::TooManyTokens(TOKENS_MAX));
+            }
+            self.make_room();
         }
-        let token = Token::new(self.cluster);
-        let until_s = until.map_or(FOREVER, |until| until.as_secs());
-        self.entries.push(Entry { token: token.clone(), made_s: now.as_secs(), until_s });
-        Ok(token)
+        Ok(self.push(now, until.map_or(FOREVER, |until| until.as_secs())))
     }
 
-    /// Makes a token in place of all others. Those are valid until `until`, so that nodes under way still get in.
-    ///
-    /// # Errors
-    /// If there is no room for one more.
-    pub fn rotate(&mut self, now: UnixTime, until: UnixTime) -> Result<Token, Error> {
-        let token = self.add(now, None)?;
-        let count = self.entries.len() - 1;
-        for entry in &mut self.entries[..count] {
+    /// Makes a token in place of all others. Those are valid until `until`, so that nodes under way still get in. It
+    /// always works: of a full table the one that ends first goes, and of those that end together the oldest.
+    pub fn rotate(&mut self, now: UnixTime, until: UnixTime) -> Token {
+        for entry in &mut self.entries {
             entry.until_s = entry.until_s.min(until.as_secs());
         }
-        Ok(token)
+        if self.entries.len() == TOKENS_MAX {
+            self.make_room();
+        }
+        self.push(now, FOREVER)
+    }
+
+    fn push(&mut self, now: UnixTime, until_s: u64) -> Token {
+        let token = Token::new(self.cluster);
+        self.entries.push(Entry { token: token.clone(), made_s: now.as_secs(), until_s });
+        token
+    }
+
+    fn first_to_end(&self) -> Option<usize> {
+        (0..self.entries.len()).min_by_key(|at| self.entries[*at].until_s)
+    }
+
+    fn make_room(&mut self) {
+        if let Some(at) = self.first_to_end() {
+            self.entries.remove(at);
+        }
     }
 
     /// Lets a token expire at once, and says whether there is one of that name.
@@ -181,12 +194,27 @@ mod tests {
     }
 
     #[test]
+    fn a_full_table_is_rotated_too_and_drops_what_ends_first() {
+        let mut table = Tokens::new(ClusterId([3; 16]));
+        let ids: Vec<_> = (0..TOKENS_MAX).map(|_| table.add(at(0), None).unwrap().id()).collect();
+        table.expire(ids[5], at(1));
+        let new = table.rotate(at(2), at(9));
+        assert_eq!(table.find(ids[5], at(2)).unwrap_err(), Refusal::UnknownToken, "it was over");
+        assert!(table.find(ids[0], at(8)).unwrap().1 && !table.find(ids[0], at(9)).unwrap().1);
+        let newer = table.rotate(at(3), at(9));
+        assert_eq!(table.find(ids[0], at(3)).unwrap_err(), Refusal::UnknownToken, "the oldest of all that end at 9");
+        assert_eq!(table.list().count(), TOKENS_MAX);
+        assert!(table.find(new.id(), at(8)).unwrap().1 && !table.find(new.id(), at(9)).unwrap().1);
+        assert!(table.find(newer.id(), at(9)).unwrap().1);
+    }
+
+    #[test]
     fn a_token_that_was_made_to_expire_is_over_at_once_and_not_revived() {
         let mut table = Tokens::new(ClusterId([3; 16]));
         let token = table.add(at(0), None).unwrap();
         assert!(table.expire(token.id(), at(7)));
         assert!(!table.find(token.id(), at(7)).unwrap().1);
-        table.rotate(at(8), at(100)).unwrap();
+        table.rotate(at(8), at(100));
         assert!(!table.find(token.id(), at(9)).unwrap().1);
         assert!(!table.expire(TokenId([0; 8]), at(9)));
     }

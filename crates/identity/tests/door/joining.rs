@@ -1,11 +1,13 @@
 //! Who gets in by token, and who does not.
 
 use identity::{
-    Admission, Binding, Door, Error, Progress, Refusal, Role, Step, Token, Untrusted, for_joiner, for_members, peer_of,
+    Admission, Binding, Error, Expected, Join, Joining, Membership, Progress, Refusal, Role, Step, Token, Untrusted,
+    Usage, for_dialler, for_joiner, for_members, peer_of,
 };
+use rustls::pki_types::ServerName;
 use wire::session::NodeLife;
 
-use crate::world::{HOUR_S, Line, MINUTE_S, START_S, World, moment};
+use crate::world::{HOUR_S, Line, MINUTE_S, START_S, World, anybody, moment};
 
 #[test]
 fn a_node_with_the_right_token_becomes_a_member_and_talks_to_others() {
@@ -22,11 +24,27 @@ fn a_node_with_the_right_token_becomes_a_member_and_talks_to_others() {
         ["10.1.2.3", "::1", "node-7.example"]
     );
 
-    let (dial, _) = for_members(&node, &world.clock.for_tls()).unwrap();
-    let (_, listen) = for_members(&world.head, &world.clock.for_tls()).unwrap();
-    let line = Line::connect(dial, listen).unwrap();
-    assert_eq!(peer_of(line.server.peer_certificates()).unwrap(), node.member());
-    assert_eq!(peer_of(line.client.peer_certificates()).unwrap(), world.head.member());
+    let dial = for_dialler(&node, Expected::Head, &anybody(), &world.clock.for_tls()).unwrap();
+    let listen = for_members(&world.head, &anybody(), &world.clock.for_tls()).unwrap();
+    let line = Line::connect(&dial, listen).unwrap();
+    let (authority, now) = (world.authority.certificate(), world.clock.now());
+    assert_eq!(peer_of(authority, line.server.peer_certificates(), Usage::Client, now), Ok(node.member()));
+    assert_eq!(peer_of(authority, line.client.peer_certificates(), Usage::Server, now), Ok(world.head.member()));
+}
+
+#[test]
+fn a_certificate_names_nothing_but_the_node_whatever_addresses_it_asked_with() {
+    let mut world = World::new();
+    let token = world.token();
+    let node = world.join(&token, None).unwrap();
+    assert_eq!(world.last_wish.clone().unwrap().addresses.len(), 3);
+    let parsed = webpki::EndEntityCert::try_from(node.certificate()).unwrap();
+    assert_eq!(parsed.valid_dns_names().count(), 0);
+    assert_eq!(parsed.valid_uri_names().collect::<Vec<_>>(), [node.member().to_uri()]);
+    for name in ["10.1.2.3", "::1", "node-7.example"] {
+        let name = ServerName::try_from(name).unwrap();
+        assert!(parsed.verify_is_valid_for_subject_name(&name).is_err(), "{name:?}");
+    }
 }
 
 #[test]
@@ -36,7 +54,7 @@ fn a_conversation_in_single_bytes_comes_to_the_same_end() {
     let line = world.door_line();
     let (mut join, mut to_head) = world.join_as(&line, &token, None);
     let mut admission = Admission::new(Binding::of(&line.server).unwrap());
-    let door = Door { authority: &world.authority, tokens: &world.tokens };
+    let door = world.door();
     let now = world.clock.now();
     loop {
         let mut answer = Vec::new();
@@ -45,7 +63,7 @@ fn a_conversation_in_single_bytes_comes_to_the_same_end() {
             match admission.input(&[*byte], door, now).unwrap() {
                 Step::More => {}
                 Step::Send(bytes) => answer = bytes,
-                Step::Decide(_) => answer = admission.grant(3, &world.authority, now).unwrap(),
+                Step::Decide(_) => answer = admission.grant(3, door, now).unwrap().answer,
             }
         }
         let (last, rest) = answer.split_last().unwrap();
@@ -90,7 +108,7 @@ fn an_expired_token_is_refused_as_expired() {
 fn after_a_rotation_the_old_token_holds_for_a_while_and_the_new_one_for_ever() {
     let mut world = World::new();
     let old = world.token();
-    let new = world.tokens.rotate(world.clock.now(), moment(START_S + HOUR_S)).unwrap();
+    let new = world.tokens.rotate(world.clock.now(), moment(START_S + HOUR_S));
     world.join(&old, None).unwrap();
     world.join(&new, None).unwrap();
     world.set_clocks(START_S + 2 * HOUR_S);
@@ -113,7 +131,7 @@ fn a_proof_that_was_recorded_on_one_connection_is_refused_on_another() {
     let token = world.token();
     let (recorded, fresh) = (world.door_line(), world.door_line());
     let (_, hello) = world.join_as(&recorded, &token, None);
-    let door = Door { authority: &world.authority, tokens: &world.tokens };
+    let door = world.door();
     let mut same = Admission::new(Binding::of(&recorded.server).unwrap());
     assert!(matches!(same.input(&hello, door, world.clock.now()), Ok(Step::Send(_))));
     let mut other = Admission::new(Binding::of(&fresh.server).unwrap());
@@ -127,14 +145,15 @@ fn a_proof_that_is_sent_twice_on_one_connection_is_refused() {
     let token = world.token();
     let line = world.door_line();
     let (_, hello) = world.join_as(&line, &token, None);
-    let door = Door { authority: &world.authority, tokens: &world.tokens };
+    let door = world.door();
     let mut admission = Admission::new(Binding::of(&line.server).unwrap());
     admission.input(&hello, door, world.clock.now()).unwrap();
     for _ in 0..2 {
         let away = admission.input(&hello, door, world.clock.now()).unwrap_err();
         assert!(matches!(away.refusal, Refusal::Misunderstood(_)), "{away}");
     }
-    assert!(matches!(admission.grant(1, &world.authority, world.clock.now()), Err(Error::OutOfTurn)));
+    let away = admission.grant(1, door, world.clock.now()).unwrap_err();
+    assert!(matches!(away.refusal, Refusal::Misunderstood(_)), "{away}");
 }
 
 #[test]
@@ -148,7 +167,7 @@ fn somebody_between_joiner_and_head_gets_nothing_through() {
     let (join, hello) = world.join_as(&to_between, &token, None);
     let admission = Admission::new(Binding::of(&to_head.server).unwrap());
     let end = world.converse(join, hello, admission);
-    assert!(matches!(end, Err(Error::Refused(Refusal::WrongProof))), "{end:?}");
+    assert!(matches!(end, Err(Error::RefusedUnproven(Refusal::WrongProof))), "{end:?}");
 }
 
 #[test]
@@ -168,14 +187,6 @@ fn a_joiner_believes_no_server_that_does_not_know_the_token() {
     welcome.extend_from_slice(authority);
     assert!(matches!(join.input(&welcome, world.clock.now()), Err(Error::Unproven)));
     assert!(matches!(join.input(&welcome, world.clock.now()), Err(Error::OutOfTurn)), "it is over");
-}
-
-#[test]
-fn a_joiner_does_not_take_a_node_for_the_head() {
-    let mut world = World::new();
-    let token = world.token();
-    world.head = world.node(4);
-    assert!(matches!(world.join(&token, None), Err(Error::Untrusted(Untrusted::NotHead))));
 }
 
 #[test]
@@ -201,18 +212,33 @@ fn who_has_slept_past_its_certificate_is_refused_as_a_member_and_keeps_its_numbe
     world.renew_head();
     assert!(node.is_expired(world.clock.now()));
 
-    let (dial, _) = for_members(&node, &world.clock.for_tls()).unwrap();
-    let (_, listen) = for_members(&world.head, &world.clock.for_tls()).unwrap();
-    let error = Line::connect(dial, listen).unwrap_err();
+    let dial = for_dialler(&node, Expected::Head, &anybody(), &world.clock.for_tls()).unwrap();
+    let listen = for_members(&world.head, &anybody(), &world.clock.for_tls()).unwrap();
+    let error = Line::connect(&dial, listen).unwrap_err();
     assert_eq!(Untrusted::in_tls(&error), Some(Untrusted::Expired(HOUR_S)));
 
     // As it would be after a restart: from its file.
-    let node = identity::Membership::from_bytes(&node.to_bytes(), world.clock.now()).unwrap();
+    let node = Membership::from_bytes(&node.to_bytes(), world.clock.now()).unwrap();
     let member = node.member();
     let renewed = world.join(&token, Some(node)).unwrap();
     assert_eq!(world.last_wish.clone().unwrap().former, Some(member));
     assert_eq!(renewed.member().who, member.who);
     assert!(!renewed.is_expired(world.clock.now()));
+}
+
+#[test]
+fn who_comes_by_token_again_has_a_new_key_and_the_old_one_does_not_fit_its_certificate() {
+    let mut world = World::new();
+    let (token, now) = (world.token(), world.clock.now());
+    let node = world.join(&token, None).unwrap();
+    let old = node.to_bytes();
+    let new = world.join(&token, Some(node)).unwrap().to_bytes();
+    assert_eq!(world.last_wish.clone().unwrap().former.map(|former| former.who.node), Some(7));
+    // Behind eight bytes stands the key with its length, and then the certificates.
+    let split = |bytes: &[u8]| 12 + u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+    let mixed = [&old[..split(&old)], &new[split(&new)..]].concat();
+    assert!(matches!(Membership::from_bytes(&mixed, now), Err(Error::Untrusted(Untrusted::NotOurs))));
+    assert!(Membership::from_bytes(&new, now).is_ok());
 }
 
 #[test]
@@ -231,10 +257,12 @@ fn the_head_may_refuse_for_a_reason_of_its_own_and_control_characters_are_not_sh
     let line = world.door_line();
     let (mut join, hello) = world.join_as(&line, &token, None);
     let mut admission = Admission::new(Binding::of(&line.server).unwrap());
-    let door = Door { authority: &world.authority, tokens: &world.tokens };
-    admission.input(&hello, door, world.clock.now()).unwrap();
+    let (door, now) = (world.door(), world.clock.now());
+    let Ok(Step::Send(welcome)) = admission.input(&hello, door, now) else { panic!("no welcome") };
+    let Ok(Progress::Send(request)) = join.input(&welcome, now) else { panic!("no request") };
+    assert!(matches!(admission.input(&request, door, now), Ok(Step::Decide(_))));
     let away = admission.refuse(Refusal::Other("Python 3.11 here\u{1b}[2J".into()));
-    let error = join.input(&away.answer, world.clock.now()).unwrap_err();
+    let error = join.input(&away.answer, now).unwrap_err();
     assert_eq!(error.to_string(), "the cluster does not let this node in: Python 3.11 here [2J");
 }
 
@@ -245,7 +273,7 @@ fn a_version_that_does_not_fit_is_refused_with_both_named() {
     let line = world.door_line();
     let (_, mut hello) = world.join_as(&line, &token, None);
     hello[11..15].copy_from_slice(&1_u32.to_le_bytes());
-    let door = Door { authority: &world.authority, tokens: &world.tokens };
+    let door = world.door();
     let mut admission = Admission::new(Binding::of(&line.server).unwrap());
     let away = admission.input(&hello, door, world.clock.now()).unwrap_err();
     assert_eq!(away.refusal, Refusal::Version { ours: wire::PROTOCOL, theirs: 1 });
@@ -255,7 +283,7 @@ fn a_version_that_does_not_fit_is_refused_with_both_named() {
 fn what_is_too_long_or_of_no_kind_is_refused_and_not_kept() {
     let world = World::new();
     let line = world.door_line();
-    let door = Door { authority: &world.authority, tokens: &world.tokens };
+    let door = world.door();
     let refused = |bytes: &[u8]| {
         let mut admission = Admission::new(Binding::of(&line.server).unwrap());
         admission.input(bytes, door, world.clock.now()).unwrap_err().refusal
@@ -270,7 +298,9 @@ fn what_is_too_long_or_of_no_kind_is_refused_and_not_kept() {
 #[test]
 fn before_its_handshake_is_over_a_connection_binds_nothing() {
     let world = World::new();
-    let config = for_joiner(&world.clock.for_tls()).unwrap();
-    let connection = rustls::ClientConnection::new(config, identity::server_name()).unwrap();
+    let connection = for_joiner(&world.clock.for_tls()).unwrap().connect().unwrap();
     assert!(Binding::of(&connection).is_err());
+    let token = Token::new(world.authority.cluster());
+    let joining = Joining { token, addresses: vec![], life: 1, former: None };
+    assert!(Join::new(&connection, joining, world.clock.now()).is_err());
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use identity::{
-    Admission, Authority, Binding, Door, Error, Join, Joining, Membership, Progress, Refusal, Role, Step, Token,
-    Tokens, Wish, for_door, for_joiner, server_name,
+    Accepts, Admission, Authority, Binding, Door, Error, Join, JoinerClient, Joining, MemberClient, Membership,
+    Progress, Refusal, Role, Step, Token, Tokens, Wish, for_door, for_joiner, server_name,
 };
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
@@ -51,6 +51,11 @@ pub(crate) fn moment(s: u64) -> UnixTime {
     UnixTime::since_unix_epoch(Duration::from_secs(s))
 }
 
+/// Accepts whoever has a valid certificate.
+pub(crate) fn anybody() -> Accepts {
+    Accepts::new(|_| true)
+}
+
 /// A head and its clock; joiners have one of their own.
 pub(crate) struct World {
     pub(crate) authority: Authority,
@@ -66,7 +71,7 @@ impl World {
         let clock = Clock::new();
         let authority = Authority::new(clock.now()).unwrap();
         let tokens = Tokens::new(authority.cluster());
-        let head = authority.member(NodeLife { node: 0, life: 1 }, Role::Head, &[], clock.now()).unwrap();
+        let head = authority.member(NodeLife { node: 0, life: 1 }, Role::Head, clock.now()).unwrap();
         Self { authority, tokens, head, clock, joiner_clock: Clock::new(), last_wish: None }
     }
 
@@ -75,7 +80,7 @@ impl World {
     }
 
     pub(crate) fn node(&self, node: u32) -> Membership {
-        self.authority.member(NodeLife { node, life: 9 }, Role::Node, &[], self.clock.now()).unwrap()
+        self.authority.member(NodeLife { node, life: 9 }, Role::Node, self.clock.now()).unwrap()
     }
 
     /// Both clocks.
@@ -85,18 +90,20 @@ impl World {
     }
 
     pub(crate) fn renew_head(&mut self) {
-        self.head = self.authority.member(NodeLife { node: 0, life: 1 }, Role::Head, &[], self.clock.now()).unwrap();
+        self.head = self.authority.member(NodeLife { node: 0, life: 1 }, Role::Head, self.clock.now()).unwrap();
+    }
+
+    pub(crate) fn door(&self) -> Door<'_> {
+        Door { authority: &self.authority, tokens: &self.tokens, head: self.head.member().who.node }
     }
 
     pub(crate) fn door_line(&self) -> Line {
         let server = for_door(&self.head, &self.clock.for_tls()).unwrap();
-        Line::connect(for_joiner(&self.joiner_clock.for_tls()).unwrap(), server).unwrap()
+        Line::connect(&for_joiner(&self.joiner_clock.for_tls()).unwrap(), server).unwrap()
     }
 
     pub(crate) fn join_as(&self, line: &Line, token: &Token, former: Option<Membership>) -> (Join, Vec<u8>) {
         let joining = Joining {
-            binding: Binding::of(&line.client).unwrap(),
-            server: line.client.peer_certificates().unwrap()[0].clone(),
             token: token.clone(),
             addresses: vec![
                 identity::Address::parse("10.1.2.3").unwrap(),
@@ -106,7 +113,7 @@ impl World {
             life: 77,
             former,
         };
-        Join::new(joining, self.joiner_clock.now()).unwrap()
+        Join::new(&line.client, joining, self.joiner_clock.now()).unwrap()
     }
 
     /// A whole conversation, in which the head gives the number 7 or the one that the node had.
@@ -125,13 +132,13 @@ impl World {
     ) -> Result<Membership, Error> {
         let mut to_head = first;
         loop {
-            let (door, now) = (Door { authority: &self.authority, tokens: &self.tokens }, self.clock.now());
-            let answer = match admission.input(&to_head, door, now) {
+            let now = self.clock.now();
+            let answer = match admission.input(&to_head, self.door(), now) {
                 Ok(Step::Send(bytes)) => bytes,
                 Ok(Step::Decide(wish)) => {
                     let node = wish.former.map_or(7, |former| former.who.node);
                     self.last_wish = Some(wish);
-                    admission.grant(node, &self.authority, now).unwrap()
+                    admission.grant(node, self.door(), now).unwrap().answer
                 }
                 Ok(Step::More) => panic!("the joiner sends whole messages"),
                 Err(away) => away.answer,
@@ -144,11 +151,36 @@ impl World {
         }
     }
 
+    /// Why somebody with this token is not let in, which it learns before the head has proved anything.
     pub(crate) fn refusal(&mut self, token: &Token) -> Refusal {
         match self.join(token, None) {
-            Err(Error::Refused(refusal)) => refusal,
+            Err(Error::RefusedUnproven(refusal)) => refusal,
             other => panic!("not refused: {other:?}"),
         }
+    }
+}
+
+/// What a test dials with.
+pub(crate) trait Dial {
+    fn dial(&self) -> ClientConnection;
+}
+
+impl Dial for MemberClient {
+    fn dial(&self) -> ClientConnection {
+        self.connect().unwrap()
+    }
+}
+
+impl Dial for JoinerClient {
+    fn dial(&self) -> ClientConnection {
+        self.connect().unwrap()
+    }
+}
+
+/// For clients that break rules.
+impl Dial for ClientConfig {
+    fn dial(&self) -> ClientConnection {
+        ClientConnection::new(Arc::new(self.clone()), server_name()).unwrap()
     }
 }
 
@@ -161,9 +193,8 @@ pub(crate) struct Line {
 
 impl Line {
     /// Shakes hands; the error is that of whoever finds fault first.
-    pub(crate) fn connect(client: Arc<ClientConfig>, server: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
-        let client = ClientConnection::new(client, server_name())?;
-        let mut line = Self { client, server: ServerConnection::new(server)? };
+    pub(crate) fn connect(client: &impl Dial, server: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+        let mut line = Self { client: client.dial(), server: ServerConnection::new(server)? };
         for _ in 0..8 {
             let mut bytes = Vec::new();
             while line.client.wants_write() {
