@@ -151,7 +151,9 @@ def plant(mutation: Mutation) -> bool:
     took = time.monotonic() - start
     print(f"{mutation.number:>2}. {mutation.title}: {verdict}, by {more} more tests {simulated} ({took:.0f} s)")
     if not is_named:
-        print(f"    {mutation.test} did not fail; what failed: {', '.join(tests.tests + simulation.tests) or 'nothing'}")
+        print(
+            f"    {mutation.test} did not fail; what failed: {', '.join(tests.tests + simulation.tests) or 'nothing'}"
+        )
     sys.stdout.flush()
     return is_named
 
