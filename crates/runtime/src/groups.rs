@@ -101,10 +101,16 @@ impl Runtime {
 
     /// The node says that a group has its bundles, or is no more.
     pub(crate) fn on_group(&self, state: &mut State, group: GroupId, is_there: bool) {
+        let mut awaited = state.groups.awaited.remove(&group).unwrap_or_default();
         if !is_there {
             state.groups.share(group);
+        } else if awaited.len() > 1 {
+            // This answers whoever asked first. The others may have asked when the group was gone: they ask once more.
+            let later = awaited.split_off(1);
+            state.groups.awaited.insert(group, later);
+            self.send(&ToNode::WatchGroup { group });
         }
-        for (slot, value) in state.groups.awaited.remove(&group).unwrap_or_default() {
+        for (slot, value) in awaited {
             let value = match value {
                 value if is_there => value,
                 other => {
