@@ -111,7 +111,7 @@ impl Carrier {
         !self.dead.has(there) && peer.is_some_and(|peer| !peer.post.has_waiting(frames(here, there)))
     }
 
-    /// A frame has come out of a ring. Only if `reads`, or the one here is dead.
+    /// A frame has come out of a ring. Only if `reads`, or if what was published is to be sent whatever waits: at a death and for a position.
     pub fn on_frame(&mut self, body: &mut impl Body, here: ProcId, there: ProcId, frame: Frame) {
         let link = self.links.entry((here, there)).or_default();
         link.is_linked = true;

@@ -97,7 +97,7 @@ impl Carrier {
     pub fn send(&mut self, node: u32, message: &Between<Peer>) {
         let bytes = wire::encode(message);
         match message.way() {
-            Way::Channel(channel) => drop(self.send_item(node, channel, wire::abroad::BETWEEN, bytes)),
+            Way::Channel(channel) => self.send_item(node, channel, wire::abroad::BETWEEN, bytes),
             Way::News(of) => self.announce(node, of, bytes),
         }
     }

@@ -75,18 +75,17 @@ fn send_last_words(peer: &mut Neighbour, slot: u16, until: u64) -> bool {
 }
 
 impl Carrier {
-    /// False: it waits.
-    pub(crate) fn send_item(&mut self, node: u32, channel: Channel, kind: u8, bytes: Vec<u8>) -> bool {
+    /// At once, or behind what waits for this channel. Frames that are too large have been refused before; a hub's message that is, is lost.
+    pub(crate) fn send_item(&mut self, node: u32, channel: Channel, kind: u8, bytes: Vec<u8>) {
         let serial = self.next_serial();
-        let Some(peer) = self.peers.get_mut(&node) else { return true };
+        let Some(peer) = self.peers.get_mut(&node) else { return };
         if !peer.post.has_waiting(channel) {
             match peer.session.send(channel, kind, &bytes) {
-                Ok(()) | Err(SendError::Ended | SendError::TooLarge(_)) => return true,
+                Ok(()) | Err(SendError::Ended | SendError::TooLarge(_)) => return,
                 Err(SendError::Full) => {}
             }
         }
         peer.post.items.entry(channel).or_default().push_back(Waiting { serial, kind, bytes });
-        false
     }
 
     /// Behind what waits, of whose death it is.

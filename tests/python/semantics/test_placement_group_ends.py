@@ -58,6 +58,17 @@ def test_D6e_after_removal_ready_raises():
     assert not waiting.wait(5)
 
 
+def test_D6e_several_refs_that_wait_for_one_group_all_become_ready():
+    first = placement_group([{"CPU": 2}])
+    assert first.wait(30)
+    second = placement_group([{"CPU": 2}])
+    refs = [second.ready() for _ in range(5)]
+    assert ray.wait(refs, timeout=0.05)[0] == []
+    remove_placement_group(first)
+    assert [group.id for group in ray.get(refs, timeout=30)] == [second.id] * 5
+    remove_placement_group(second)
+
+
 @ray.remote(num_cpus=0)
 def remove(group):
     remove_placement_group(get_placement_group(group) if isinstance(group, str) else group)
