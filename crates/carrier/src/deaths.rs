@@ -120,9 +120,9 @@ impl Carrier {
     }
 
     /// A process here has read all that one there, which is dead, had written to it.
-    pub fn on_link_closed(&mut self, here: ProcId, there: ProcId) {
-        if self.dead.has(there) {
-            self.links.remove(&(here, there));
+    pub fn on_link_closed(&mut self, body: &mut impl Body, here: ProcId, there: ProcId) {
+        if self.dead.has(there) && self.links.remove(&(here, there)).is_some() {
+            body.tell_hub(ToHub::LinkClosed { here, there });
         }
     }
 

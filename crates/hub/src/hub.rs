@@ -78,7 +78,7 @@ impl<B: Body> Hub<B> {
         Self {
             procs: Procs::new(options.number, options.procs_max),
             post: Post::default(),
-            links: Links::new(options.rings_max, options.link_idle_ms_max),
+            links: Links::new(options.number, options.rings_max, options.link_idle_ms_max),
             leases: Leases::new(&options),
             actors: ActorRoom::default(),
             groups: GroupRoom::default(),

@@ -74,6 +74,8 @@ pub struct Level {
 
 /// All pairs that have rings, and those that wait for some.
 pub struct Links {
+    /// Processes of other nodes have their ends at the carrier of this one.
+    node: u32,
     rings_max: u32,
     /// A pair on whose rings nothing moved for so long is asked.
     idle_ms_max: u64,
@@ -81,6 +83,7 @@ pub struct Links {
     made: u32,
     pairs: FxHashMap<(ProcId, ProcId), Pair>,
     ends: FxHashMap<ProcId, Ends>,
+    carrier: CarrierBits,
     dead: FxHashSet<ProcId>,
     /// Pairs that want rings, in order.
     waiting: VecDeque<(ProcId, ProcId)>,
@@ -123,14 +126,16 @@ enum Stage {
 impl Links {
     /// For so many rings; a pair on which nothing moved for `idle_ms_max` is asked whether it still needs its own.
     #[must_use]
-    pub fn new(rings_max: u32, idle_ms_max: u64) -> Self {
+    pub fn new(node: u32, rings_max: u32, idle_ms_max: u64) -> Self {
         Self {
+            node,
             rings_max,
             idle_ms_max,
             free: Vec::new(),
             made: 0,
             pairs: FxHashMap::default(),
             ends: FxHashMap::default(),
+            carrier: CarrierBits::default(),
             dead: FxHashSet::default(),
             waiting: VecDeque::new(),
             looked: Tick::default(),
@@ -175,8 +180,8 @@ impl Links {
         {
             self.waiting.pop_front();
             let key = key(a, b);
-            let first = self.ends.entry(key.0).or_default().take_bit();
-            let bits = [first, if a == b { first } else { self.ends.entry(key.1).or_default().take_bit() }];
+            let first = self.take_bit(key.0);
+            let bits = [first, if a == b { first } else { self.take_bit(key.1) }];
             let pair = Pair {
                 rings,
                 bits,
@@ -194,6 +199,15 @@ impl Links {
             }
             self.pairs.insert(key, pair);
         }
+    }
+
+    /// Whether the carrier has the process's end.
+    fn is_carried(&self, end: ProcId) -> bool {
+        end.node() != self.node
+    }
+
+    fn take_bit(&mut self, end: ProcId) -> u16 {
+        if self.is_carried(end) { self.carrier.take() } else { self.ends.entry(end).or_default().take_bit() }
     }
 
     /// Two rings, or one for both directions.
@@ -254,7 +268,10 @@ impl Links {
         for peer in peers {
             let key = key(who, peer);
             let Some(pair) = self.pairs.get_mut(&key) else { continue };
-            pair.holds[end_of(who, peer)] = false;
+            // The carrier may be about to look into rings of its dead: it says when it does not any more.
+            if who.node() == self.node {
+                pair.holds[end_of(who, peer)] = false;
+            }
             if who == peer {
                 pair.holds = [false; 2];
             }
@@ -286,7 +303,9 @@ impl Links {
         }
         let ends = [(key.0, pair.bits[0]), (key.1, pair.bits[1])];
         for (end, bit) in ends.into_iter().take(if key.0 == key.1 { 1 } else { 2 }) {
-            if let Some(ends) = self.ends.get_mut(&end) {
+            if self.is_carried(end) {
+                self.carrier.give(bit);
+            } else if let Some(ends) = self.ends.get_mut(&end) {
                 ends.bits.give(bit);
             }
         }
@@ -343,6 +362,38 @@ impl Links {
             }
             out.extend([Effect::Ask { to: key.0, peer: key.1 }, Effect::Ask { to: key.1, peer: key.0 }]);
         }
+    }
+}
+
+/// Bits of the carrier's ready map, which all links to other nodes share: each has one of its own as long as there are some.
+#[derive(Default)]
+struct CarrierBits {
+    /// How many links have each.
+    uses: Vec<u32>,
+    next: u16,
+}
+
+/// As many as a process can have peers on its node.
+const CARRIER_BITS: u16 = 4096;
+
+impl CarrierBits {
+    fn take(&mut self) -> u16 {
+        let bit = self.uses.iter().position(|uses| *uses == 0).unwrap_or(self.uses.len()) as u16;
+        let bit = if bit < CARRIER_BITS {
+            bit
+        } else {
+            self.next = (self.next + 1) % CARRIER_BITS;
+            self.next
+        };
+        if self.uses.len() <= usize::from(bit) {
+            self.uses.resize(usize::from(bit) + 1, 0);
+        }
+        self.uses[usize::from(bit)] += 1;
+        bit
+    }
+
+    fn give(&mut self, bit: u16) {
+        self.uses[usize::from(bit)] -= 1;
     }
 }
 

@@ -101,7 +101,7 @@ fn id(slot: usize) -> ProcId {
 impl World {
     fn new(seed: u64, procs: usize, rings_max: u32, idle_ms_max: u64) -> Self {
         Self {
-            links: Links::new(rings_max, idle_ms_max),
+            links: Links::new(1, rings_max, idle_ms_max),
             rings: (0..rings_max).map(|_| Ring::default()).collect(),
             procs: (0..procs).map(|_| Process::default()).collect(),
             calls: Vec::new(),
@@ -426,7 +426,7 @@ const LEVEL: fn(u32) -> Level = |_| Level { tail: 0, head: 0 };
 #[test]
 fn link_3_a_pair_without_rings_gets_those_of_an_idle_one() {
     let (a, b, c) = (id(1), id(2), id(3));
-    let mut links = Links::new(2, 60_000);
+    let mut links = Links::new(1, 2, 60_000);
     let mut out = Vec::new();
     links.want(Tick(0), a, b, &mut out);
     assert_eq!(linked(&out), [(b, a), (a, b)]);
@@ -455,7 +455,7 @@ fn link_3_a_pair_without_rings_gets_those_of_an_idle_one() {
 #[test]
 fn link_2_a_call_that_crosses_the_agreement_keeps_the_link() {
     let (a, b) = (id(1), id(2));
-    let mut links = Links::new(2, 1);
+    let mut links = Links::new(1, 2, 1);
     let mut out = Vec::new();
     links.want(Tick(0), a, b, &mut out);
     links.look(Tick(5_000), LEVEL, &mut out);
@@ -472,7 +472,7 @@ fn link_2_a_call_that_crosses_the_agreement_keeps_the_link() {
 #[test]
 fn link_1_an_end_that_dies_after_letting_go_leaves_the_rings_to_the_other_until_it_does() {
     let (a, b) = (id(1), id(2));
-    let mut links = Links::new(2, 1);
+    let mut links = Links::new(1, 2, 1);
     let mut out = Vec::new();
     links.want(Tick(0), a, b, &mut out);
     links.look(Tick(5_000), LEVEL, &mut out);
@@ -489,7 +489,7 @@ fn link_1_an_end_that_dies_after_letting_go_leaves_the_rings_to_the_other_until_
 
 #[test]
 fn a_process_that_calls_itself_has_one_ring_until_it_dies() {
-    let mut links = Links::new(4, 1);
+    let mut links = Links::new(1, 4, 1);
     let mut out = Vec::new();
     links.want(Tick(0), id(1), id(1), &mut out);
     let [Effect::Linked { to, peer, rings }] = out[..] else { panic!("{out:?}") };

@@ -7,6 +7,7 @@
 //! A sender that is about to copy a large argument announces its frame: a receiver that sleeps wakes up meanwhile, and one that spins goes on
 //! for a moment. An announcement is a hint that ends by itself: who misses one is woken by the frame, and what dies after one owes nothing.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,13 +25,21 @@ const ANNOUNCED_US: u32 = 200;
 pub struct Bell {
     segment: Arc<Segment>,
     slot: u16,
+    /// Of who sleeps at descriptors, a node's carrier: what wakes it.
+    event: Option<Arc<OwnedFd>>,
 }
 
 impl Bell {
     /// The bell of the process in `slot`.
     #[must_use]
     pub fn new(segment: Arc<Segment>, slot: u16) -> Self {
-        Self { segment, slot }
+        Self { segment, slot, event: None }
+    }
+
+    /// The same of one that sleeps at this eventfd, and does so alone.
+    #[must_use]
+    pub fn at_event(segment: Arc<Segment>, slot: u16, event: Arc<OwnedFd>) -> Self {
+        Self { segment, slot, event: Some(event) }
     }
 
     #[inline]
@@ -46,13 +55,42 @@ impl Bell {
     /// Sender: ring `bit` has a frame. Wakes the receiver if it sleeps.
     #[inline]
     pub fn ring(&self, bit: u16) {
-        self.entry().ring(self.further(), bit);
+        if self.entry().mark(self.further(), bit) {
+            self.wake();
+        }
     }
 
     /// Wakes whoever sleeps, frame or not.
     #[cold]
     pub fn wake(&self) {
-        self.entry().wake();
+        let Some(event) = &self.event else { return self.entry().wake() };
+        // One sender of many makes the call: who sleeps there says so anew each time.
+        if self.entry().asleep.swap(0, Ordering::SeqCst) != 0 {
+            let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Receiver: sleeps at its eventfd and other descriptors next, and is woken there. False: a frame waits.
+    #[must_use]
+    pub fn doze(&self) -> bool {
+        self.entry().asleep.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let may_sleep = !self.is_ready();
+        if !may_sleep {
+            self.rouse();
+        }
+        may_sleep
+    }
+
+    /// Receiver: does not sleep any more.
+    pub fn rouse(&self) {
+        self.entry().asleep.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether its owner sleeps at descriptors.
+    #[must_use]
+    pub fn is_at_event(&self) -> bool {
+        self.event.is_some()
     }
 
     /// Sender: a frame will come in a moment. Worth it only while the receiver may spin.
@@ -102,8 +140,16 @@ impl Bell {
 /// The protocol, wherever the entry lies. No ordering here is stronger than it must be: with any weaker one a test in `loom_tests`
 /// fails.
 impl ProcEntry {
-    #[inline]
+    #[cfg_attr(not(test), expect(dead_code, reason = "bells mark and wake themselves"))]
     pub(crate) fn ring(&self, further: &Further, bit: u16) {
+        if self.mark(further, bit) {
+            self.wake();
+        }
+    }
+
+    /// True: the receiver sleeps, and is to be woken.
+    #[inline]
+    pub(crate) fn mark(&self, further: &Further, bit: u16) -> bool {
         // Both `SeqCst`, as is the fence in `sleep`: either this load sees the sleeper, or its last look sees the bit (BELL-1).
         if bit < 64 {
             self.ready.fetch_or(1 << bit, Ordering::SeqCst);
@@ -114,9 +160,7 @@ impl ProcEntry {
             self.further.fetch_or(1 << word, Ordering::SeqCst);
         }
         fence_for_loom();
-        if self.asleep.load(Ordering::SeqCst) != 0 {
-            self.wake();
-        }
+        self.asleep.load(Ordering::SeqCst) != 0
     }
 
     pub(crate) fn announce(&self, now_us: u32) {

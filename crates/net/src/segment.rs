@@ -17,6 +17,8 @@ use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Byte, Ordering};
 
 /// Processes at once.
 pub const PROCS_MAX: u16 = 4096;
+/// In the process table: what stands for all processes of other nodes, and is rung for them. No process has it.
+pub const CARRIER_SLOT: u16 = PROCS_MAX - 1;
 /// Rings at once: two for each pair of processes that there can be, one for each that calls itself. So nobody ever has to wait for rings.
 pub const RINGS_MAX: u32 = PROCS_MAX as u32 * PROCS_MAX as u32;
 /// Where address space is limited (`ulimit -v`, or by what the processor can address) there are fewer, but not less than these.

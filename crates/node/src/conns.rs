@@ -36,6 +36,8 @@ pub(crate) struct Conn {
     /// Who is at the other end, once it has said hello. A worker's is known before.
     who: Option<ProcId>,
     is_waiting_to_write: bool,
+    /// It has what wakes the carrier.
+    knows_carrier: bool,
     /// A driver's: the weight of lines that it was sent and has not said to have taken.
     logs_ahead: usize,
 }
@@ -56,7 +58,15 @@ impl Conns {
             self.table.push(None);
         }
         let (inbox, outbox) = (Inbox::default(), Outbox::default());
-        self.table[at] = Some(Conn { socket, inbox, outbox, who, is_waiting_to_write: false, logs_ahead: 0 });
+        self.table[at] = Some(Conn {
+            socket,
+            inbox,
+            outbox,
+            who,
+            is_waiting_to_write: false,
+            knows_carrier: false,
+            logs_ahead: 0,
+        });
         if let Some(who) = who {
             self.of.insert(who, at);
         }
@@ -100,6 +110,15 @@ impl Conns {
     pub(crate) fn tell(&mut self, to: ProcId, message: &FromNode) {
         if let Some(at) = self.of.get(&to).copied() {
             self.tell_at(at, message, Vec::new());
+        }
+    }
+
+    /// Before it is told of the first link to another node.
+    pub(crate) fn introduce_carrier(&mut self, to: ProcId, event: OwnedFd) {
+        let Some(at) = self.of.get(&to).copied() else { return };
+        let Some(conn) = self.get_mut(at) else { return };
+        if !std::mem::replace(&mut conn.knows_carrier, true) {
+            self.tell_at(at, &FromNode::Carrier, vec![event]);
         }
     }
 

@@ -7,6 +7,7 @@
 //! - **NODE-2** a worker's death is what the zygote's wait says, never a closed socket alone.
 //! - **NODE-3** nothing outlives the node: workers, zygote, session folder.
 
+pub mod abroad;
 mod conns;
 mod family;
 mod folders;
@@ -30,7 +31,8 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 pub use folders::remove_session;
 pub use handshake::StartKeeper;
@@ -89,6 +91,8 @@ pub struct Options {
     pub number: u32,
     /// Its id, and the seed for jobs' root tasks.
     pub id: NodeId,
+    /// Its cluster. None: it is alone, and there is nobody who could reach it from elsewhere.
+    pub cluster: Option<abroad::ClusterOptions>,
 }
 
 /// Why a node could not be started.
@@ -123,6 +127,27 @@ pub struct Handle {
     thread: Mutex<Option<std::thread::JoinHandle<Option<String>>>>,
     /// The node has heard that it is to stop.
     is_stopping: Arc<AtomicBool>,
+    membership: Arc<Standing>,
+    address: Option<Box<str>>,
+}
+
+/// How far a node is on its way into its cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// None: on its way. Else whether it got in, or why it did not, or is not in it any more.
+    state: Mutex<Option<Result<(), String>>>,
+    changed: Condvar,
+}
+
+impl Standing {
+    pub(crate) fn is(&self, state: Result<(), String>) {
+        let mut known = self.state.lock().expect("never poisoned");
+        // The first reason why it is out counts.
+        if !matches!(*known, Some(Err(_))) {
+            *known = Some(state);
+        }
+        self.changed.notify_all();
+    }
 }
 
 /// Starts a node.
@@ -135,7 +160,9 @@ pub fn start(options: Options) -> Result<Handle, Error> {
         .map_err(io("making an eventfd"))?;
     let commands = Arc::new(Mutex::new(VecDeque::new()));
     let node_wake = wake.try_clone().map_err(|cause| Error::Io { what: "cloning an eventfd", cause })?;
-    let node = looped::Node::new(options, node_wake, commands.clone())?;
+    let membership = Arc::new(Standing::default());
+    let node = looped::Node::new(options, node_wake, commands.clone(), membership.clone())?;
+    let address = node.machine.abroad.as_ref().and_then(|abroad| abroad.address().map(Box::from));
     let is_stopping = Arc::new(AtomicBool::new(false));
     let stops = is_stopping.clone();
     let run = move || {
@@ -153,7 +180,7 @@ pub fn start(options: Options) -> Result<Handle, Error> {
     };
     let thread = net::without_signals(|| std::thread::Builder::new().name("eagleray-node".into()).spawn(run))
         .map_err(|cause| Error::Io { what: "starting the node's thread", cause })?;
-    Ok(Handle { commands, wake, thread: Mutex::new(Some(thread)), is_stopping })
+    Ok(Handle { commands, wake, thread: Mutex::new(Some(thread)), is_stopping, membership, address })
 }
 
 /// A node that has not begun to end by then never will,
@@ -171,6 +198,44 @@ impl Handle {
             unix::pair().map_err(|errno| Error::Io { what: "making a socket pair", cause: errno.into() })?;
         self.command(Command::Connect(theirs));
         Ok(ours)
+    }
+
+    /// Where other nodes reach it; nothing if they do not.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    /// Waits until the node belongs to its cluster.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn await_member(&self, patience: Duration) -> Result<(), String> {
+        let until = Instant::now() + patience;
+        let mut state = self.membership.state.lock().expect("never poisoned");
+        loop {
+            if let Some(state) = &*state {
+                return state.clone();
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err("the head has let this node in, and does not answer it now".into());
+            }
+            if !self.is_running() {
+                return Err("the node has ended".into());
+            }
+            let slice = left.min(Duration::from_millis(100));
+            state = self.membership.changed.wait_timeout(state, slice).expect("never poisoned").0;
+        }
+    }
+
+    /// Why the node does not belong to its cluster any more, if that is so.
+    #[must_use]
+    pub fn left_because(&self) -> Option<String> {
+        match &*self.membership.state.lock().expect("never poisoned") {
+            Some(Err(why)) => Some(why.clone()),
+            Some(Ok(())) | None => None,
+        }
     }
 
     fn command(&self, command: Command) {

@@ -5,16 +5,18 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use carrier::ToHub;
 use hub::{Hub, Step};
 use model::Tick;
 use net::clock::now;
 use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
 
+use crate::abroad::{Ask, Told};
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::poll::token;
-use crate::{Command, Error, Options};
+use crate::{Command, Error, Options, Standing};
 
 pub(crate) struct Node {
     /// What is decided.
@@ -24,8 +26,12 @@ pub(crate) struct Node {
     pub(crate) memory: Memory,
     wake: OwnedFd,
     commands: Arc<Mutex<VecDeque<Command>>>,
+    /// The carrier's want of room is looked at again then.
+    room_look: Option<Tick>,
 }
 
+/// The carrier finds room in the arena some time after there was none.
+const ROOM_LOOK_MS: u64 = 20;
 /// Workers that start at the same time: more would not be up any sooner, and each takes descriptors.
 const STARTS_PER_CORE: u32 = 2;
 const STARTS_MIN: u32 = 8;
@@ -37,9 +43,10 @@ impl Node {
         mut options: Options,
         wake: OwnedFd,
         commands: Arc<Mutex<VecDeque<Command>>>,
+        standing: Arc<Standing>,
     ) -> Result<Self, Error> {
         options.workers_max = options.workers_max.min(WORKERS_MAX);
-        let machine = Machine::new(options)?;
+        let machine = Machine::new(options, &wake, standing)?;
         let options = &machine.options;
         let hub = Hub::new(hub::Options {
             number: options.number,
@@ -47,7 +54,7 @@ impl Node {
             pid: rustix::process::getpid().as_raw_nonzero().get(),
             total: options.total.clone(),
             gpu_names: options.gpu_names.clone(),
-            procs_max: net::segment::PROCS_MAX,
+            procs_max: net::segment::CARRIER_SLOT,
             workers_max: options.workers_max,
             starts_max: (STARTS_PER_CORE * options.cores).max(STARTS_MIN),
             prestart: options.prestart,
@@ -58,7 +65,7 @@ impl Node {
         });
         machine.poll.watch(&wake, token::WAKE).map_err(|errno| Error::Io { what: "watching", cause: errno.into() })?;
         let memory = Memory::new(&options.memory);
-        Ok(Self { hub, machine, memory, wake, commands })
+        Ok(Self { hub, machine, memory, wake, commands, room_look: None })
     }
 
     /// One step of the core, and then what its body has learnt meanwhile.
@@ -77,6 +84,7 @@ impl Node {
     pub(crate) fn run(mut self, is_stopping: &AtomicBool) {
         self.start_zygote();
         self.step(|hub, step| hub.open(step));
+        self.enter_cluster();
         let mut events = Vec::with_capacity(256);
         while !self.machine.is_stopping {
             let timeout = self.timeout();
@@ -94,6 +102,7 @@ impl Node {
             self.on_time(now());
         }
         is_stopping.store(true, Ordering::Relaxed);
+        self.leave_cluster();
         self.end_all();
     }
 
@@ -117,9 +126,10 @@ impl Node {
             match command {
                 Some(Command::Connect(socket)) => _ = self.machine.conns.add(socket, None),
                 Some(Command::Stop) => self.machine.is_stopping = true,
-                None => return,
+                None => break,
             }
         }
+        self.hear_carrier();
     }
 
     fn on_knock(&mut self) {
@@ -152,6 +162,7 @@ impl Node {
             self.next_memory_look(),
             self.machine.zygote.next_start(),
             self.machine.logs.next_look(),
+            self.room_look,
         ];
         let next = next.into_iter().flatten().min()?;
         let wait_us = next.0.saturating_sub(now.0).clamp(1_000, 60_000_000);
@@ -162,8 +173,83 @@ impl Node {
         self.look_after_logs(now);
         self.step(|hub, step| hub.on_time(step));
         self.look_at_memory(now);
+        if self.room_look.is_some_and(|at| at <= now) {
+            self.room_look = None;
+            self.find_room_for_carrier();
+        }
         if self.machine.zygote.next_start().is_some_and(|next| next <= now) {
             self.start_zygote();
+        }
+    }
+
+    /// The node says who it is, if it is to belong to a cluster.
+    fn enter_cluster(&mut self) {
+        let Some(abroad) = &self.machine.abroad else { return };
+        if abroad.head.is_none() {
+            let info = abroad.info.clone();
+            self.hub.found(info);
+            self.machine.standing.is(Ok(()));
+        }
+    }
+
+    /// Others hear that the node goes because somebody wants it to.
+    fn leave_cluster(&mut self) {
+        if self.machine.abroad.is_none() {
+            return;
+        }
+        self.step(|hub, step| hub.leave(step, "it was stopped"));
+        if let Some(mut abroad) = self.machine.abroad.take() {
+            abroad.stop();
+        }
+    }
+
+    fn hear_carrier(&mut self) {
+        let Some(abroad) = &self.machine.abroad else { return };
+        for told in abroad.take_told() {
+            self.on_told(told);
+        }
+    }
+
+    fn on_told(&mut self, told: Told) {
+        match told {
+            Told::Hub(said) => self.step(|hub, step| match said {
+                ToHub::Said { node, message } => hub.on_between(step, node, message),
+                ToHub::Died { death, last } => hub.on_died_there(step, death, last),
+                ToHub::WantLink { here, there } => hub.want_link(step, here, there),
+                ToHub::LinkClosed { here, there } => hub.carrier_let_go(step, here, there),
+                ToHub::Flushed { ticket, sent } => hub.flushed(step, ticket, sent),
+                ToHub::Reached { ticket } => hub.reached(step, ticket),
+                ToHub::Parted { node, last } => hub.parted(step, node, last),
+            }),
+            Told::HeadUp(head) => {
+                let Some(abroad) = &self.machine.abroad else { return };
+                let (me, head) = (abroad.info.clone(), abroad.head_info(head));
+                self.step(|hub, step| hub.enter(step, me, head));
+            }
+            Told::HeadLost(why) => self.step(|hub, step| hub.head_lost(step, &why)),
+            Told::Lost(node, why) => self.step(|hub, step| hub.node_lost(step, node, &why)),
+            Told::WantExtent(length) => {
+                self.machine.carrier_wants = Some(length);
+                self.find_room_for_carrier();
+            }
+            Told::Broken(who) => {
+                let verdict = model::WorkerExit::Intended("what it wrote for other nodes was nonsense".into());
+                self.step(|hub, step| hub.kill_worker(step, who, verdict));
+            }
+        }
+        if self.hub.is_member() && !self.machine.is_open() {
+            self.machine.open_doors();
+        }
+    }
+
+    fn find_room_for_carrier(&mut self) {
+        let Some(length) = self.machine.carrier_wants else { return };
+        match self.machine.shared.host.grant(net::segment::CARRIER_SLOT, length) {
+            Ok(extent) => {
+                self.machine.carrier_wants = None;
+                self.machine.ask(Ask::Extent(Some((extent.offset, extent.length))));
+            }
+            Err(_) => self.room_look = Some(now().plus_ms(ROOM_LOOK_MS)),
         }
     }
 

@@ -11,14 +11,17 @@ use hub::{Body, Dead, Door, Listening, NoRoom, Past, StoreUse};
 use model::{FunctionId, JobId, ProcId};
 use net::Segment;
 use rustc_hash::FxHashMap;
-use wire::control::{Answer, FromNode};
+use wire::abroad::{Between, Death};
+use wire::control::{Answer, FromNode, Rings};
+use wire::members::NodeInfo;
 use wire::peer::Peer;
 
+use crate::abroad::{Abroad, Ask};
 use crate::conns::Conns;
 use crate::logs::Logs;
 use crate::poll::{Poll, token};
 use crate::zygote::Zygote;
-use crate::{Error, Options};
+use crate::{Error, Options, Standing};
 
 pub(crate) struct Machine {
     pub(crate) options: Options,
@@ -33,6 +36,13 @@ pub(crate) struct Machine {
     /// Processes that have died in this step and of whose output the rest is to be read, and what they ran.
     pub(crate) deaths: VecDeque<(Dead, Box<str>)>,
     pub(crate) is_stopping: bool,
+    /// Other nodes, if there may be some.
+    pub(crate) abroad: Option<Abroad>,
+    /// Programs may come in.
+    is_open: bool,
+    pub(crate) standing: Arc<Standing>,
+    /// The carrier needs so much room in the arena, and there was none.
+    pub(crate) carrier_wants: Option<u64>,
 }
 
 /// What every process of the node maps.
@@ -98,7 +108,7 @@ impl FunctionFiles {
 }
 
 impl Machine {
-    pub(crate) fn new(mut options: Options) -> Result<Self, Error> {
+    pub(crate) fn new(mut options: Options, wake: &OwnedFd, standing: Arc<Standing>) -> Result<Self, Error> {
         let io = |what: &'static str| move |errno: rustix::io::Errno| Error::Io { what, cause: errno.into() };
         let logs_dir = options.session_dir.join("logs");
         std::fs::create_dir_all(&logs_dir).map_err(|cause| Error::Io { what: "making the session's folder", cause })?;
@@ -115,10 +125,23 @@ impl Machine {
                 None
             }
         };
-        if let Some(listener) = &listener {
+        let abroad = match &options.cluster {
+            None => None,
+            Some(cluster) => {
+                let wake = wake.try_clone().map_err(|cause| Error::Io { what: "cloning an eventfd", cause })?;
+                Some(Abroad::start(&options, cluster, &shared, wake)?)
+            }
+        };
+        // Whoever comes in before the node belongs to its cluster would hear of others too early.
+        let is_open = abroad.as_ref().is_none_or(|abroad| abroad.head.is_none());
+        if let Some(listener) = listener.as_ref().filter(|_| is_open) {
             poll.watch(listener, token::LISTEN).map_err(io("watching"))?;
         }
         Ok(Self {
+            abroad,
+            is_open,
+            standing,
+            carrier_wants: None,
             conns: Conns::new(poll.clone()),
             zygote: Zygote::new(poll.clone()),
             drivers: Drivers { poll: poll.clone(), pidfds: FxHashMap::default() },
@@ -143,6 +166,12 @@ impl Body for Machine {
     type Letter = Peer;
 
     fn tell(&mut self, to: ProcId, message: FromNode) {
+        if let (FromNode::Linked { peer, .. }, Some(abroad)) = (&message, &self.abroad)
+            && peer.node() != self.options.number
+            && let Some(event) = abroad.event()
+        {
+            self.conns.introduce_carrier(to, event);
+        }
         self.conns.tell(to, &message);
     }
 
@@ -273,5 +302,65 @@ impl Body for Machine {
 
     fn remove_function(&mut self, function: FunctionId) {
         let _ = std::fs::remove_file(self.functions.path(function));
+    }
+
+    fn send(&mut self, node: u32, message: Between<Peer>) {
+        self.ask(Ask::Send(node, message));
+    }
+
+    fn tell_nodes(&mut self, death: Death, nodes: &[u32]) {
+        self.ask(Ask::Died(death, nodes.to_vec()));
+    }
+
+    fn linked(&mut self, here: ProcId, there: ProcId, rings: Rings) {
+        self.ask(Ask::Linked(here, there, rings));
+    }
+
+    fn unlinked(&mut self, here: ProcId, there: ProcId) {
+        self.ask(Ask::Unlinked(here, there));
+    }
+
+    fn flush(&mut self, ticket: u64) {
+        self.ask(Ask::Flush(ticket));
+    }
+
+    fn reach(&mut self, ticket: u64, positions: &[(u32, u64)]) {
+        self.ask(Ask::Reach(ticket, positions.to_vec()));
+    }
+
+    fn meet(&mut self, node: &NodeInfo) {
+        self.ask(Ask::Meet(Box::new(node.clone())));
+    }
+
+    fn part(&mut self, node: u32) {
+        self.ask(Ask::Part(node));
+    }
+
+    fn left_cluster(&mut self, why: &str) {
+        tracing::error!("this node does not belong to its cluster any more: {why}");
+        self.standing.is(Err(why.into()));
+        self.is_stopping = true;
+    }
+}
+
+impl Machine {
+    /// Whether programs may come in.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// The node belongs to its cluster: programs may come in.
+    pub(crate) fn open_doors(&mut self) {
+        self.is_open = true;
+        if let Some(listener) = &self.listener {
+            let _ = self.poll.watch(listener, token::LISTEN);
+        }
+        self.standing.is(Ok(()));
+    }
+
+    pub(crate) fn ask(&self, ask: Ask) {
+        if let Some(abroad) = &self.abroad {
+            abroad.ask(ask);
+        }
     }
 }

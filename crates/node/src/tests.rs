@@ -66,9 +66,10 @@ impl Bench {
             keep_session: false,
             number: 1,
             id: NodeId([7; 28]),
+            cluster: None,
         };
         let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        let mut node = Node::new(options, wake, Arc::default()).unwrap();
+        let mut node = Node::new(options, wake, Arc::default(), Arc::default()).unwrap();
         let forks = node.machine.zygote.pretend();
         Self { node, dir, forks, leases: 0 }
     }

@@ -3,7 +3,7 @@
 //! This process may die at any point. What goes through the node goes with the word to the owners in one message. What goes through a ring is
 //! a gift, see `owner::Gifts`: nothing is said of it before it is certain that it fits into the ring.
 
-use model::{Bulk, ObjectId, Place, ProcId};
+use model::{Bulk, Failure, ObjectId, Place, ProcId};
 use owner::{Slot, Value};
 use smallvec::SmallVec;
 use wire::control::ToNode;
@@ -14,6 +14,16 @@ use wire::value;
 
 use crate::sharing::{REFS_MAX, borrowed};
 use crate::{Body, Party};
+
+/// A copy for another node is no larger.
+const LETTER_BYTES_MAX: usize = wire::session::ITEM_BYTES_MAX - 64 * 1024;
+
+fn too_large(bytes: usize) -> Failure {
+    let mib = bytes >> 20;
+    Failure::StoreFull(
+        format!("a value of {mib} MiB cannot be copied to another node: at most {} MiB can", LETTER_BYTES_MAX >> 20).into(),
+    )
+}
 
 /// What goes to another process with values.
 #[derive(Default)]
@@ -126,6 +136,7 @@ impl<P> Party<P> {
             Value::Inline(bytes) => (Content::Inline(bytes.to_vec()), value::refs_of(bytes)),
             Value::Bulk(bulk) if to.node() != self.me.node() => match body.copy_of(**bulk) {
                 // What lies here cannot be read there.
+                Some(bytes) if bytes.len() > LETTER_BYTES_MAX => (Content::Failed(too_large(bytes.len())), Vec::new()),
                 Some(bytes) => {
                     let refs = value::refs_of(&bytes);
                     (Content::Inline(bytes), refs)

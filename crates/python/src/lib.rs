@@ -18,6 +18,7 @@
 mod actor;
 mod arguments;
 mod buffer;
+mod cluster;
 mod context;
 mod decode;
 mod door;
@@ -62,6 +63,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<launch::Launcher>()?;
     module.add_class::<output::Output>()?;
     session::register(module)?;
+    cluster::register(module)?;
     status::register(module)?;
     surroundings::register(module)?;
     watching::register(module)?;

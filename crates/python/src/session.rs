@@ -14,6 +14,7 @@ use pyo3::types::{PyBytes, PyDict};
 use runtime::{LogEvent, Runtime};
 use wire::control::{Answer, Question, Role};
 
+use crate::cluster::ClusterWants;
 use crate::ending::Inside;
 use crate::surroundings::{self, Surroundings};
 use crate::{door, errors, function, title};
@@ -105,7 +106,7 @@ pub(crate) struct Node {
 impl Node {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
-    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, must_listen, prestart, idle_ms_max, workers_max, rings_max, link_idle_ms_max, grace_ms_max, lineage_bytes_max, memory, keep_session))]
+    #[pyo3(signature = (*, resources, gpu_names, store_bytes, folders, folders_full_at, cores, zygote, zygote_env, session_dir, listen, must_listen, prestart, idle_ms_max, workers_max, rings_max, link_idle_ms_max, grace_ms_max, lineage_bytes_max, memory, keep_session, cluster=None))]
     fn new(
         py: Python<'_>,
         resources: &Bound<'_, PyDict>,
@@ -128,6 +129,7 @@ impl Node {
         lineage_bytes_max: u64,
         memory: (f64, u64, i32, Option<PathBuf>),
         keep_session: bool,
+        cluster: Option<ClusterWants<'_>>,
     ) -> PyResult<Self> {
         let mut id = [0; 28];
         random(&mut id)?;
@@ -156,8 +158,9 @@ impl Node {
             memory: node::MemoryOptions { threshold, refresh_ms, task_retries, meminfo },
             keeper: Some(keeper(python_version(py))),
             keep_session,
-            number: 1,
+            number: cluster.as_ref().map_or(1, ClusterWants::number),
             id: NodeId(id),
+            cluster: cluster.as_ref().map(ClusterWants::options).transpose()?,
         };
         let handle =
             door::enter(py, || node::start(options)).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
@@ -173,6 +176,22 @@ impl Node {
 
     fn is_running(&self) -> bool {
         self.handle.is_running()
+    }
+
+    /// Where other nodes reach it, as host and port.
+    fn address(&self) -> Option<&str> {
+        self.handle.address()
+    }
+
+    /// Waits until it belongs to its cluster. Raises ConnectionError if it does not.
+    fn await_member(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let patience = Duration::from_secs_f64(seconds);
+        door::enter(py, || self.handle.await_member(patience)).map_err(PyConnectionError::new_err)
+    }
+
+    /// Why it does not belong to its cluster any more.
+    fn left_because(&self) -> Option<String> {
+        self.handle.left_because()
     }
 }
 

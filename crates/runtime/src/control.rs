@@ -86,6 +86,12 @@ impl Runtime {
     pub(crate) fn run_control(self: &Arc<Self>, mut inbox: Inbox) {
         while let Ok(Some(message)) = inbox.receive(&self.socket) {
             let Ok(message) = wire::decode::<FromNode>(&message) else { break };
+            if message == FromNode::Carrier {
+                if let Some(event) = inbox.fds.pop() {
+                    let _ = self.carrier.set(Arc::new(event));
+                }
+                continue;
+            }
             self.on_message(message);
             if self.is_closed() {
                 break;
@@ -120,7 +126,7 @@ impl Runtime {
 
     fn on_message(self: &Arc<Self>, message: FromNode) {
         match message {
-            FromNode::Welcome(_) | FromNode::Refused(_) => {}
+            FromNode::Welcome(_) | FromNode::Refused(_) | FromNode::Carrier => {}
             FromNode::Granted { number, worker, .. } => self.with_state(|state| {
                 state.party.has_met(worker);
                 state.party.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.party.effects);

@@ -203,11 +203,29 @@ impl Runtime {
         let now = net::clock::now();
         let taken = match ticket {
             0 => state.links.forget_unsent(key, worker),
-            _ => state.links.to(worker).is_some_and(|(_, link)| link.take_back(ticket) == TakeBack::Taken),
+            _ => self.take_back_sent(state, key, worker, ticket),
         };
         if taken {
             state.party.owner.on_took_back(now, key, worker, &mut state.party.effects);
         }
+    }
+
+    /// True: it will never run there. One that another node has is asked for, and comes back or is answered.
+    fn take_back_sent(&self, state: &mut State, key: TaskKey, worker: ProcId, ticket: u64) -> bool {
+        let Some((at, link)) = state.links.to(worker) else { return false };
+        if link.take_back(ticket) == TakeBack::Taken {
+            return true;
+        }
+        link.want_back(&self.store, key.0);
+        let owes_words = link.owes_words();
+        if link.is_unrung() {
+            state.links.note_unrung(at);
+        }
+        if owes_words {
+            state.links.note_stalled(at);
+            self.has_stalled.store(true, Ordering::Relaxed);
+        }
+        false
     }
 
     fn interrupt(&self, state: &mut State, key: TaskKey, worker: ProcId, force: bool, recursive: bool) {

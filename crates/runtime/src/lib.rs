@@ -96,6 +96,8 @@ pub struct Runtime {
     pub(crate) is_keeper: bool,
     pub(crate) segment: Arc<Segment>,
     pub(crate) bell: Bell,
+    /// What wakes the carrier of this node, once there is one that stands for somebody whom we call.
+    pub(crate) carrier: std::sync::OnceLock<Arc<OwnedFd>>,
     pub(crate) store: store::Client,
     pub(crate) files: store::Files,
     pub(crate) spill: spill::Spill,

@@ -11,7 +11,7 @@ use net::{Bell, Duplex, Segment, Word};
 use rustc_hash::FxHashMap;
 use store::Place;
 use wire::control::{Quiet, Rings};
-use wire::frame::{self, ASIDE, CALL, CONSUMED, DEFINE, FRAME_BYTES_MAX, GIVEN_BACK, Header, REPLY};
+use wire::frame::{self, ASIDE, CALL, CONSUMED, DEFINE, FRAME_BYTES_MAX, GIVEN_BACK, Header, REPLY, TAKE_BACK};
 use wire::{Malformed, Reader};
 
 /// Templates that each side of a ring keeps. A program that gives each call a name of its own would fill both with them: beyond this
@@ -41,6 +41,8 @@ pub(crate) struct Link {
     /// Bodies in the arena that the peer may not have read yet, in order, and how many it had read before these.
     aside: VecDeque<Place>,
     aside_freed: u64,
+    /// Calls of ours that we want back from another node, by request: whoever has them is asked.
+    wanted_back: VecDeque<u64>,
     /// Something was written since the bell was rung.
     unrung: bool,
     gate: Gate,
@@ -116,13 +118,14 @@ pub(crate) struct Outgoing<'a> {
 }
 
 impl Link {
-    pub(crate) fn new(segment: &Arc<Segment>, peer: ProcId, rings: Rings) -> Self {
+    /// `bell`: what wakes the peer, or the carrier that stands for it.
+    pub(crate) fn new(segment: &Arc<Segment>, bell: Bell, peer: ProcId, rings: Rings) -> Self {
         Self {
             peer,
             in_bit: rings.in_bit,
             out_bit: rings.out_bit,
             rings: segment.duplex(rings.out, rings.inward),
-            bell: Bell::new(segment.clone(), peer.slot()),
+            bell,
             numbers: FxHashMap::default(),
             kept: FxHashMap::default(),
             theirs: Vec::new(),
@@ -132,6 +135,7 @@ impl Link {
             consumed: VecDeque::new(),
             aside: VecDeque::new(),
             aside_freed: 0,
+            wanted_back: VecDeque::new(),
             unrung: false,
             gate: Gate::Open,
         }
@@ -289,6 +293,14 @@ impl Link {
         }
         self.rings.claims.release(index);
         TakeBack::Taken
+    }
+
+    /// Asks for a call of ours that was sent to another node. If it comes back it comes as one that its worker has given back.
+    pub(crate) fn want_back(&mut self, store: &store::Client, request: u64) {
+        if self.bell.is_at_event() {
+            self.wanted_back.push_back(request);
+            self.send_back(store);
+        }
     }
 
     /// What became of a call of ours.
@@ -504,6 +516,15 @@ impl Link {
             self.going_back.pop_front();
         }
         while self.gate == Gate::Open
+            && let Some(request) = self.wanted_back.front().copied()
+        {
+            let header = Header { length: 0, kind: TAKE_BACK, flags: 0, claim: 0, request };
+            if self.write(store, header, &[]).is_err() {
+                return;
+            }
+            self.wanted_back.pop_front();
+        }
+        while self.gate == Gate::Open
             && let Some((request, count)) = self.consumed.front().copied()
         {
             let header = Header { length: 0, kind: CONSUMED, flags: 0, claim: 0, request };
@@ -531,7 +552,9 @@ impl Link {
 
     /// A call is about to be made: the peer may wake up meanwhile.
     pub(crate) fn announce(&self) {
-        self.bell.announce();
+        if !self.bell.is_at_event() {
+            self.bell.announce();
+        }
     }
 
     /// Whether something waits until the peer has read.
@@ -541,7 +564,7 @@ impl Link {
 
     /// Whether something that is no call waits until the peer has read.
     pub(crate) fn owes_words(&self) -> bool {
-        !self.going_back.is_empty() || !self.consumed.is_empty()
+        !self.going_back.is_empty() || !self.consumed.is_empty() || !self.wanted_back.is_empty()
     }
 }
 

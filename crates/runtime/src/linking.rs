@@ -6,6 +6,8 @@
 use std::sync::atomic::Ordering;
 
 use model::{ProcId, TaskKey};
+use net::Bell;
+use net::segment::CARRIER_SLOT;
 use wire::control::{Quiet, Rings, ToNode};
 
 use crate::Runtime;
@@ -24,12 +26,23 @@ impl Runtime {
         }
     }
 
+    /// What is rung when something was written for this process. Those of other nodes have one bell, the carrier's.
+    fn bell_of(&self, peer: ProcId) -> Bell {
+        if peer.node() == self.me.node() {
+            return Bell::new(self.segment.clone(), peer.slot());
+        }
+        match self.carrier.get() {
+            Some(event) => Bell::at_event(self.segment.clone(), CARRIER_SLOT, event.clone()),
+            None => Bell::new(self.segment.clone(), CARRIER_SLOT),
+        }
+    }
+
     pub(crate) fn on_linked(&self, state: &mut State, peer: ProcId, rings: Rings) {
         state.party.has_met(peer);
         if state.links.get(peer).is_some() {
             return;
         }
-        let at = state.links.add(Link::new(&self.segment, peer, rings));
+        let at = state.links.add(Link::new(&self.segment, self.bell_of(peer), peer, rings));
         // First: what comes in may lead to calls that were made later.
         for key in state.links.take_waiting(peer) {
             self.push(state, key, peer);

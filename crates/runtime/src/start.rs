@@ -79,6 +79,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         is_worker,
         is_keeper,
         bell: Bell::new(segment.clone(), me.slot()),
+        carrier: std::sync::OnceLock::new(),
         spinner: Mutex::new(Spinner::new(&segment, me.slot())),
         segment,
         store,

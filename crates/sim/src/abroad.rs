@@ -243,7 +243,7 @@ impl Node {
             Ask::Send(node, message) => carrier.send(node, &message),
             Ask::Died(death, nodes) => carrier.on_died_here(env, death, &nodes),
             Ask::Linked(here, there) => carrier.on_linked(env, here, there),
-            Ask::Unlinked(here, there) => carrier.on_link_closed(here, there),
+            Ask::Unlinked(here, there) => carrier.on_link_closed(env, here, there),
             Ask::Flush(ticket) => carrier.flush(env, ticket),
             Ask::Reach(ticket, positions) => carrier.reach(env, ticket, &positions),
         }

@@ -375,6 +375,8 @@ pub enum FromNodeOf<M> {
         /// As requested.
         number: u64,
     },
+    /// What wakes the carrier comes with this, an eventfd: links to processes of other nodes come next.
+    Carrier,
     /// Rings to somebody whom you call or who calls you.
     Linked {
         /// The process at the other end.

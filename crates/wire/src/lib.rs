@@ -38,13 +38,16 @@ pub use reader::{Malformed, Reader};
 pub use surroundings::Surroundings;
 
 /// Raised whenever bytes change their meaning. Peers of another version are refused at the handshake.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;
 
 /// Values up to this size travel inside frames and live with their owner; larger ones are in the store.
 pub const INLINE_BYTES_MAX: usize = 100 * 1024;
 
 /// Control messages above this are refused: a function body plus room for its envelope.
-pub const CONTROL_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub const CONTROL_BYTES_MAX: usize = ITEM_ROOM + session::ITEM_BYTES_MAX;
+
+/// What stands around the largest item of a session when a process gets it.
+const ITEM_ROOM: usize = 1024 * 1024;
 
 /// Encodes a cold message.
 ///

@@ -25,8 +25,8 @@ use crate::{Malformed, PROTOCOL, Reader};
 pub const HEAD_BYTES: usize = 16;
 /// The largest body of an envelope: with its head 64 KiB.
 pub const PIECE_BYTES_MAX: usize = 64 * 1024 - HEAD_BYTES;
-/// The largest item. What may be larger travels in chunks on streams of its own.
-pub const ITEM_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The largest item.
+pub const ITEM_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// What one process of the sending node sends to one of the receiving node. The numbers are slots; which one stands for the node itself is
 /// up to those who use the session.

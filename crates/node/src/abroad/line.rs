@@ -1,0 +1,294 @@
+//! One connection: bytes in and out of TLS, without waiting for anyone. What they mean is up to `thread`.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use identity::{Admission, Purpose};
+use model::Tick;
+use rustix::event::epoll::EventFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustls::server::Acceptor;
+use rustls::{Connection, ServerConfig, ServerConnection};
+use wire::session::NodeLife;
+
+/// What is taken from a session before what was taken has gone out.
+const UNSENT_MAX: usize = 256 * 1024;
+/// Bytes that one look at a socket takes: others have their turn then.
+const READ_MAX: usize = 1024 * 1024;
+
+/// How far a line is.
+pub(crate) enum Stage {
+    /// The system has not said yet whether anybody takes the call.
+    Connecting,
+    /// Only that was to be known.
+    Probing,
+    /// Who is there is not proved yet.
+    Shaking,
+    /// A member has called, and has not said hello; what has come of that.
+    Greeting(NodeLife, Vec<u8>),
+    /// It is a session's: whose, and what that calls it.
+    Open(u32, u64),
+    /// Somebody wants to join.
+    Door(Box<Admission>),
+    /// What was written goes out, then it is closed.
+    Closing,
+}
+
+enum Tls {
+    None,
+    /// What a caller wants stands in its first message.
+    Choosing(Box<Acceptor>),
+    Spoken(Box<Connection>),
+}
+
+/// See the module's documentation.
+pub(crate) struct Line {
+    socket: TcpStream,
+    tls: Tls,
+    pub(crate) stage: Stage,
+    /// It is closed then, unless it has got further.
+    pub(crate) until: Option<Tick>,
+    /// Whom it was dialled for.
+    pub(crate) to: Option<u32>,
+    unsent: usize,
+    is_watched_for_room: bool,
+}
+
+/// Why a line is over.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Over {
+    #[error("it was closed")]
+    Closed,
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("{0}")]
+    Tls(identity::Error),
+    #[error("the caller wants nothing that there is here")]
+    Purpose,
+}
+
+impl From<rustls::Error> for Over {
+    fn from(error: rustls::Error) -> Self {
+        Self::Tls(error.into())
+    }
+}
+
+/// For those who have called: one for members, and the head's for who wants in.
+pub(crate) struct Configs {
+    pub(crate) members: Arc<ServerConfig>,
+    pub(crate) door: Option<Arc<ServerConfig>>,
+}
+
+/// A socket that listens there.
+///
+/// # Errors
+/// As the system says.
+pub(crate) fn listen(address: SocketAddr) -> rustix::io::Result<(OwnedFd, SocketAddr)> {
+    let socket = socket_for(address)?;
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, 1024)?;
+    let bound = SocketAddr::try_from(rustix::net::getsockname(&socket)?).map_err(|_| rustix::io::Errno::AFNOSUPPORT)?;
+    Ok((socket, bound))
+}
+
+fn socket_for(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+}
+
+impl Line {
+    /// Begins to call.
+    pub(crate) fn dial(address: SocketAddr, to: u32, stage: Stage, until: Tick) -> rustix::io::Result<Self> {
+        let socket = socket_for(address)?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
+            Err(errno) => return Err(errno),
+        }
+        Ok(Self {
+            socket: TcpStream::from(socket),
+            tls: Tls::None,
+            stage,
+            until: Some(until),
+            to: Some(to),
+            unsent: 0,
+            is_watched_for_room: true,
+        })
+    }
+
+    /// Somebody has called.
+    pub(crate) fn answer(socket: OwnedFd, until: Tick) -> Self {
+        let socket = TcpStream::from(socket);
+        let _ = socket.set_nodelay(true);
+        Self {
+            socket,
+            tls: Tls::Choosing(Box::default()),
+            stage: Stage::Shaking,
+            until: Some(until),
+            to: None,
+            unsent: 0,
+            is_watched_for_room: false,
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// What the loop is to wait for at first.
+    pub(crate) fn first_watch(&self) -> EventFlags {
+        if self.is_watched_for_room { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
+    }
+
+    /// Whether somebody takes the call: none while that is not known.
+    pub(crate) fn taken(&self) -> std::io::Result<()> {
+        match self.socket.take_error()? {
+            Some(error) => Err(error),
+            None => self.socket.peer_addr().map(drop),
+        }
+    }
+
+    /// The call is taken: TLS begins.
+    pub(crate) fn shake(&mut self, tls: rustls::ClientConnection) -> std::io::Result<()> {
+        self.socket.set_nodelay(true)?;
+        self.tls = Tls::Spoken(Box::new(Connection::Client(tls)));
+        self.stage = Stage::Shaking;
+        Ok(())
+    }
+
+    /// The connection, once TLS has begun.
+    pub(crate) fn tls(&self) -> Option<&Connection> {
+        match &self.tls {
+            Tls::Spoken(tls) => Some(tls),
+            Tls::None | Tls::Choosing(_) => None,
+        }
+    }
+
+    pub(crate) fn is_shaken(&self) -> bool {
+        self.tls().is_some_and(|tls| !tls.is_handshaking())
+    }
+
+    /// The server's end, for the conversation at the door.
+    pub(crate) fn server(&self) -> Option<&ServerConnection> {
+        match self.tls()? {
+            Connection::Server(server) => Some(server),
+            Connection::Client(_) => None,
+        }
+    }
+
+    /// What a caller wanted. Members and joiners are told apart by their first message, so this holds from then on.
+    pub(crate) fn is_at_door(&self) -> bool {
+        self.server().is_some_and(|server| server.alpn_protocol().is_some_and(|name| name.ends_with(b"-join/1")))
+    }
+
+    /// Reads what there is, and puts what it says into `plain`.
+    ///
+    /// # Errors
+    /// If the line is over. What came before that is in `plain`.
+    pub(crate) fn read(&mut self, configs: &Configs, plain: &mut Vec<u8>) -> Result<(), Over> {
+        let mut count = 0;
+        loop {
+            if let Tls::Choosing(acceptor) = &mut self.tls {
+                match acceptor.read_tls(&mut self.socket) {
+                    Ok(0) => return Err(Over::Closed),
+                    Ok(_) => self.choose(configs)?,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                }
+                continue;
+            }
+            let Tls::Spoken(tls) = &mut self.tls else { return Ok(()) };
+            match tls.read_tls(&mut self.socket) {
+                Ok(0) => return Err(Over::Closed),
+                Ok(read) => count += read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+            let processed = tls.process_new_packets();
+            if processed.is_err() {
+                // The other side is told why.
+                let _ = tls.write_tls(&mut self.socket);
+            }
+            let state = processed?;
+            let before = plain.len();
+            plain.resize(before + state.plaintext_bytes_to_read(), 0);
+            tls.reader().read_exact(&mut plain[before..])?;
+            if count >= READ_MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether TLS has more to say than was read: then the loop comes again.
+    fn choose(&mut self, configs: &Configs) -> Result<(), Over> {
+        let Tls::Choosing(acceptor) = &mut self.tls else { return Ok(()) };
+        let accepted = match acceptor.accept() {
+            Ok(Some(accepted)) => accepted,
+            Ok(None) => return Ok(()),
+            Err((error, mut alert)) => {
+                let _ = alert.write(&mut self.socket);
+                return Err(error.into());
+            }
+        };
+        let config = match (Purpose::of(&accepted.client_hello()), &configs.door) {
+            (Some(Purpose::Member), _) => &configs.members,
+            (Some(Purpose::Join), Some(door)) => door,
+            (Some(Purpose::Join), None) | (None, _) => return Err(Over::Purpose),
+        };
+        match accepted.into_connection(config.clone()) {
+            Ok(mut tls) => {
+                tls.set_buffer_limit(None);
+                self.tls = Tls::Spoken(Box::new(Connection::Server(tls)));
+                Ok(())
+            }
+            Err((error, mut alert)) => {
+                let _ = alert.write(&mut self.socket);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Whether more may be written now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.unsent < UNSENT_MAX
+    }
+
+    /// Puts bytes on the line; they go out with `flush`.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        if let Tls::Spoken(tls) = &mut self.tls {
+            // There is no limit to what it takes; see `has_room`.
+            let _ = tls.writer().write_all(bytes);
+            self.unsent += bytes.len();
+        }
+    }
+
+    /// Sends what goes out without waiting. True: all of it has.
+    ///
+    /// # Errors
+    /// If the line is over.
+    pub(crate) fn flush(&mut self) -> Result<bool, Over> {
+        let Tls::Spoken(tls) = &mut self.tls else { return Ok(true) };
+        while tls.wants_write() {
+            match tls.write_tls(&mut self.socket) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.unsent = 0;
+        Ok(true)
+    }
+
+    /// What the loop is to wait for from now on, if that has changed.
+    pub(crate) fn new_watch(&mut self, is_flushed: bool) -> Option<EventFlags> {
+        if is_flushed != self.is_watched_for_room {
+            return None;
+        }
+        self.is_watched_for_room = !is_flushed;
+        Some(self.first_watch())
+    }
+}

@@ -1,0 +1,287 @@
+//! Which nodes there are lines to, or shall be: who dials whom, when again, and when the head has to say that one is gone. Pure.
+//!
+//! Of two nodes the later one dials, since it is told of the earlier one's address when it comes in; only one that listens nowhere always
+//! dials. A line that is closed says nothing of the node. A node is gone if its line is closed and its port refuses, or if it has not been
+//! heard of for long.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use model::Tick;
+use wire::session::NodeLife;
+
+/// After the first failure a line is dialled again this much later, then twice that, and so on.
+const AGAIN_MS: u64 = 20;
+const AGAIN_MS_MAX: u64 = 1_000;
+/// One that has not been heard of for so long is gone.
+const GONE_MS: u64 = 10_000;
+/// The same of one that listens nowhere, and so comes back at once if it can.
+const GUEST_GONE_MS: u64 = 4_000;
+/// A head whose port refuses for so long is gone.
+const HEAD_REFUSES_MS: u64 = 3_000;
+/// One that is not heard of.
+const HEAD_GONE_MS: u64 = 30_000;
+
+/// A node that there is a line to, or shall be.
+#[derive(Debug)]
+pub(crate) struct Neighbour {
+    /// None: it is the head, which has not said who it is.
+    pub(crate) life: Option<NodeLife>,
+    /// None: it listens nowhere.
+    pub(crate) address: Option<SocketAddr>,
+    /// This side dials.
+    pub(crate) dials: bool,
+    /// Its line, by the thread's number.
+    pub(crate) line: Option<usize>,
+    /// A call that is not a line yet, or a probe.
+    pub(crate) attempt: Option<usize>,
+    /// There is no line since then.
+    down_since: Tick,
+    /// Its port refuses since then.
+    refuses_since: Option<Tick>,
+    failures: u32,
+    next: Option<Tick>,
+}
+
+/// What is to be done about a node without a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Dial it.
+    Dial(u32, SocketAddr),
+    /// See whether its port refuses.
+    Probe(u32, SocketAddr),
+    /// It is gone.
+    Gone(u32, String),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Neighbours {
+    pub(crate) table: BTreeMap<u32, Neighbour>,
+    gone: BTreeSet<u32>,
+    is_head: bool,
+}
+
+impl Neighbours {
+    pub(crate) fn new(is_head: bool) -> Self {
+        Self { is_head, ..Self::default() }
+    }
+
+    /// There shall be a line to it.
+    pub(crate) fn add(
+        &mut self,
+        now: Tick,
+        node: u32,
+        life: Option<NodeLife>,
+        address: Option<SocketAddr>,
+        dials: bool,
+    ) {
+        if let Some(known) = self.table.get_mut(&node) {
+            known.address = address.or(known.address);
+            return;
+        }
+        let next = dials.then_some(now);
+        let neighbour = Neighbour {
+            life,
+            address,
+            dials,
+            line: None,
+            attempt: None,
+            down_since: now,
+            refuses_since: None,
+            failures: 0,
+            next,
+        };
+        self.table.insert(node, neighbour);
+    }
+
+    /// A verdict: it never comes back. Its line and attempt are to be closed.
+    pub(crate) fn remove(&mut self, node: u32) -> Vec<usize> {
+        self.gone.insert(node);
+        let known = self.table.remove(&node);
+        known.map(|known| known.line.into_iter().chain(known.attempt).collect()).unwrap_or_default()
+    }
+
+    /// Whether a member that has called may come in: it is expected, in this life.
+    pub(crate) fn expects(&self, who: NodeLife) -> bool {
+        !self.gone.contains(&who.node)
+            && self.table.get(&who.node).is_some_and(|known| known.life == Some(who) && !known.dials)
+    }
+
+    pub(crate) fn get(&mut self, node: u32) -> Option<&mut Neighbour> {
+        self.table.get_mut(&node)
+    }
+
+    /// It has a line. Returns the one before.
+    pub(crate) fn up(&mut self, node: u32, line: usize) -> Option<usize> {
+        let known = self.table.get_mut(&node)?;
+        (known.refuses_since, known.failures, known.next) = (None, 0, None);
+        if known.attempt == Some(line) {
+            known.attempt = None;
+        }
+        known.line.replace(line).filter(|before| *before != line)
+    }
+
+    /// A line or a call of it is over. `refused`: nobody listens there.
+    pub(crate) fn down(&mut self, now: Tick, node: u32, line: usize, refused: bool) {
+        let Some(known) = self.table.get_mut(&node) else { return };
+        if known.line == Some(line) {
+            (known.line, known.down_since) = (None, now);
+            // At once: what cuts one line need not cut the next.
+            known.next = Some(now);
+        } else if known.attempt == Some(line) {
+            known.attempt = None;
+            known.refuses_since = if refused { known.refuses_since.or(Some(now)) } else { None };
+            let wait_ms = (AGAIN_MS << known.failures.min(10)).min(AGAIN_MS_MAX);
+            known.failures += 1;
+            known.next = Some(now.plus_ms(wait_ms));
+        }
+    }
+
+    /// Somebody listens at its port.
+    pub(crate) fn probed(&mut self, now: Tick, node: u32) {
+        if let Some(known) = self.table.get_mut(&node) {
+            (known.attempt, known.refuses_since) = (None, None);
+            known.next = Some(now.plus_ms(AGAIN_MS_MAX));
+        }
+    }
+
+    /// When to look next.
+    pub(crate) fn next_look(&self) -> Option<Tick> {
+        let waiting = self.table.values().filter(|known| known.line.is_none());
+        waiting.flat_map(|known| [known.next, Some(known.down_since.plus_ms(self.patience_ms(known)))]).flatten().min()
+    }
+
+    fn patience_ms(&self, known: &Neighbour) -> u64 {
+        match (self.is_head, known.address) {
+            (true, Some(_)) => GONE_MS,
+            (true, None) => GUEST_GONE_MS,
+            (false, _) => HEAD_GONE_MS,
+        }
+    }
+
+    /// What is due.
+    pub(crate) fn look(&mut self, now: Tick) -> Vec<Due> {
+        let mut due = Vec::new();
+        let is_head = self.is_head;
+        let patience: Vec<(u32, u64)> =
+            self.table.iter().map(|(node, known)| (*node, self.patience_ms(known))).collect();
+        for (node, patience_ms) in patience {
+            let Some(known) = self.table.get_mut(&node).filter(|known| known.line.is_none()) else { continue };
+            // The verdict on a node is the head's; on the head everyone has its own.
+            let may_judge = is_head || node == super::HEAD;
+            let silent_ms = now.ms_since(known.down_since);
+            let refuses_ms = known.refuses_since.map(|since| now.ms_since(since));
+            let why = match refuses_ms {
+                Some(_) if is_head => Some("its connection is closed and its port refuses another".to_owned()),
+                Some(refuses_ms) if refuses_ms >= HEAD_REFUSES_MS => {
+                    Some("its connection is closed and its port refuses others".to_owned())
+                }
+                _ if silent_ms >= patience_ms => Some(format!("nothing was heard of it for {} s", silent_ms / 1_000)),
+                _ => None,
+            };
+            if let Some(why) = why.filter(|_| may_judge) {
+                known.down_since = now;
+                due.push(Due::Gone(node, why));
+            } else if known.attempt.is_none()
+                && known.next.is_some_and(|next| next <= now)
+                && let Some(address) = known.address
+            {
+                known.next = None;
+                if known.dials {
+                    due.push(Due::Dial(node, address));
+                } else if is_head {
+                    due.push(Due::Probe(node, address));
+                }
+            } else if known.next.is_some_and(|next| next <= now) {
+                known.next = None;
+            }
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Due, GONE_MS, GUEST_GONE_MS, HEAD_GONE_MS, HEAD_REFUSES_MS, Neighbours};
+    use crate::abroad::HEAD;
+    use model::Tick;
+    use wire::session::NodeLife;
+
+    const NODE: NodeLife = NodeLife { node: 2, life: 7 };
+
+    fn ms(ms: u64) -> Tick {
+        Tick(0).plus_ms(ms)
+    }
+
+    fn head_of_one(address: Option<&str>) -> Neighbours {
+        let mut head = Neighbours::new(true);
+        head.add(ms(0), 2, Some(NODE), address.map(|address| address.parse().unwrap()), false);
+        head.up(2, 5);
+        head
+    }
+
+    #[test]
+    fn a_line_that_is_closed_is_no_verdict_and_a_port_that_refuses_then_is() {
+        let mut head = head_of_one(Some("127.0.0.1:9"));
+        assert_eq!(head.look(ms(1_000_000)), [], "it has a line");
+        head.down(ms(1_000_000), 2, 5, false);
+        assert!(matches!(head.look(ms(1_000_000))[..], [Due::Probe(2, _)]));
+        head.get(2).unwrap().attempt = Some(6);
+        assert_eq!(head.look(ms(1_000_001)), []);
+        head.down(ms(1_000_001), 2, 6, true);
+        assert!(matches!(&head.look(ms(1_000_002))[..], [Due::Gone(2, why)] if why.contains("refuses")));
+    }
+
+    #[test]
+    fn one_whose_port_answers_is_waited_for_and_gone_after_a_while() {
+        let mut head = head_of_one(Some("127.0.0.1:9"));
+        head.down(ms(0), 2, 5, false);
+        head.look(ms(0));
+        head.get(2).unwrap().attempt = Some(6);
+        head.probed(ms(1), 2);
+        assert_eq!(head.look(ms(2)), []);
+        assert!(matches!(head.look(ms(GONE_MS))[..], [Due::Gone(2, _)]));
+    }
+
+    #[test]
+    fn a_guest_is_gone_sooner_and_one_that_comes_back_is_not() {
+        let mut head = head_of_one(None);
+        head.down(ms(0), 2, 5, false);
+        assert_eq!(head.look(ms(GUEST_GONE_MS - 1)), []);
+        assert!(head.expects(NODE) && !head.expects(NodeLife { life: 8, ..NODE }));
+        head.up(2, 9);
+        assert_eq!(head.look(ms(GUEST_GONE_MS)), []);
+        head.down(ms(GUEST_GONE_MS), 2, 9, false);
+        assert!(matches!(head.look(ms(2 * GUEST_GONE_MS))[..], [Due::Gone(2, _)]));
+        assert_eq!(head.remove(2), []);
+        assert!(!head.expects(NODE), "a verdict is final");
+    }
+
+    #[test]
+    fn the_head_is_dialled_ever_less_often_and_given_up_when_it_refuses_for_long() {
+        let mut node = Neighbours::new(false);
+        node.add(ms(0), HEAD, None, Some("127.0.0.1:9".parse().unwrap()), true);
+        let (mut now, mut calls) = (0, 0);
+        loop {
+            match &node.look(ms(now))[..] {
+                [Due::Dial(HEAD, _)] => {
+                    calls += 1;
+                    node.get(HEAD).unwrap().attempt = Some(calls);
+                    node.down(ms(now), HEAD, calls, true);
+                }
+                [Due::Gone(HEAD, _)] => break,
+                other => assert_eq!(other, []),
+            }
+            now += 1;
+        }
+        assert!((HEAD_REFUSES_MS..HEAD_REFUSES_MS + 10).contains(&now), "after {now} ms");
+        assert!((5..15).contains(&calls), "{calls} calls");
+    }
+
+    #[test]
+    fn others_than_the_head_judge_nobody_but_the_head() {
+        let mut node = Neighbours::new(false);
+        node.add(ms(0), 2, Some(NODE), None, false);
+        assert_eq!(node.look(ms(10 * HEAD_GONE_MS)), []);
+    }
+}
