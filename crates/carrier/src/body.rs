@@ -49,6 +49,14 @@ pub enum ToHub {
         /// How much, by node.
         sent: Vec<(u32, u64)>,
     },
+    /// Answers `Carrier::remove_node`.
+    Parted {
+        /// The node.
+        node: u32,
+        /// The last that its processes wrote to those here, and what was sent to them and certainly has not started: to be read before they
+        /// are dead.
+        last: Vec<(ProcId, Vec<(ProcId, Vec<Frame>)>)>,
+    },
     /// Answers `Carrier::reach`.
     Reached {
         /// As asked.

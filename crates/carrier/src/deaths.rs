@@ -1,10 +1,11 @@
 //! Deaths of processes here, which other nodes hear of behind all that the dead had written; and of processes there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use cluster::Fate;
 use model::ProcId;
-use wire::abroad::{Between, Death};
-use wire::frame::{self, GIFT, GIVEN_BACK, KNEW, REPLY, UNSTARTED};
+use wire::abroad::{Between, Death, FRAME};
+use wire::frame::{self, CALL, GIFT, GIVEN_BACK, KNEW, REPLY, UNSTARTED};
 use wire::peer::{Knew, Peer, Shares};
 
 use crate::frames::{frame_of, unstarted};
@@ -103,6 +104,47 @@ impl Carrier {
         // What waited behind frames for the dead waits no more.
         self.announce_again(there.node());
         body.tell_hub(ToHub::Died { death, last });
+        self.look_at_positions(body);
+        self.look_at_flushes(body);
+    }
+
+    /// A verdict: a node is dead, and all its processes are. The session with it ends, and nothing that waits here waits for it any more.
+    pub fn remove_node(&mut self, body: &mut impl Body, node: u32) {
+        let Some(mut peer) = self.peers.remove(&node) else { return };
+        self.dead.note_node(node);
+        self.heirs.retain(|dead, heir| dead.node() != node && heir.node() != node);
+        self.latest.retain(|dead| self.heirs.contains_key(dead));
+        let never_sent = peer.session.end().into_iter().filter(|item| item.kind == FRAME && item.channel.is_some());
+        let mut never_sent: Vec<Vec<u8>> =
+            never_sent.filter(|item| item.fate == Fate::NeverArrived).map(|item| item.bytes).collect();
+        never_sent.extend(peer.post.frames().map(<[u8]>::to_vec));
+        let mut unsent: BTreeSet<(ProcId, ProcId, u64)> = BTreeSet::new();
+        for (here, there, frame) in never_sent.iter().filter_map(|bytes| frame_of(bytes)) {
+            match frame.0.kind {
+                CALL => drop(unsent.insert((there, here, frame.0.request))),
+                REPLY if !self.dead.has(here) => self.salvage(body, there, here, frame),
+                _ => {}
+            }
+        }
+        let mut last: BTreeMap<ProcId, Vec<(ProcId, Vec<Frame>)>> = BTreeMap::new();
+        let linked: Vec<(ProcId, ProcId)> = self.links.keys().filter(|(_, to)| to.node() == node).copied().collect();
+        for (here, there) in linked {
+            let Some(link) = self.links.get_mut(&(here, there)) else { continue };
+            let (held, under_way) = (std::mem::take(&mut link.held), std::mem::take(&mut link.under_way));
+            if !link.is_linked {
+                self.links.remove(&(here, there));
+            }
+            let mut frames: Vec<Frame> = held.into_iter().map(|held| held.frame).collect();
+            // CARRY-2: those that had not left.
+            let mut kept: Vec<(u64, u64)> = under_way.into_iter().map(|(request, number)| (number, request)).collect();
+            kept.sort_unstable();
+            kept.retain(|(_, request)| unsent.contains(&(there, here, *request)));
+            frames.extend(kept.into_iter().map(|(_, request)| unstarted(request)));
+            if !frames.is_empty() {
+                last.entry(there).or_default().push((here, frames));
+            }
+        }
+        body.tell_hub(ToHub::Parted { node, last: last.into_iter().collect() });
         self.look_at_positions(body);
         self.look_at_flushes(body);
     }

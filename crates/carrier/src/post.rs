@@ -36,6 +36,12 @@ impl Post {
         self.items.contains_key(&channel)
     }
 
+    /// All frames that wait.
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &[u8]> {
+        let all = self.items.values().flatten().filter(|waiting| waiting.kind == FRAME);
+        all.map(|waiting| &waiting.bytes[..])
+    }
+
     /// Takes out the frames of a channel for which this says so.
     pub(crate) fn take(&mut self, channel: Channel, mut is_it: impl FnMut(&[u8]) -> bool) -> Vec<Vec<u8>> {
         let Some(queue) = self.items.get_mut(&channel) else { return Vec::new() };

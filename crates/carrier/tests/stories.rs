@@ -298,3 +298,34 @@ fn a_call_that_is_too_large_for_one_piece_fails_and_says_why() {
     assert!(String::from_utf8_lossy(body).contains("pass larger values as references"));
     assert!(pair.ends[0].carrier.is_at_rest());
 }
+
+/// Of what was under way to a node that is dead, what had not left it certainly has not started; and what came from it before is read.
+#[test]
+fn a_verdict_ends_all_that_waits_for_a_node() {
+    let mut pair = linked_with(narrow());
+    pair.write(CALLER, WORKER, call(1));
+    pair.settle();
+    pair.ends[0].rings.room = 0;
+    pair.write(WORKER, CALLER, reply(9));
+    pair.settle();
+    (2..9).for_each(|request| pair.write(CALLER, WORKER, call(request)));
+    let end = &mut pair.ends[0];
+    end.carrier.flush(&mut end.rings, 5);
+    end.carrier.reach(&mut end.rings, 6, &[(2, 1_000_000)]);
+    end.rings.told.clear();
+    end.carrier.remove_node(&mut end.rings, 2);
+    let told = pair.told(0);
+    let [ToHub::Parted { node: 2, last }, ToHub::Reached { ticket: 6 }, ToHub::Flushed { ticket: 5, .. }] = &told[..]
+    else {
+        panic!("{told:?}")
+    };
+    let [(WORKER, frames)] = &last[..] else { panic!("{last:?}") };
+    let [(CALLER, frames)] = &frames[..] else { panic!("{frames:?}") };
+    assert_eq!(frames[0].0.request, 9, "what it had said comes first");
+    let unstarted = frames[1..].iter().filter(|(header, _)| header.flags & UNSTARTED != 0);
+    let unstarted: Vec<u64> = unstarted.map(|(header, _)| header.request).collect();
+    assert_eq!(unstarted, (4..9).collect::<Vec<_>>(), "the first may have");
+    assert!(!pair.ends[0].carrier.reads(CALLER, WORKER));
+    pair.ends[0].carrier.on_link_closed(CALLER, WORKER);
+    assert!(pair.ends[0].carrier.is_at_rest());
+}

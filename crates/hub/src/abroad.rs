@@ -3,7 +3,7 @@
 //! Whoever has had a message or rings from here is known to its node by that (MEET-1): only who comes across a name by another way has its
 //! node ask for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Dead, JobId, ProcId, WorkerExit};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -30,6 +30,14 @@ pub(crate) struct Abroad {
     unburied: Vec<ProcId>,
 }
 
+/// A process of a node that is dead.
+#[derive(Default)]
+pub(crate) struct Gone {
+    pub(crate) was_dead: bool,
+    /// Who here has to hear of it.
+    pub(crate) watchers: BTreeSet<ProcId>,
+}
+
 impl Abroad {
     /// The other nodes.
     pub(crate) fn nodes(&self) -> Vec<u32> {
@@ -38,6 +46,38 @@ impl Abroad {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.watched.is_empty() && self.unburied.is_empty()
+    }
+
+    /// A node is dead. Those of its processes that somebody here knows; whether they were known to be dead; and who hears of it.
+    pub(crate) fn node_gone(&mut self, node: u32) -> BTreeMap<ProcId, Gone> {
+        self.nodes.remove(&node);
+        let watched = self.watched.extract_if(|peer, _| peer.node() == node);
+        let gone: BTreeMap<ProcId, Gone> = watched
+            .map(|(peer, watchers)| {
+                (peer, Gone { was_dead: self.dead.has(peer), watchers: watchers.into_iter().collect() })
+            })
+            .collect();
+        self.dead.note_node(node);
+        gone
+    }
+
+    pub(crate) fn has(&self, node: u32) -> bool {
+        self.nodes.contains(&node)
+    }
+
+    pub(crate) fn is_dead(&self, peer: ProcId) -> bool {
+        self.dead.has(peer)
+    }
+
+    pub(crate) fn mourn(&mut self, peer: ProcId) {
+        self.unburied.push(peer);
+    }
+
+    /// False: it was known to be dead.
+    pub(crate) fn note_dead(&mut self, dead: ProcId) -> bool {
+        let is_news = !self.dead.has(dead);
+        self.dead.note(dead);
+        is_news
     }
 
     /// Those whose rings nobody holds any more are forgotten.
@@ -58,6 +98,13 @@ impl<B: Body> Hub<B> {
     /// A node belongs to the cluster from now on.
     pub fn node_joined(&mut self, node: u32) {
         self.abroad.nodes.insert(node);
+    }
+
+    /// A process of another node had died before this one came in.
+    pub(crate) fn heir_from_before(&mut self, dead: ProcId, heir: ProcId) {
+        if self.abroad.note_dead(dead) {
+            self.estates.note_heir(dead, heir);
+        }
     }
 
     /// Jobs that begin here get numbers above this one, which no other node gives.
@@ -205,9 +252,17 @@ impl<B: Body> Hub<B> {
             Between::HasSettled { of, sent } => self.on_node_settled(step, node, of, sent),
             Between::Settled { of, serving } => {
                 self.cut_is_made(of);
-                self.note_serving(serving);
+                self.note_serving(of.node(), serving);
                 self.end_leases_of(step, of);
             }
+            Between::Enters(info) => self.on_enters(step, node, *info),
+            Between::Joined(info) => self.on_joined(step, *info),
+            Between::Knows { node: newcomer, heirs } => self.on_knows(step, node, newcomer, heirs),
+            Between::Members(membership) => self.on_members(step, *membership),
+            Between::Lost { node, why } => self.on_lost(step, node, why),
+            Between::Leaves { why } => self.node_lost(step, node, &why),
+            Between::WantsJobNumbers => self.on_wants_job_numbers(step, node),
+            Between::JobNumbers { above } => self.jobs.add_block(above),
         }
     }
 
@@ -236,7 +291,7 @@ impl<B: Body> Hub<B> {
 
     /// A process there is dead, and all that it had sent has come.
     pub fn on_died_there(&mut self, step: &mut Step<'_, B>, death: Death, last: LastFrames) {
-        let Death { peer, exit, heir, job, .. } = death;
+        let Death { peer, exit, heir, job, is_old, .. } = death;
         if self.is_here(peer) {
             return;
         }
@@ -249,9 +304,7 @@ impl<B: Body> Hub<B> {
             return;
         }
         self.abroad.dead.note(peer);
-        for (to, frames) in last {
-            self.tell(step, to, FromNodeOf::LastFrames { peer, frames });
-        }
+        self.hand_over_last(step, peer, last);
         let told = match heir {
             Some(heir) => {
                 self.estates.note_heir(peer, heir);
@@ -268,19 +321,37 @@ impl<B: Body> Hub<B> {
             self.tell(step, *to, FromNodeOf::PeerDied { peer, exit: exit.clone(), heir });
         }
         match heir {
+            // What was settled long ago needs no word any more.
+            Some(_) if is_old => {}
             Some(heir) => self.await_testimony(step, peer, heir, told),
             None => self.end_leases_of(step, peer),
         }
         if let Some(job) = job {
-            self.act(step, control::Event::JobEnded(job));
-            self.group_changed(step, control::GroupEvent::JobEnded(job));
+            self.job_ended_there(step, job);
         }
+        self.forget_there(step, peer, exit);
+        self.abroad.mourn(peer);
+        self.part_from(step, peer);
+    }
+
+    pub(crate) fn hand_over_last(&self, step: &mut Step<'_, B>, peer: ProcId, last: LastFrames) {
+        for (to, frames) in last {
+            self.tell(step, to, FromNodeOf::LastFrames { peer, frames });
+        }
+    }
+
+    pub(crate) fn job_ended_there(&mut self, step: &mut Step<'_, B>, job: JobId) {
+        self.act(step, control::Event::JobEnded(job));
+        self.group_changed(step, control::GroupEvent::JobEnded(job));
+        self.home_gone(step, job);
+    }
+
+    /// A process there is dead, and everyone who must know has heard: nothing of it is kept.
+    pub(crate) fn forget_there(&mut self, step: &mut Step<'_, B>, peer: ProcId, exit: WorkerExit) {
         self.leases.process_gone(peer);
         self.act(step, control::Event::ProcessDied { process: peer, exit });
         self.actors.process_gone(peer);
         self.groups.process_gone(peer);
-        self.abroad.unburied.push(peer);
-        self.part_from(step, peer);
     }
 
     /// The carrier has something for a process here from one there, and no rings.

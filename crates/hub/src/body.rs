@@ -6,6 +6,7 @@
 use model::{ActorId, FunctionId, JobId, LeaseId, ProcId, Tick, WorkerExit};
 use wire::abroad::{Between, Death};
 use wire::control::{Answer, FromNodeOf, Rings};
+use wire::members::NodeInfo;
 
 use crate::links::Level;
 
@@ -177,6 +178,12 @@ pub trait Body {
     fn flush(&mut self, _ticket: u64) {}
     /// Once so much of these nodes has come, `Hub::reached` follows.
     fn reach(&mut self, _ticket: u64, _positions: &[(u32, u64)]) {}
+    /// A node is about to belong to the cluster, or this one does from now on: a session with it begins, whoever dials.
+    fn meet(&mut self, _node: &NodeInfo) {}
+    /// A verdict: the session with that node ends. `Hub::parted` follows, behind all that it had said.
+    fn part(&mut self, _node: u32) {}
+    /// This node does not belong to the cluster any more, or there is none: it is to end.
+    fn left_cluster(&mut self, _why: &str) {}
     /// The node whose table an actor is in.
     fn actor_home(&self, _actor: ActorId) -> Option<u32> {
         None

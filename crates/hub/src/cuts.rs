@@ -65,6 +65,18 @@ impl Cuts {
         self.ours.is_empty() && self.open.is_empty() && self.theirs.is_empty() && self.tickets.is_empty()
     }
 
+    /// A node is dead: nothing of its is asked any more, and it answers nothing. Dead processes of ours for which it was a witness.
+    fn node_gone(&mut self, node: u32) {
+        self.open.retain(|of, _| of.node() != node);
+        self.theirs.retain(|of, _| of.node() != node);
+        self.tickets.retain(|_, ticket| match ticket {
+            Ticket::Testified { node: of, .. } | Ticket::Settled { node: of, .. } => *of != node,
+            Ticket::WeTestified { of } | Ticket::MaySettle { of } | Ticket::WeSettled { of } => of.node() != node,
+            Ticket::AllTestified { .. } => true,
+        });
+        self.ours.values_mut().for_each(|cut| cut.nodes.retain(|other| *other != node));
+    }
+
     fn ticket(&mut self, ticket: Ticket) -> u64 {
         self.last += 1;
         self.tickets.insert(self.last, ticket);
@@ -131,6 +143,11 @@ impl<B: Body> Hub<B> {
 
     /// The keeper has heard all.
     pub(crate) fn settle_abroad(&mut self, step: &mut Step<'_, B>, of: ProcId, nodes: Vec<u32>) {
+        let (nodes, gone): (Vec<u32>, Vec<u32>) = nodes.into_iter().partition(|node| self.abroad.has(*node));
+        let keeper = self.estates.keeper();
+        for node in gone {
+            keeper.into_iter().for_each(|to| self.tell(step, to, FromNodeOf::NodeSettled { of, node }));
+        }
         self.cuts.ours.entry(of).or_default().nodes = nodes;
         let ticket = self.cuts.ticket(Ticket::AllTestified { of });
         step.body.flush(ticket);
@@ -153,6 +170,17 @@ impl<B: Body> Hub<B> {
         self.cuts.ours.remove(&of);
         for node in self.abroad.nodes() {
             step.body.send(node, Between::Settled { of, serving: serving.to_vec() });
+        }
+    }
+
+    /// A node is dead: as a witness it has nothing more to say.
+    pub(crate) fn cuts_without_node(&mut self, step: &mut Step<'_, B>, node: u32) {
+        self.cuts.node_gone(node);
+        let Some(keeper) = self.estates.keeper() else { return };
+        let unsettled: BTreeSet<ProcId> = self.estates.unsettled().collect();
+        for of in unsettled {
+            self.tell(step, keeper, FromNodeOf::NodeTestified { of, node });
+            self.tell(step, keeper, FromNodeOf::NodeSettled { of, node });
         }
     }
 

@@ -2,6 +2,7 @@
 
 use model::{JobId, ProcId, WorkerExit};
 use wire::control::FromNodeOf;
+use wire::members::JobHome;
 
 use crate::body::{Body, Dead, Step};
 use crate::hub::Hub;
@@ -42,11 +43,11 @@ impl<B: Body> Hub<B> {
         if !self.estates.is_unsettled(id) {
             self.end_leases_of(step, id);
         }
-        if let Kind::Driver { namespace, surroundings, .. } = kind {
+        if let Kind::Driver { namespace, surroundings, logs } = kind {
             self.act(step, control::Event::JobEnded(job));
             self.group_changed(step, control::GroupEvent::JobEnded(job));
             self.told.forget(job);
-            self.driver_departed(step, job, namespace, surroundings);
+            self.driver_departed(step, JobHome { job, namespace, surroundings, driver: id, logs });
             self.end_orphans(step, job, orphans);
         }
         self.cuts_without(step, id);

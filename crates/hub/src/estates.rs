@@ -5,6 +5,8 @@
 //! Until the keeper has taken all over, the dead process's room is kept; until it knows what is still under way, the workers that the dead
 //! one had leased go on.
 
+use std::collections::BTreeSet;
+
 use model::{JobId, LeaseId, ProcId, Tick};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::FromNodeOf;
@@ -33,8 +35,8 @@ pub(crate) struct Estates {
     unsettled: FxHashMap<ProcId, (Option<Tick>, JobId)>,
     /// Workers that the scheduler ends because their owner is dead, while that is going on.
     ended: Option<Vec<ProcId>>,
-    /// Workers that go on with what a dead process had sent them; and of those the ones that shall end then.
-    serving: FxHashSet<ProcId>,
+    /// Workers that go on with what a dead process had sent them, and its node; and of those the ones that shall end then.
+    serving: FxHashMap<ProcId, u32>,
     ending: FxHashSet<ProcId>,
     /// For which job the keeper wants a worker.
     lease_jobs: FxHashMap<LeaseId, JobId>,
@@ -64,6 +66,17 @@ impl Estates {
         self.unsettled.contains_key(&dead)
     }
 
+    /// Those of this node of which it is not known what is still under way.
+    pub(crate) fn unsettled(&self) -> impl Iterator<Item = ProcId> {
+        self.unsettled.keys().copied()
+    }
+
+    /// Whoever was to take over is dead. Returns those.
+    pub(crate) fn heirs_gone(&mut self, node: u32) -> BTreeSet<ProcId> {
+        let gone = self.heirs.extract_if(.., |(_, heir)| heir.node() == node);
+        gone.map(|(_, heir)| heir).collect()
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Tick> {
         self.unread.values().chain(self.unsettled.values().filter_map(|(until, _)| until.as_ref())).min().copied()
     }
@@ -82,7 +95,7 @@ impl Estates {
 
     /// True if the worker is still at work for a dead process: it ends when it has answered.
     pub(crate) fn ends_later(&mut self, worker: ProcId) -> bool {
-        let is_serving = self.serving.contains(&worker);
+        let is_serving = self.serving.contains_key(&worker);
         if is_serving {
             self.ending.insert(worker);
         } else if let Some(ended) = &mut self.ended {
@@ -98,7 +111,7 @@ impl Estates {
     }
 
     pub(crate) fn at_work(&self) -> impl Iterator<Item = &ProcId> {
-        self.serving.iter().chain(&self.ending)
+        self.serving.keys().chain(&self.ending)
     }
 
     /// Nothing is under way. The keeper, and who it stands for, stay known.
@@ -131,8 +144,13 @@ impl Estates {
     }
 
     /// These workers of ours answer calls of a dead process.
-    pub(crate) fn note_serving(&mut self, workers: impl Iterator<Item = ProcId>) {
-        self.serving.extend(workers);
+    pub(crate) fn note_serving(&mut self, workers: impl Iterator<Item = ProcId>, node: u32) {
+        self.serving.extend(workers.map(|worker| (worker, node)));
+    }
+
+    /// Workers that go on for dead processes of this node.
+    pub(crate) fn serving_for(&self, node: u32) -> BTreeSet<ProcId> {
+        self.serving.iter().filter(|(_, of)| **of == node).map(|(worker, _)| *worker).collect()
     }
 }
 
@@ -177,16 +195,17 @@ impl<B: Body> Hub<B> {
 
     pub(crate) fn on_settled(&mut self, step: &mut Step<'_, B>, of: ProcId, serving: Vec<ProcId>) {
         if let Some((_, job)) = self.estates.unsettled.remove(&of) {
-            self.note_serving(serving);
+            self.note_serving(of.node(), serving);
             self.end_leases_of(step, of);
             self.job_needs_less(step, job);
+            self.newcomers_wait_less(step, of);
         }
     }
 
     /// These answer calls of a dead process; those of other nodes are those nodes' matter.
-    pub(crate) fn note_serving(&mut self, serving: Vec<ProcId>) {
+    pub(crate) fn note_serving(&mut self, node: u32, serving: Vec<ProcId>) {
         let Self { estates, procs, .. } = self;
-        estates.note_serving(serving.into_iter().filter(|worker| procs.get(*worker).is_some()));
+        estates.note_serving(serving.into_iter().filter(|worker| procs.get(*worker).is_some()), node);
     }
 
     /// Nothing runs any more under what a dead process had leased. Its workers end when nobody needs a value of theirs, which may be long, and
@@ -211,12 +230,12 @@ impl<B: Body> Hub<B> {
     /// Jobs that are over, but not for the keeper.
     pub(crate) fn jobs_kept(&self) -> impl Iterator<Item = JobId> {
         let Estates { serving, unsettled, lease_jobs, .. } = &self.estates;
-        let of_serving = serving.iter().filter_map(|worker| self.procs.get(*worker).map(Proc::job));
+        let of_serving = serving.keys().filter_map(|worker| self.procs.get(*worker).map(Proc::job));
         unsettled.values().map(|(_, job)| *job).chain(lease_jobs.values().copied()).chain(of_serving)
     }
 
     pub(crate) fn on_served(&mut self, step: &mut Step<'_, B>, worker: ProcId) {
-        if !self.estates.serving.remove(&worker) {
+        if self.estates.serving.remove(&worker).is_none() {
             return;
         }
         if self.estates.ending.remove(&worker) {

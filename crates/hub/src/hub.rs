@@ -14,6 +14,7 @@ use crate::inventory::Inventories;
 use crate::jobs::Jobs;
 use crate::leases::Leases;
 use crate::links::Links;
+use crate::members::Members;
 use crate::notices::Told;
 use crate::post::Post;
 use crate::procs::{Proc, Procs};
@@ -69,6 +70,7 @@ pub struct Hub<B: Body> {
     pub(crate) watching: Watching,
     pub(crate) abroad: Abroad,
     pub(crate) cuts: Cuts,
+    pub(crate) members: Members,
 }
 
 impl<B: Body> Hub<B> {
@@ -91,6 +93,7 @@ impl<B: Body> Hub<B> {
             watching: Watching::default(),
             abroad: Abroad::default(),
             cuts: Cuts::default(),
+            members: Members::default(),
             options,
         }
     }
@@ -238,6 +241,7 @@ impl<B: Body> Hub<B> {
             ("links", self.links.is_empty()),
             ("processes of other nodes", self.abroad.is_empty()),
             ("cuts", self.cuts.is_empty()),
+            ("members", self.members.is_at_rest()),
         ];
         rooms.into_iter().filter(|(_, is_empty)| !is_empty).map(|(name, _)| name).collect()
     }

@@ -1,9 +1,13 @@
 //! Jobs: their numbers, and what is kept of those whose driver left while actors of theirs live on.
 
+use std::collections::BTreeMap;
+
 use control::Jobs as Numbers;
-use model::JobId;
+use model::{JobId, ProcId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::Surroundings;
+use wire::abroad::JOBS_A_BLOCK;
+use wire::members::JobHome;
 
 use crate::body::{Body, Step};
 use crate::hub::Hub;
@@ -12,8 +16,16 @@ use crate::procs::{Kind, Proc};
 #[derive(Default)]
 pub(crate) struct Jobs {
     numbers: Numbers,
-    /// Namespace and surroundings of drivers that left.
-    departed: FxHashMap<JobId, (Box<str>, Surroundings)>,
+    /// So many more may be given, if there are several nodes.
+    left: Option<u32>,
+    /// The next block, which begins above this one.
+    spare: Option<u32>,
+    /// One was asked for.
+    is_asked: bool,
+    /// What is known of drivers that left.
+    departed: FxHashMap<JobId, JobHome>,
+    /// Jobs whose drivers are on other nodes, and that have to do with this one.
+    elsewhere: BTreeMap<JobId, JobHome>,
 }
 
 impl Jobs {
@@ -21,37 +33,100 @@ impl Jobs {
         self.numbers = Numbers::above(last);
     }
 
-    pub(crate) fn next(&mut self) -> JobId {
-        self.numbers.allocate()
+    /// This block is this node's, and what it had before is not.
+    pub(crate) fn number_block(&mut self, above: u32) {
+        (self.numbers, self.left) = (Numbers::above(above), Some(JOBS_A_BLOCK));
+    }
+
+    /// A block for when the present one is used up.
+    pub(crate) fn add_block(&mut self, above: u32) {
+        (self.spare, self.is_asked) = (Some(above), false);
+    }
+
+    /// Whether one is to be asked for; true once.
+    pub(crate) fn wants_block(&mut self) -> bool {
+        let is_scarce = self.spare.is_none() && self.left.is_some_and(|left| left < JOBS_A_BLOCK / 2);
+        is_scarce && !std::mem::replace(&mut self.is_asked, true)
+    }
+
+    /// None: a block is on its way.
+    pub(crate) fn next(&mut self) -> Option<JobId> {
+        if self.left == Some(0) {
+            let above = self.spare.take()?;
+            self.number_block(above);
+        }
+        self.left = self.left.map(|left| left - 1);
+        Some(self.numbers.allocate())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.departed.is_empty()
+        self.departed.is_empty() && self.elsewhere.is_empty()
+    }
+
+    /// Jobs whose drivers are on this other node.
+    pub(crate) fn of_node(&self, node: u32) -> Vec<JobId> {
+        self.elsewhere.values().filter(|home| home.driver.node() == node).map(|home| home.job).collect()
+    }
+
+    pub(crate) fn drivers_of_node(&self, node: u32) -> impl Iterator<Item = ProcId> {
+        self.elsewhere.values().map(|home| home.driver).filter(move |driver| driver.node() == node)
     }
 }
 
 impl<B: Body> Hub<B> {
-    /// Namespace and surroundings for the workers of a job.
-    pub(crate) fn surroundings_of(&self, job: JobId) -> (Box<str>, Surroundings) {
+    /// What there is to know of a job, if it is not over.
+    pub(crate) fn home_of(&self, job: JobId) -> Option<JobHome> {
         let driver = self.procs.iter().filter(|proc| proc.job() == job).find_map(|proc| match proc.kind() {
-            Kind::Driver { namespace, surroundings, .. } => Some((namespace.clone(), surroundings.clone())),
+            Kind::Driver { namespace, surroundings, logs } => Some(JobHome {
+                job,
+                namespace: namespace.clone(),
+                surroundings: surroundings.clone(),
+                driver: proc.id(),
+                logs: *logs,
+            }),
             Kind::Starting | Kind::Worker | Kind::Keeper => None,
         });
-        driver.or_else(|| self.jobs.departed.get(&job).cloned()).unwrap_or_default()
+        driver.or_else(|| self.jobs.elsewhere.get(&job).or_else(|| self.jobs.departed.get(&job)).cloned())
+    }
+
+    /// Namespace and surroundings for the workers of a job.
+    pub(crate) fn surroundings_of(&self, job: JobId) -> (Box<str>, Surroundings) {
+        self.home_of(job).map(|home| (home.namespace, home.surroundings)).unwrap_or_default()
     }
 
     pub(crate) fn has_driver(&self, job: JobId) -> bool {
-        self.procs.iter().any(|proc| proc.is_driver() && proc.job() == job)
+        self.jobs.elsewhere.contains_key(&job) || self.procs.iter().any(|proc| proc.is_driver() && proc.job() == job)
     }
 
-    pub(crate) fn driver_departed(
-        &mut self,
-        step: &mut Step<'_, B>,
-        job: JobId,
-        namespace: Box<str>,
-        surroundings: Surroundings,
-    ) {
-        self.jobs.departed.insert(job, (namespace, surroundings));
+    /// The driver on another node that wants what workers of this job print here.
+    #[must_use]
+    pub fn log_target(&self, job: JobId) -> Option<ProcId> {
+        self.jobs.elsewhere.get(&job).filter(|home| home.logs).map(|home| home.driver)
+    }
+
+    /// Another node says something on behalf of this job. Its driver may have left.
+    pub(crate) fn note_home(&mut self, home: JobHome) {
+        if self.is_here(home.driver) {
+            return;
+        }
+        let homes = if self.lives(home.driver) { &mut self.jobs.elsewhere } else { return self.note_departed(home) };
+        homes.entry(home.job).or_insert(home);
+    }
+
+    fn note_departed(&mut self, home: JobHome) {
+        self.jobs.departed.entry(home.job).or_insert(home);
+    }
+
+    /// A driver on another node is gone.
+    pub(crate) fn home_gone(&mut self, step: &mut Step<'_, B>, job: JobId) {
+        self.told.forget(job);
+        if let Some(home) = self.jobs.elsewhere.remove(&job) {
+            self.driver_departed(step, home);
+        }
+    }
+
+    pub(crate) fn driver_departed(&mut self, step: &mut Step<'_, B>, home: JobHome) {
+        self.jobs.departed.insert(home.job, home);
         self.forget_departed(step);
     }
 
@@ -68,7 +143,8 @@ impl<B: Body> Hub<B> {
         let jobs: FxHashSet<JobId> = living.map(|record| record.creation.job).chain(self.jobs_kept()).collect();
         self.jobs.departed.retain(|job, _| jobs.contains(job));
         let drivers = self.procs.iter().filter(|proc| proc.is_driver()).map(Proc::job);
-        let alive = drivers.chain(self.jobs.departed.keys().copied()).collect();
+        let known = self.jobs.departed.keys().chain(self.jobs.elsewhere.keys()).copied();
+        let alive = drivers.chain(known).collect();
         self.functions.keep(step, &alive);
     }
 }

@@ -10,6 +10,7 @@
 //! - `links`: which pairs have rings; `linking` carries that out.
 //! - `leases`, `actors`, `groups`: carry out what the brains of those names decide. `jobs`: what is kept of drivers that left.
 //! - `abroad`: processes of other nodes, as they are seen from here. `cuts`: when all of several nodes have been heard.
+//! - `members`: which nodes belong to the cluster. `parting`: what is done when one is dead.
 //! - `estates`: who testifies when somebody died, and until when that is waited for.
 //! - `functions`: who has, who asks, who waits. `room`: rounds of giving room in the arena back.
 //! - `notices`, `inventory`, `watching`, `status`: what people are told.
@@ -36,9 +37,11 @@ mod leases;
 mod linking;
 pub mod links;
 mod meeting;
+pub mod members;
 mod messages;
 mod notices;
 mod numbers;
+mod parting;
 mod post;
 mod procs;
 mod questions;

@@ -346,8 +346,9 @@ impl<B: Body> Hub<B> {
         surroundings: Surroundings,
         logs: bool,
     ) -> Option<Joining> {
+        let job = self.jobs.next()?;
+        self.look_at_job_numbers(step);
         let id = self.add_proc(step, pid, Kind::Driver { namespace, surroundings, logs })?;
-        let job = self.jobs.next();
         let proc = self.procs.get_mut(id)?;
         (proc.hears, proc.job) = (true, job);
         Some(Joining { id, job })

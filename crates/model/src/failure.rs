@@ -38,6 +38,8 @@ pub enum WorkerExit {
         /// Nothing else ran: the same is to be expected of another run.
         is_alone: bool,
     },
+    /// Its node is gone; the text says which, and why.
+    NodeDied(Box<str>),
     /// It went away and nobody could say how.
     Unknown,
 }
@@ -135,7 +137,9 @@ impl WorkerExit {
     pub fn remains(&self) -> Option<&Remains> {
         match self {
             Self::Code(_, remains) | Self::Signal(_, remains) => Some(remains),
-            Self::NotStarted(_) | Self::Intended(_) | Self::OutOfMemory { .. } | Self::Unknown => None,
+            Self::NotStarted(_) | Self::Intended(_) | Self::OutOfMemory { .. } | Self::NodeDied(_) | Self::Unknown => {
+                None
+            }
         }
     }
 }
@@ -150,7 +154,7 @@ impl fmt::Display for WorkerExit {
                 if remains.guess.is_empty() { Ok(()) } else { write!(f, "\n{}", remains.guess) }
             }
             Self::NotStarted(why) => write!(f, "it could not be started: {why}"),
-            Self::Intended(why) => f.write_str(why),
+            Self::Intended(why) | Self::NodeDied(why) => f.write_str(why),
             Self::OutOfMemory { report, .. } => f.write_str(report),
             Self::Unknown => f.write_str("an unknown cause"),
         }

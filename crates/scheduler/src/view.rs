@@ -107,6 +107,17 @@ impl Scheduler {
         self.leases.find(*lease).is_some()
     }
 
+    /// Who has leases for tasks, or waits for some.
+    pub fn owners(&self) -> impl Iterator<Item = ProcId> {
+        self.owners.keys().copied()
+    }
+
+    /// Whether the lease waits for its resources.
+    #[must_use]
+    pub fn is_waiting(&self, lease: &LeaseId) -> bool {
+        self.leases.find(*lease).is_some_and(|at| self.leases.get(at).state == State::Waiting)
+    }
+
     /// Workers without a lease.
     #[must_use]
     pub fn idle_count(&self) -> usize {

@@ -257,6 +257,7 @@ impl Node {
             ToHub::LinkClosed { here, there } => hub.carrier_let_go(step, here, there),
             ToHub::Flushed { ticket, sent } => hub.flushed(step, ticket, sent),
             ToHub::Reached { ticket } => hub.reached(step, ticket),
+            ToHub::Parted { node, last } => hub.parted(step, node, last),
         });
     }
 

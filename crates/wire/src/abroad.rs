@@ -4,6 +4,7 @@ use model::{JobId, ProcId, WorkerExit};
 use serde::{Deserialize, Serialize};
 
 use crate::control::{FromNodeOf, ToNodeOf};
+use crate::members::NodeInfo;
 use crate::session::Channel;
 
 /// Kind of an item: a frame. Its bytes: who wrote it and for whom, 8 bytes each, then the frame's header and body.
@@ -15,6 +16,9 @@ pub const BETWEEN: u8 = 1;
 const MESSAGES: u16 = 1 << 15;
 /// The node itself as an end of a channel: the slot that no process has.
 const NODE: u16 = ProcId::SLOT_MAX;
+
+/// So many numbers of jobs are given to a node at a time.
+pub const JOBS_A_BLOCK: u32 = 1_000;
 
 /// What a mark in a session is about: all that a node had sent so far.
 pub type Sent = u64;
@@ -89,6 +93,49 @@ pub enum Between<M> {
         /// Who answers.
         serving: Vec<ProcId>,
     },
+    /// News, to the head: the sending node wants to belong to the cluster. Answered by `Members`.
+    Enters(Box<NodeInfo>),
+    /// News, from the head: this node is about to belong to the cluster. Answered by `Knows`.
+    Joined(Box<NodeInfo>),
+    /// News, to the head: whatever the sending node says from now on, that one may hear.
+    Knows {
+        /// The node that is about to belong to the cluster.
+        node: u32,
+        /// Dead processes of the sending node that have left something, and who has it.
+        heirs: Vec<(ProcId, ProcId)>,
+    },
+    /// News, from the head: all nodes know the receiving one, which belongs to the cluster from now on.
+    Members(Box<Membership>),
+    /// News, from the head: this node is dead, or has left. If it is the receiving one, or the head, the receiving one ends.
+    Lost {
+        /// The node.
+        node: u32,
+        /// For people.
+        why: Box<str>,
+    },
+    /// News, to the head: the sending node ends.
+    Leaves {
+        /// For people.
+        why: Box<str>,
+    },
+    /// News, to the head: all numbers that the sending node may give to jobs will soon be given. Answered by `JobNumbers`.
+    WantsJobNumbers,
+    /// News, from the head: a block of numbers for jobs.
+    JobNumbers {
+        /// They are above this one.
+        above: u32,
+    },
+}
+
+/// What a node is told when it belongs to a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// All other nodes, the head among them.
+    pub nodes: Vec<NodeInfo>,
+    /// Dead processes of theirs that have left something, and who has it.
+    pub heirs: Vec<(ProcId, ProcId)>,
+    /// Its jobs get numbers above this one, up to `JOBS_A_BLOCK` of them.
+    pub jobs_above: u32,
 }
 
 /// The death of a process, as other nodes hear of it.
@@ -139,7 +186,15 @@ impl<M> Between<M> {
             | Self::Testified { .. }
             | Self::Settle { .. }
             | Self::HasSettled { .. }
-            | Self::Settled { .. } => return Way::News(None),
+            | Self::Settled { .. }
+            | Self::Enters(_)
+            | Self::Joined(_)
+            | Self::Knows { .. }
+            | Self::Members(_)
+            | Self::Lost { .. }
+            | Self::Leaves { .. }
+            | Self::WantsJobNumbers
+            | Self::JobNumbers { .. } => return Way::News(None),
         };
         Way::Channel(Channel { from, to: to | MESSAGES })
     }

@@ -24,6 +24,7 @@ pub mod frame;
 pub mod groups;
 pub mod journal;
 pub mod logs;
+pub mod members;
 pub mod peer;
 mod reader;
 pub mod session;

@@ -9,8 +9,9 @@ use hub::{Asker, Body, Dead, Door, Hub, Kind, Listening, NoRoom, Options, Past, 
 use model::{
     ActorId, ActorOptions, FunctionId, JobId, LeaseId, Lifetime, Need, NodeId, ProcId, Resources, Tick, WorkerExit,
 };
-use wire::abroad::{Between, Death};
+use wire::abroad::{Between, Death, Membership};
 use wire::control::{Answer, FromNodeOf, Question, Rings, ToNodeOf};
+use wire::members::NodeInfo;
 
 /// What processes say to each other in stories.
 pub(crate) type Letter = u32;
@@ -50,6 +51,10 @@ pub(crate) struct Fake {
     pub(crate) flushes: Vec<u64>,
     pub(crate) reaches: Vec<(u64, Vec<(u32, u64)>)>,
     pub(crate) lease_homes: BTreeMap<u64, u32>,
+    /// Nodes with which sessions were begun and ended, and why this one was told to end.
+    pub(crate) met: Vec<u32>,
+    pub(crate) parted: Vec<u32>,
+    pub(crate) left: Option<String>,
 }
 
 impl Fake {
@@ -208,6 +213,18 @@ impl Body for Fake {
         self.reaches.push((ticket, positions.to_vec()));
     }
 
+    fn meet(&mut self, node: &NodeInfo) {
+        self.met.push(node.number);
+    }
+
+    fn part(&mut self, node: u32) {
+        self.parted.push(node);
+    }
+
+    fn left_cluster(&mut self, why: &str) {
+        self.left = Some(why.into());
+    }
+
     fn lease_home(&self, lease: LeaseId) -> Option<u32> {
         self.lease_homes.get(&lease.number).copied()
     }
@@ -232,11 +249,54 @@ pub(crate) fn door_of(who: ProcId) -> Door {
     usize::from(who.slot())
 }
 
+/// A node as it presents itself.
+pub(crate) fn info(number: u32, cpus: i64) -> NodeInfo {
+    NodeInfo {
+        number,
+        life: 7,
+        id: NodeId([number as u8; 28]),
+        addresses: Vec::new(),
+        name: format!("host{number}").into(),
+        pid: 1,
+        is_guest: cpus == 0,
+        total: Resources::cpus(cpus),
+        labels: Vec::new(),
+    }
+}
+
 impl Node {
     pub(crate) fn with_cpus(cpus: i64) -> Self {
+        Self::numbered(1, cpus)
+    }
+
+    /// The head, and these others, which have some CPUs.
+    pub(crate) fn head(cpus: i64, others: &[(u32, i64)]) -> Self {
+        let mut node = Self::numbered(1, cpus);
+        node.hub.found(info(1, cpus));
+        for (number, cpus) in others {
+            node.hears(*number, Between::Enters(Box::new(info(*number, *cpus))));
+            for (other, _) in others.iter().filter(|(other, _)| other < number) {
+                node.hears(*other, Between::Knows { node: *number, heirs: Vec::new() });
+            }
+        }
+        node.sent();
+        node
+    }
+
+    /// A member of a cluster with this head and these others.
+    pub(crate) fn member(number: u32, cpus: i64, others: &[u32]) -> Self {
+        let mut node = Self::numbered(number, cpus);
+        node.step(|hub, step| hub.enter(step, info(number, cpus), info(1, 2)));
+        let nodes = [1].iter().chain(others).map(|other| info(*other, 2)).collect();
+        node.hears(1, Between::Members(Box::new(Membership { nodes, heirs: Vec::new(), jobs_above: 1_000 })));
+        node.sent();
+        node
+    }
+
+    pub(crate) fn numbered(number: u32, cpus: i64) -> Self {
         let hub = Hub::new(Options {
-            number: 1,
-            id: NodeId([7; 28]),
+            number,
+            id: NodeId([number as u8; 28]),
             pid: 1,
             total: Resources::cpus(cpus),
             gpu_names: Vec::new(),

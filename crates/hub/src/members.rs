@@ -1,0 +1,280 @@
+//! Which nodes belong to the cluster: the head lets them in, and its word that one is dead counts for all.
+//!
+//! A node comes in when every other one knows it: nobody can hear of a process of a node that it does not know, which would count as dead.
+//! Estates that were begun without the newcomer as a witness are settled before it is let in, since it is not asked for them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use model::{ProcId, WorkerExit};
+use wire::abroad::{Between, JOBS_A_BLOCK, Membership};
+use wire::members::NodeInfo;
+
+use crate::body::{Body, Step};
+use crate::hub::Hub;
+
+/// The head's number.
+pub const HEAD: u32 = 1;
+/// So many nodes that are gone are remembered.
+const LOST_MAX: usize = 100;
+
+#[derive(Default)]
+pub(crate) struct Members {
+    me: Option<NodeInfo>,
+    is_member: bool,
+    /// The other nodes.
+    nodes: BTreeMap<u32, NodeInfo>,
+    /// At the head: those that some do not know yet.
+    entering: BTreeMap<u32, Entering>,
+    /// Those that this node knows, once these estates are settled.
+    known_later: BTreeMap<u32, BTreeSet<ProcId>>,
+    /// Verdicts that the body has not carried out.
+    parting: BTreeMap<u32, Box<str>>,
+    /// At the head: how many blocks of numbers for jobs were given.
+    blocks: u32,
+    lost: VecDeque<(NodeInfo, Box<str>)>,
+}
+
+#[derive(Default)]
+struct Entering {
+    /// Who does not know it yet.
+    awaited: BTreeSet<u32>,
+    heirs: Vec<(ProcId, ProcId)>,
+}
+
+impl Members {
+    pub(crate) fn is_member(&self) -> bool {
+        self.is_member
+    }
+
+    pub(crate) fn me(&self) -> Option<&NodeInfo> {
+        self.me.as_ref()
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeInfo> {
+        self.nodes.values()
+    }
+
+    pub(crate) fn get(&self, node: u32) -> Option<&NodeInfo> {
+        self.nodes.get(&node)
+    }
+
+    /// Those that are gone, and why.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = &(NodeInfo, Box<str>)> {
+        self.lost.iter()
+    }
+
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.entering.is_empty() && self.known_later.is_empty() && self.parting.is_empty()
+    }
+
+    fn next_block(&mut self) -> u32 {
+        self.blocks += 1;
+        self.blocks * JOBS_A_BLOCK
+    }
+}
+
+impl<B: Body> Hub<B> {
+    /// This node is the head of a cluster from now on.
+    pub fn found(&mut self, me: NodeInfo) {
+        (self.members.me, self.members.is_member) = (Some(me), true);
+        self.jobs.number_block(0);
+    }
+
+    /// This node wants to belong to the cluster of this head, with which the body has a session. Before it is a member the body lets no process
+    /// in, and opens nothing.
+    pub fn enter(&mut self, step: &mut Step<'_, B>, me: NodeInfo, head: NodeInfo) {
+        self.members.me = Some(me.clone());
+        self.know(head);
+        step.body.send(HEAD, Between::Enters(Box::new(me)));
+    }
+
+    /// Whether the node belongs to a cluster, all nodes of which know it.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.members.is_member
+    }
+
+    /// Whether this node is the head of a cluster.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.members.is_member && self.options.number == HEAD
+    }
+
+    /// The other nodes of the cluster.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeInfo> {
+        self.members.nodes()
+    }
+
+    /// At the head: a node is dead, as its body judges.
+    pub fn node_lost(&mut self, step: &mut Step<'_, B>, node: u32, why: &str) {
+        if self.is_head() && self.members.nodes.contains_key(&node) {
+            for other in self.abroad.nodes() {
+                step.body.send(other, Between::Lost { node, why: why.into() });
+            }
+            self.on_lost(step, node, why.into());
+        }
+    }
+
+    /// This node ends, in order. What was said before is to be sent first.
+    pub fn leave(&mut self, step: &mut Step<'_, B>, why: &str) {
+        if self.is_head() {
+            for other in self.abroad.nodes() {
+                step.body.send(other, Between::Lost { node: HEAD, why: why.into() });
+            }
+        } else if self.members.me.is_some() {
+            step.body.send(HEAD, Between::Leaves { why: why.into() });
+        }
+    }
+
+    /// The head is gone, as the body judges: there is no cluster any more.
+    pub fn head_lost(&mut self, step: &mut Step<'_, B>, why: &str) {
+        if self.members.me.is_some() && !self.is_head() {
+            step.body.left_cluster(why);
+        }
+    }
+
+    /// False: it was known.
+    fn know(&mut self, info: NodeInfo) -> bool {
+        let number = info.number;
+        self.node_joined(number);
+        self.members.nodes.insert(number, info).is_none()
+    }
+
+    /// At the head.
+    pub(crate) fn on_enters(&mut self, step: &mut Step<'_, B>, node: u32, info: NodeInfo) {
+        if !self.is_head() || info.number != node || self.members.nodes.contains_key(&node) {
+            return;
+        }
+        let others = self.abroad.nodes();
+        for other in &others {
+            step.body.send(*other, Between::Joined(Box::new(info.clone())));
+        }
+        let awaited = others.into_iter().chain([HEAD]).collect();
+        self.members.entering.insert(node, Entering { awaited, heirs: Vec::new() });
+        self.know(info);
+        self.say_known_later(step, node);
+    }
+
+    /// From the head.
+    pub(crate) fn on_joined(&mut self, step: &mut Step<'_, B>, info: NodeInfo) {
+        let node = info.number;
+        if self.know(info.clone()) {
+            step.body.meet(&info);
+        }
+        self.say_known_later(step, node);
+    }
+
+    /// This node knows another one: it says so when nothing is under way of which that one will not be asked.
+    fn say_known_later(&mut self, step: &mut Step<'_, B>, node: u32) {
+        let unsettled: BTreeSet<ProcId> = self.estates.unsettled().collect();
+        if unsettled.is_empty() {
+            return self.say_known(step, node);
+        }
+        self.members.known_later.insert(node, unsettled);
+    }
+
+    fn say_known(&mut self, step: &mut Step<'_, B>, node: u32) {
+        let of_ours = self.estates.past().heirs.into_iter().filter(|(of, _)| self.is_here(*of));
+        let heirs = of_ours.collect();
+        if self.options.number == HEAD {
+            return self.on_knows(step, HEAD, node, heirs);
+        }
+        step.body.send(HEAD, Between::Knows { node, heirs });
+    }
+
+    /// An estate of this node's is settled.
+    pub(crate) fn newcomers_wait_less(&mut self, step: &mut Step<'_, B>, of: ProcId) {
+        if self.members.known_later.is_empty() {
+            return;
+        }
+        for awaited in self.members.known_later.values_mut() {
+            awaited.remove(&of);
+        }
+        let known = self.members.known_later.extract_if(.., |_, awaited| awaited.is_empty());
+        for node in known.map(|(node, _)| node).collect::<Vec<u32>>() {
+            self.say_known(step, node);
+        }
+    }
+
+    /// At the head: one more knows a newcomer.
+    pub(crate) fn on_knows(&mut self, step: &mut Step<'_, B>, by: u32, node: u32, heirs: Vec<(ProcId, ProcId)>) {
+        if let Some(entering) = self.members.entering.get_mut(&node) {
+            entering.awaited.remove(&by);
+            entering.heirs.extend(heirs);
+            self.look_at_entering(step, node);
+        }
+    }
+
+    fn look_at_entering(&mut self, step: &mut Step<'_, B>, node: u32) {
+        if self.members.entering.get(&node).is_some_and(|entering| entering.awaited.is_empty())
+            && let Some(Entering { heirs, .. }) = self.members.entering.remove(&node)
+        {
+            let others = self.members.nodes().filter(|info| info.number != node);
+            let nodes = self.members.me.iter().chain(others).cloned().collect();
+            let jobs_above = self.members.next_block();
+            step.body.send(node, Between::Members(Box::new(Membership { nodes, heirs, jobs_above })));
+        }
+    }
+
+    /// From the head: all know this node.
+    pub(crate) fn on_members(&mut self, step: &mut Step<'_, B>, membership: Membership) {
+        let Membership { nodes, heirs, jobs_above } = membership;
+        for info in nodes {
+            if self.know(info.clone()) {
+                step.body.meet(&info);
+            }
+        }
+        for (dead, heir) in heirs {
+            self.heir_from_before(dead, heir);
+        }
+        self.jobs.number_block(jobs_above);
+        self.members.is_member = true;
+    }
+
+    pub(crate) fn on_wants_job_numbers(&mut self, step: &mut Step<'_, B>, node: u32) {
+        if self.is_head() {
+            let above = self.members.next_block();
+            step.body.send(node, Between::JobNumbers { above });
+        }
+    }
+
+    /// More numbers are asked for in good time.
+    pub(crate) fn look_at_job_numbers(&mut self, step: &mut Step<'_, B>) {
+        if !self.members.is_member || !self.jobs.wants_block() {
+            return;
+        }
+        if self.is_head() {
+            let above = self.members.next_block();
+            self.jobs.add_block(above);
+        } else {
+            step.body.send(HEAD, Between::WantsJobNumbers);
+        }
+    }
+
+    /// A verdict.
+    pub(crate) fn on_lost(&mut self, step: &mut Step<'_, B>, node: u32, why: Box<str>) {
+        if node == self.options.number || (node == HEAD && !self.is_head()) {
+            return step.body.left_cluster(&why);
+        }
+        let Some(info) = self.members.nodes.remove(&node) else { return };
+        if self.members.lost.len() == LOST_MAX {
+            self.members.lost.pop_front();
+        }
+        self.members.lost.push_back((info, why.clone()));
+        self.members.known_later.remove(&node);
+        self.members.entering.remove(&node);
+        self.members.parting.insert(node, why);
+        step.body.part(node);
+        let entering: Vec<u32> = self.members.entering.keys().copied().collect();
+        for newcomer in entering {
+            self.on_knows(step, node, newcomer, Vec::new());
+        }
+    }
+
+    /// How the end of a process of that node is told, of which there was a verdict. None: there was none.
+    pub(crate) fn take_verdict(&mut self, node: u32) -> Option<WorkerExit> {
+        let why = self.members.parting.remove(&node)?;
+        let name = self.members.lost.iter().rev().find(|(info, _)| info.number == node).map(|(info, _)| &*info.name);
+        Some(WorkerExit::NodeDied(format!("its node, number {node} on {}, is gone: {why}", name.unwrap_or("?")).into()))
+    }
+}
