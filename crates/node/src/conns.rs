@@ -58,15 +58,8 @@ impl Conns {
             self.table.push(None);
         }
         let (inbox, outbox) = (Inbox::default(), Outbox::default());
-        self.table[at] = Some(Conn {
-            socket,
-            inbox,
-            outbox,
-            who,
-            is_waiting_to_write: false,
-            knows_carrier: false,
-            logs_ahead: 0,
-        });
+        self.table[at] =
+            Some(Conn { socket, inbox, outbox, who, is_waiting_to_write: false, knows_carrier: false, logs_ahead: 0 });
         if let Some(who) = who {
             self.of.insert(who, at);
         }

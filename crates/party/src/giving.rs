@@ -21,7 +21,8 @@ const LETTER_BYTES_MAX: usize = wire::session::ITEM_BYTES_MAX - 64 * 1024;
 fn too_large(bytes: usize) -> Failure {
     let mib = bytes >> 20;
     Failure::StoreFull(
-        format!("a value of {mib} MiB cannot be copied to another node: at most {} MiB can", LETTER_BYTES_MAX >> 20).into(),
+        format!("a value of {mib} MiB cannot be copied to another node: at most {} MiB can", LETTER_BYTES_MAX >> 20)
+            .into(),
     )
 }
 

@@ -120,9 +120,8 @@ fn join_cluster(py: Python<'_>, host: String, port: u16, token: &str, seconds: f
 #[pyfunction]
 fn list_tokens(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<(String, u64, Option<u64>)>> {
     let listed = door::enter(py, || abroad::list_tokens(&folder)).map_err(|error| refused(&error))?;
-    let seconds = |listed: Listed| {
-        (listed.id.to_string(), listed.made.as_secs(), listed.until.map(|until| until.as_secs()))
-    };
+    let seconds =
+        |listed: Listed| (listed.id.to_string(), listed.made.as_secs(), listed.until.map(|until| until.as_secs()));
     Ok(listed.into_iter().map(seconds).collect())
 }
 

@@ -65,8 +65,9 @@ fn pair() -> Pair {
     let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().unwrap();
     let store = store::Client::attach(copy(host.data_fd()), copy(host.table_fd()), 1).unwrap();
     let peer = |slot| ProcId::new(1, slot, 1);
-    let ours = Link::new(&segment, peer(1), Rings { out: 0, out_bit: 0, inward: 1, in_bit: 0 });
-    let theirs = Link::new(&segment, peer(0), Rings { out: 1, out_bit: 0, inward: 0, in_bit: 0 });
+    let bell = |slot| net::Bell::new(Arc::clone(&segment), slot);
+    let ours = Link::new(&segment, bell(1), peer(1), Rings { out: 0, out_bit: 0, inward: 1, in_bit: 0 });
+    let theirs = Link::new(&segment, bell(0), peer(0), Rings { out: 1, out_bit: 0, inward: 0, in_bit: 0 });
     Pair { ours, theirs, store, _host: host }
 }
 

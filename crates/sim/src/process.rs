@@ -214,7 +214,10 @@ impl Process {
             | FromNode::CollectGarbage
             | FromNode::TellHoldings { .. }
             | FromNode::Log(_)
-            | FromNode::LastWords => env.oracle.fail("a node says what nobody asked for".into()),
+            | FromNode::LastWords
+            | FromNode::Carrier => {
+                env.oracle.fail("a node says what nobody asked for".into());
+            }
         }
         self.apply(env);
     }

@@ -112,7 +112,8 @@ impl Abroad {
         let io = |what: &'static str| move |errno: rustix::io::Errno| Error::Io { what, cause: errno.into() };
         let listening = cluster.listen.map(line::listen).transpose().map_err(io("listening for other nodes"))?;
         let (listener, bound) = listening.unzip();
-        let address = bound.map(|bound| SocketAddr::new(cluster.advertised.unwrap_or_else(|| bound.ip()), bound.port()));
+        let address =
+            bound.map(|bound| SocketAddr::new(cluster.advertised.unwrap_or_else(|| bound.ip()), bound.port()));
         let life = cluster.belonging.life();
         let info = NodeInfo {
             number: life.node,
@@ -134,10 +135,8 @@ impl Abroad {
             clone(shared.host.table_fd())?,
             net::segment::CARRIER_SLOT,
         )?;
-        let folders = store::Folders {
-            list: options.folders.clone(),
-            full_at: f64::from(options.folders_full_at) / 1_000.0,
-        };
+        let folders =
+            store::Folders { list: options.folders.clone(), full_at: f64::from(options.folders_full_at) / 1_000.0 };
         let files = store::Files::new(folders, me, wire::value::refs_bytes);
         let rings = rings::RingEnds::new(shared.segment.clone(), store, files);
         let (asks, told) = (Queue::default(), Queue::default());

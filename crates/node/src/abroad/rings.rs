@@ -112,9 +112,7 @@ impl RingEnds {
 
     /// Whether something lies there to be read.
     pub(crate) fn has_frame(&self, pair: &Pair) -> bool {
-        self.ends
-            .get(pair)
-            .is_some_and(|end| !end.taken.is_empty() || (!end.is_broken && end.rings.reader.has_frame()))
+        self.ends.get(pair).is_some_and(|end| !end.taken.is_empty() || (!end.is_broken && end.rings.reader.has_frame()))
     }
 
     /// Wakes all that something was written for.
@@ -326,11 +324,8 @@ impl carrier::Body for RingEnds {
         let Some(end) = self.ends.get_mut(&pair) else { return Some(frame) };
         let mut given = None;
         if frame.0.kind == CALL {
-            let claim = if frame.0.claim == UNCLAIMED {
-                Some(end.rings.claims.give_none())
-            } else {
-                end.rings.claims.give()
-            };
+            let claim =
+                if frame.0.claim == UNCLAIMED { Some(end.rings.claims.give_none()) } else { end.rings.claims.give() };
             let Some((index, word)) = claim else {
                 self.full.insert(pair);
                 return Some(frame);

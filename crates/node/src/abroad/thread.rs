@@ -623,7 +623,8 @@ impl Thread {
     }
 
     fn has_sent_all(&mut self) -> bool {
-        let nodes: Vec<u32> = self.neighbours.table.iter().filter(|(_, known)| known.line.is_some()).map(|(node, _)| *node).collect();
+        let nodes: Vec<u32> =
+            self.neighbours.table.iter().filter(|(_, known)| known.line.is_some()).map(|(node, _)| *node).collect();
         nodes.into_iter().all(|node| self.carrier.session(node).is_none_or(|session| session.counts().kept == 0))
     }
 
@@ -650,4 +651,3 @@ fn configs(belonging: &Belonging) -> Result<Configs, identity::Error> {
     let door = if belonging.is_head() { Some(identity::for_door(&membership, &clock())?) } else { None };
     Ok(Configs { members: identity::for_members(&membership, &accepts, &clock())?, door })
 }
-
