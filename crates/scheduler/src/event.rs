@@ -51,6 +51,8 @@ pub enum Event {
     },
     /// The owner no longer wants it, granted or not. Its worker, if any, is as good as returned.
     LeaseCancelled(LeaseId),
+    /// Another node takes it over: if it still waits it is forgotten, and may be asked for again.
+    LeaseMoved(LeaseId),
     /// The owner gives it back; the worker is idle. Unknown or repeated: nothing happens.
     LeaseReturned(LeaseId),
     /// A worker that `StartWorker` asked for is up.

@@ -23,10 +23,12 @@
 //!
 //! Map: `scheduler` has the handlers, `place` the order of service, `revoke` the rule for asking leases
 //! back, `groups` what placement groups add to all of it; below them are `shape` (queues), `table` (leases), `ledger` (amounts), `devices` (GPUs), `pool`
-//! (workers), `memory` (what is over); `view` is for readers. `pressure` is a brain of its own: what to do when memory runs low.
+//! (workers), `memory` (what is over); `view` is for readers. `pressure` and `global` are brains
+//! of their own: what to do when memory runs low, and which node takes what another one has no room for.
 
 mod devices;
 mod event;
+mod global;
 mod groups;
 mod ledger;
 mod memory;
@@ -40,6 +42,7 @@ mod table;
 mod view;
 
 pub use event::{Effect, Event, Grant, LeaseKind, Options};
+pub use global::{Demand, Global, Offer};
 pub use pressure::{Busy, Look, Relief, Verdict, Watch, Work};
 pub use scheduler::Scheduler;
 pub use view::{Wait, WaitReason};

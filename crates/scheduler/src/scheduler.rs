@@ -81,6 +81,7 @@ impl Scheduler {
                 self.on_lease_requested(Wish { lease, job, kind, need }, out);
             }
             Event::LeaseCancelled(lease) => self.on_lease_cancelled(lease, out),
+            Event::LeaseMoved(lease) => self.on_lease_moved(lease, out),
             Event::LeaseReturned(lease) => self.on_lease_returned(lease, out),
             Event::WorkerReady(worker) => self.on_worker_ready(worker, out),
             Event::WorkerNotStarted => self.pool.start_failed(self.now),
@@ -148,6 +149,13 @@ impl Scheduler {
 
     fn on_lease_cancelled(&mut self, id: LeaseId, out: &mut Vec<Effect>) {
         self.on_lease_returned(id, out);
+    }
+
+    fn on_lease_moved(&mut self, id: LeaseId, out: &mut Vec<Effect>) {
+        if let Some(at) = self.leases.find(id).filter(|at| self.leases.get(*at).state == State::Waiting) {
+            self.end_unmanned(at);
+            self.place_from(0, out);
+        }
     }
 
     fn on_lease_returned(&mut self, id: LeaseId, out: &mut Vec<Effect>) {

@@ -1,13 +1,13 @@
 //! What others may read of a scheduler, and what must always hold in it.
 
-use model::{GroupId, JobId, LeaseId, Need, ProcId, Resources, Tick};
+use model::{GroupId, JobId, LeaseId, Need, ProcId, Resources, Tick, Where};
 use rustc_hash::FxHashMap;
 
 use crate::devices;
 use crate::groups::Standing;
 use crate::pool::Duty;
 use crate::table::{Granted, Lease, State};
-use crate::{LeaseKind, Scheduler};
+use crate::{Demand, LeaseKind, Scheduler};
 
 /// Why a lease has no worker yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +116,24 @@ impl Scheduler {
     #[must_use]
     pub fn is_waiting(&self, lease: &LeaseId) -> bool {
         self.leases.find(*lease).is_some_and(|at| self.leases.get(at).state == State::Waiting)
+    }
+
+    /// What waits for resources and may be had on any node, by kind and need.
+    pub fn demands(&self) -> impl Iterator<Item = Demand> {
+        let waiting = self.shapes.iter().map(|(_, shape)| shape).filter(|shape| shape.waiting > 0);
+        let anywhere = waiting.filter(|shape| shape.need.at == Where::Anywhere);
+        anywhere.map(|shape| Demand { need: shape.need.clone(), kind: shape.kind, count: shape.waiting })
+    }
+
+    /// Leases that wait for resources and ask for just this, those that have waited longest first.
+    #[must_use]
+    pub fn waiting_for(&self, kind: LeaseKind, need: &Need) -> Vec<LeaseId> {
+        let shapes = self.shapes.iter().map(|(_, shape)| shape);
+        let alike = shapes.filter(|shape| shape.waiting > 0 && shape.kind == kind && shape.need == *need);
+        let mut leases: Vec<&Lease> =
+            alike.flat_map(|shape| shape.waiting_leases(&self.leases)).map(|at| self.leases.get(at)).collect();
+        leases.sort_unstable_by_key(|lease| lease.arrival);
+        leases.into_iter().map(|lease| lease.id).collect()
     }
 
     /// Workers without a lease.

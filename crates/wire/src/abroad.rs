@@ -1,10 +1,10 @@
 //! What nodes say to each other, beyond the frames of their processes. Carried by a session (see `session`), as items of channels or as news.
 
-use model::{JobId, ProcId, WorkerExit};
+use model::{FunctionId, JobId, LeaseId, Need, ProcId, WorkerExit};
 use serde::{Deserialize, Serialize};
 
-use crate::control::{FromNodeOf, ToNodeOf};
-use crate::members::NodeInfo;
+use crate::control::{Answer, FromNodeOf, Question, ToNodeOf};
+use crate::members::{JobHome, Load, Lodging, NodeInfo};
 use crate::session::Channel;
 
 /// Kind of an item: a frame. Its bytes: who wrote it and for whom, 8 bytes each, then the frame's header and body.
@@ -32,6 +32,8 @@ pub enum Between<M> {
         by: ProcId,
         /// The message.
         message: Box<ToNodeOf<M>>,
+        /// What the receiving node must know of the job that it is about.
+        home: Option<Box<JobHome>>,
     },
     /// The sending node says this to a process of the receiving one, as if it were its own.
     Told {
@@ -125,6 +127,84 @@ pub enum Between<M> {
         /// They are above this one.
         above: u32,
     },
+    /// To the head: what is free on the sending node, and what waits there, where that has changed.
+    Load(Load),
+    /// From the head: so many leases of tasks that ask for this may be had on that node, as far as is known.
+    Offer {
+        /// What each asks for.
+        need: Need,
+        /// The node.
+        to: u32,
+        /// How many.
+        count: u32,
+    },
+    /// A lease that another node was to give has no room there now.
+    Bounced {
+        /// The lease.
+        lease: LeaseId,
+    },
+    /// From the head: an actor is to live on the receiving node. Answered by `Lodged`, or by `Bounced`.
+    Lodge {
+        /// The actor, and what it asks for.
+        lodging: Lodging,
+        /// What the receiving node must know of its job.
+        home: Option<Box<JobHome>>,
+    },
+    /// To the head: an actor has its worker.
+    Lodged {
+        /// As in `Lodge`.
+        lodging: Lodging,
+        /// The worker.
+        worker: ProcId,
+        /// Its pid, for errors.
+        pid: i32,
+    },
+    /// From the head: an actor needs no place there any more.
+    Unlodge {
+        /// As in `Lodge`.
+        lease: LeaseId,
+    },
+    /// From the head: end the worker of an actor.
+    EndWorker {
+        /// The worker.
+        worker: ProcId,
+        /// It may run its exit handlers.
+        gracefully: bool,
+    },
+    /// To the head: a question that somebody has asked the sending node. Answered by `Answers`.
+    Asks {
+        /// Names it.
+        ticket: u64,
+        /// The process that asks, and its job; none: a visitor.
+        by: Option<(ProcId, JobId)>,
+        /// The question.
+        question: Question,
+    },
+    /// The answer.
+    Answers {
+        /// As asked.
+        ticket: u64,
+        /// The answer.
+        answer: Box<Answer>,
+    },
+    /// A function's body: to the head from where it was made, and from there to who wants it. None: nobody has it.
+    Function {
+        /// Hash of the body.
+        function: FunctionId,
+        /// The job that has it.
+        job: JobId,
+        /// The body.
+        body: Option<Vec<u8>>,
+        /// What the receiving node must know of the job.
+        home: Option<Box<JobHome>>,
+    },
+    /// To the head: somebody needs this function's body. Answered by `Function`.
+    WantsFunction {
+        /// Hash of the body.
+        function: FunctionId,
+        /// For this job.
+        job: JobId,
+    },
 }
 
 /// What a node is told when it belongs to a cluster.
@@ -179,6 +259,18 @@ impl<M> Between<M> {
             Self::Said { by, .. } => (by.slot(), NODE),
             Self::Told { to, .. } => (NODE, to.slot()),
             Self::Letter { sender, to, .. } => (sender.slot(), to.slot()),
+            // Whoever had asked for it hears of it in order with what it is told of others.
+            Self::Bounced { lease } => (NODE, lease.owner.slot()),
+            Self::Load(_)
+            | Self::Offer { .. }
+            | Self::Lodge { .. }
+            | Self::Lodged { .. }
+            | Self::Unlodge { .. }
+            | Self::EndWorker { .. }
+            | Self::Asks { .. }
+            | Self::Answers { .. }
+            | Self::Function { .. }
+            | Self::WantsFunction { .. } => (NODE, NODE),
             Self::Died(death) => return Way::News((!death.is_old).then_some(death.peer.slot())),
             // Behind the death that is the reason.
             Self::Returned { .. }

@@ -4,6 +4,7 @@ use model::{ActorId, FunctionId, GroupId, GroupOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::groups::{GroupMade, GroupStatus, WhichGroups};
+use crate::members::NodeStatus;
 use crate::status::{Inventory, Status};
 use crate::waits::Waits;
 
@@ -41,6 +42,8 @@ pub enum Question {
     Resources,
     /// All there is to know, for `status`.
     Status,
+    /// The nodes of the cluster: what they have, what is free, what waits.
+    Cluster,
     /// End the daemon.
     Stop,
     /// Which objects there are and who holds them: so many of each process, the largest first.
@@ -76,6 +79,8 @@ pub enum Answer {
     },
     /// See `Status`.
     Status(Box<Status>),
+    /// The number of the node that was asked, and all nodes.
+    Cluster(u32, Vec<NodeStatus>),
     /// See `Inventory`.
     Inventory(Box<Inventory>),
     /// See `Waits`.

@@ -1,6 +1,6 @@
 //! The nodes of a cluster: what they know of each other, and what a node must know of a job whose driver is elsewhere.
 
-use model::{JobId, NodeId, ProcId, Resources};
+use model::{ActorId, JobId, LeaseId, Need, NodeId, ProcId, Resources};
 use serde::{Deserialize, Serialize};
 
 use crate::surroundings::Surroundings;
@@ -35,8 +35,8 @@ pub struct NodeStatus {
     pub info: NodeInfo,
     /// What was free when it last said so.
     pub free: Resources,
-    /// How many leases waited there then.
-    pub waiting: u32,
+    /// What waited there then: what each lease asks for, and how many.
+    pub waiting: Vec<(Need, u32)>,
     /// Why it is gone; none: it belongs to the cluster.
     pub gone: Option<Box<str>>,
 }
@@ -54,4 +54,28 @@ pub struct JobHome {
     pub driver: ProcId,
     /// Whether workers' output is sent to that.
     pub logs: bool,
+}
+
+/// What a node tells the head of its work, whenever that has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// What is free.
+    pub free: Resources,
+    /// What waits and may run on any node: so many leases for tasks of each need.
+    pub demands: Vec<(Need, u32)>,
+}
+
+/// An actor's life that is to begin on the receiving node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lodging {
+    /// Names the request.
+    pub lease: LeaseId,
+    /// The actor.
+    pub actor: ActorId,
+    /// Counts its lives.
+    pub incarnation: u32,
+    /// What it asks for.
+    pub need: Need,
+    /// Its job.
+    pub job: JobId,
 }
