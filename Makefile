@@ -117,11 +117,16 @@ ray-dist: $(TOOLS) ## a wheel of the name `ray` that eagleray answers to, in dis
 	@ls dist/ray-*.whl
 
 .PHONY: test
-test: check deny-if-installed rust-test loom pytest examples ## everything that CI runs, quickest first
+test: test-tools check deny-if-installed rust-test loom pytest two-nodes examples ## everything that CI runs, quickest first
 
 .PHONY: test-all
-test-all: test ## the same, and large libraries that are written for Ray, each in an environment of its own: installs 10 GB
+test-all: test ## the same, all semantics over two nodes, and large libraries that are written for Ray: installs 10 GB
+	EAGLERAY_TEST_NODES=2 $(BIN)/python -m pytest tests/python/semantics $(ARGS)
 	EAGLERAY_TEST_ALL=1 $(BIN)/python -m pytest tests/python/libraries $(ARGS)
+
+.PHONY: test-tools
+test-tools: ## Debian packages that tests need, installed where that may be: else those tests are skipped
+	scripts/test-tools
 
 .PHONY: check
 check: $(TOOLS) ## formatting, lints, types, tidy: under a minute
@@ -153,6 +158,10 @@ mutants: ## plant the bugs of docs/mutations.md, one by one: each must be found
 .PHONY: pytest
 pytest: build ## Python tests: make pytest ARGS="-k wait -x"
 	$(BIN)/python -m pytest tests/python $(ARGS)
+
+.PHONY: two-nodes
+two-nodes: build ## tests of semantics again, with caller and callee on different nodes
+	EAGLERAY_TEST_NODES=2 $(BIN)/python -m pytest tests/python/semantics -m two_nodes $(ARGS)
 
 .PHONY: test-torch
 test-torch: build ## models of one's own and exports: make test-torch TORCH_PYTHON=python-with-torch; else it installs torch, 5 GB
