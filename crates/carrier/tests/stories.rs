@@ -290,7 +290,7 @@ fn cut_1_a_position_is_reached_also_if_what_was_held_is_taken_back() {
 fn a_call_that_is_too_large_for_one_piece_fails_and_says_why() {
     let mut pair = linked();
     let (header, _) = call(1);
-    pair.write(CALLER, WORKER, (header, vec![0; 17 << 20]));
+    pair.write(CALLER, WORKER, (header, vec![0; (1 << 30) + 1]));
     pair.settle();
     assert!(pair.requests(CALLER, WORKER).is_empty());
     let [(header, body)] = &pair.ring(WORKER, CALLER)[..] else { panic!("one answer") };
@@ -326,6 +326,7 @@ fn a_verdict_ends_all_that_waits_for_a_node() {
     let unstarted: Vec<u64> = unstarted.map(|(header, _)| header.request).collect();
     assert_eq!(unstarted, (4..9).collect::<Vec<_>>(), "the first may have");
     assert!(!pair.ends[0].carrier.reads(CALLER, WORKER));
-    pair.ends[0].carrier.on_link_closed(CALLER, WORKER);
+    let end = &mut pair.ends[0];
+    end.carrier.on_link_closed(&mut end.rings, CALLER, WORKER);
     assert!(pair.ends[0].carrier.is_at_rest());
 }

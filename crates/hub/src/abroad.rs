@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Dead, JobId, ProcId, WorkerExit};
+use model::{Dead, JobId, LeaseId, ProcId, WorkerExit};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::abroad::{Between, Death};
 use wire::control::{ActorPlace, FromNodeOf, ToNodeOf};
@@ -59,6 +59,10 @@ impl Abroad {
             .collect();
         self.dead.note_node(node);
         gone
+    }
+
+    pub(crate) fn has_nodes(&self) -> bool {
+        !self.nodes.is_empty()
     }
 
     pub(crate) fn has(&self, node: u32) -> bool {
@@ -138,7 +142,12 @@ impl<B: Body> Hub<B> {
             ToNodeOf::CreateActor { actor, .. }
             | ToNodeOf::WatchActor { actor }
             | ToNodeOf::KillActor { actor, .. }
-            | ToNodeOf::ActorOutOfScope { actor } => step.body.actor_home(*actor)?,
+            | ToNodeOf::ActorOutOfScope { actor } => {
+                step.body.actor_home(*actor).or_else(|| self.head_elsewhere())?
+            }
+            ToNodeOf::WatchGroup { .. } | ToNodeOf::RemoveGroup(_) => self.head_elsewhere()?,
+            // Its place is the head's to know; what it has printed, and how it ends, is known here as well.
+            ToNodeOf::ActorBuildFailed { .. } if self.lodgings.has_worker(who) => self.head_elsewhere()?,
             ToNodeOf::KillWorker { worker } | ToNodeOf::Served { worker } => worker.node(),
             _ => return None,
         };
@@ -228,10 +237,16 @@ impl<B: Body> Hub<B> {
     /// Another node says something.
     pub fn on_between(&mut self, step: &mut Step<'_, B>, node: u32, message: Between<B::Letter>) {
         match message {
-            Between::Said { by, message } => {
+            Between::Said { by, message, home } => {
+                home.into_iter().for_each(|home| self.note_home(*home));
+                let lease = match &*message {
+                    ToNodeOf::RequestLease { number, .. } => Some(LeaseId { owner: by, number: *number }),
+                    _ => None,
+                };
                 self.on_message(step, Asker { door: NO_DOOR, who: Some(by) }, *message);
+                lease.into_iter().for_each(|lease| self.bounce_if_it_waits(step, lease, node));
             }
-            Between::Told { to, message } => self.on_told(step, to, *message),
+            Between::Told { to, message } => self.on_told(step, node, to, *message),
             Between::Letter { sender, to, message } => {
                 self.relay(step, sender, to, message);
                 if self.is_here(to) && !(sender.node() == node && self.lives(sender)) {
@@ -263,20 +278,59 @@ impl<B: Body> Hub<B> {
             Between::Leaves { why } => self.node_lost(step, node, &why),
             Between::WantsJobNumbers => self.on_wants_job_numbers(step, node),
             Between::JobNumbers { above } => self.jobs.add_block(above),
+            Between::Load(load) => self.on_load(step, node, load),
+            Between::Offer { need, to, count } => self.on_offer(step, &need, to, count),
+            Between::Bounced { lease } => self.on_bounced(step, node, lease),
+            Between::Lodge { lodging, home } => {
+                home.into_iter().for_each(|home| self.note_home(*home));
+                self.on_lodge(step, lodging);
+            }
+            Between::Lodged { lodging, worker, pid } => self.on_lodged(step, node, &lodging, worker, pid),
+            Between::Unlodge { lease } => self.on_unlodge(step, lease),
+            Between::EndWorker { worker, gracefully } => {
+                self.end_worker(step, worker, gracefully, "its actor was ended");
+            }
+            Between::Asks { ticket, by, home, question } => {
+                let job = home.as_ref().map(|home| home.job);
+                home.into_iter().for_each(|home| self.note_home(*home));
+                self.on_asks(step, node, ticket, by, job, question);
+            }
+            Between::Answers { ticket, answer } => self.on_answers(step, node, ticket, *answer),
+            Between::Function { function, job, body, home } => {
+                home.into_iter().for_each(|home| self.note_home(*home));
+                self.on_function(step, function, job, body);
+            }
+            Between::WantsFunction { function, job } => self.on_wants_function(step, node, function, job),
+            Between::LogsTaken { driver, weight } => step.body.logs_taken(driver, weight),
         }
     }
 
     /// Another node has something to say to a process of this one. That may be of a worker whose death came first: nothing is sent to it then.
-    fn on_told(&mut self, step: &mut Step<'_, B>, to: ProcId, mut message: FromNodeOf<B::Letter>) {
+    fn on_told(&mut self, step: &mut Step<'_, B>, from: u32, to: ProcId, mut message: FromNodeOf<B::Letter>) {
         match &mut message {
             FromNodeOf::Granted { number, worker, .. } => {
                 let (number, worker) = (*number, *worker);
                 if !self.link(step, to, worker) {
-                    let back = Box::new(ToNodeOf::ReturnLease { number });
-                    step.body.send(worker.node(), Between::Said { by: to, message: back });
+                    let lease = LeaseId { owner: to, number };
+                    self.forget_lease(step, &lease);
+                    if !self.return_elsewhere(step, lease) {
+                        let message = Box::new(ToNodeOf::ReturnLease { number });
+                        step.body.send(worker.node(), Between::Said { by: to, message, home: None });
+                    }
                     return self.tell(step, to, FromNodeOf::Revoke { number });
                 }
+                self.granted_elsewhere(LeaseId { owner: to, number }, worker);
             }
+            FromNodeOf::LeaseRefused { number, .. } => {
+                self.refused_elsewhere(step, &LeaseId { owner: to, number: *number });
+            }
+            FromNodeOf::BuildActor { options, .. } => {
+                if let Some(proc) = self.procs.get_mut(to) {
+                    proc.show_as(options.class_name.clone());
+                }
+            }
+            FromNodeOf::LastWords => return self.on_last_words_there(step, from, to),
+            FromNodeOf::Log(lines) => step.body.logs_sent(to, lines.weight(), from),
             FromNodeOf::Actor { state: state @ ActorPlace::Alive { .. }, .. } => {
                 if let ActorPlace::Alive { worker, .. } = *state
                     && !self.link(step, to, worker)
@@ -349,6 +403,7 @@ impl<B: Body> Hub<B> {
     /// A process there is dead, and everyone who must know has heard: nothing of it is kept.
     pub(crate) fn forget_there(&mut self, step: &mut Step<'_, B>, peer: ProcId, exit: WorkerExit) {
         self.leases.process_gone(peer);
+        self.overflow.process_gone(peer);
         self.act(step, control::Event::ProcessDied { process: peer, exit });
         self.actors.process_gone(peer);
         self.groups.process_gone(peer);

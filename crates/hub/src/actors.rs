@@ -4,11 +4,13 @@ use control::{ActorState, ActorView, Actors};
 use model::{ActorId, LeaseId, ProcId};
 use rustc_hash::FxHashMap;
 use scheduler::LeaseKind;
-use wire::control::{ActorPlace, ActorRegistration, FromNodeOf, NamedActor};
+use wire::abroad::Between;
+use wire::control::{ActorPlace, ActorRegistration, FromNodeOf, NamedActor, ToNodeOf};
+use wire::members::Lodging;
 
 use crate::body::{Body, Step};
 use crate::hub::Hub;
-use crate::procs::Proc;
+use crate::members::HEAD;
 
 #[derive(Default)]
 pub(crate) struct ActorRoom {
@@ -33,10 +35,12 @@ impl ActorLeases {
         self.lives.get(lease)
     }
 
-    fn insert(&mut self, lease: LeaseId, life: (ActorId, u32)) {
-        self.remove(life.0);
+    /// The lease of the life before.
+    fn insert(&mut self, lease: LeaseId, life: (ActorId, u32)) -> Option<LeaseId> {
+        let before = self.remove(life.0);
         self.by_actor.insert(life.0, lease);
         self.lives.insert(lease, life);
+        before
     }
 
     /// The lease that this very life asked for.
@@ -44,10 +48,10 @@ impl ActorLeases {
         self.by_actor.get(&life.0).copied().filter(|lease| self.lives.get(lease) == Some(&life))
     }
 
-    fn remove(&mut self, actor: ActorId) {
-        if let Some(lease) = self.by_actor.remove(&actor) {
-            self.lives.remove(&lease);
-        }
+    fn remove(&mut self, actor: ActorId) -> Option<LeaseId> {
+        let lease = self.by_actor.remove(&actor)?;
+        self.lives.remove(&lease);
+        Some(lease)
     }
 }
 
@@ -113,13 +117,15 @@ impl<B: Body> Hub<B> {
             control::Effect::Unplace { actor, incarnation } => {
                 if let Some(lease) = self.actors.leases.of((actor, incarnation)) {
                     self.actors.leases.remove(actor);
-                    self.schedule(step, scheduler::Event::LeaseCancelled(lease));
+                    if !self.unlodge(step, lease) {
+                        self.schedule(step, scheduler::Event::LeaseCancelled(lease));
+                    }
                 }
             }
             control::Effect::Build { actor, worker } => self.build_actor(step, actor, worker),
             control::Effect::Publish(view) => self.publish(step, &view),
             control::Effect::EndWorker { worker, gracefully } => {
-                self.end_worker(step, worker, gracefully, "its actor was ended");
+                self.end_actor_worker(step, worker, gracefully);
             }
         }
     }
@@ -170,7 +176,13 @@ impl<B: Body> Hub<B> {
         // Actor leases have numbers of their own, beyond those that owners give out.
         self.actors.lease_next += 1;
         let lease = LeaseId { owner, number: (1 << 63) | self.actors.lease_next };
-        self.actors.leases.insert(lease, (actor, incarnation));
+        if let Some(before) = self.actors.leases.insert(lease, (actor, incarnation)) {
+            self.lodging_over(&before);
+        }
+        if let Some(node) = self.actor_goes_to(&need, owner) {
+            return self.lodge(step, node, Lodging { lease, actor, incarnation, need, job });
+        }
+        self.count_home(actor, Some(self.options.number));
         self.schedule(step, scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Actor, need });
     }
 
@@ -196,7 +208,10 @@ impl<B: Body> Hub<B> {
         }
         if matches!(view.state, ActorState::Dead(_)) {
             self.actors.watchers.remove(&view.actor);
-            self.actors.leases.remove(view.actor);
+            if let Some(lease) = self.actors.leases.remove(view.actor) {
+                self.lodging_over(&lease);
+            }
+            self.count_home(view.actor, None);
             self.group_changed(step, control::GroupEvent::ActorDied(view.actor));
             if let Some(job) = self.actors.table.get(view.actor).map(|record| record.creation.job) {
                 self.job_needs_less(step, job);
@@ -213,7 +228,7 @@ impl<B: Body> Hub<B> {
             // A restarted actor is on its way until its constructor has returned: calls without retries fail meanwhile.
             ActorState::Alive { .. } if view.incarnation > 0 && !self.is_built(view.actor) => ActorPlace::Restarting,
             ActorState::Alive { worker } => {
-                let pid = self.procs.get(*worker).map_or(0, Proc::pid);
+                let pid = self.pid_of(*worker);
                 if self.link(step, to, *worker) {
                     ActorPlace::Alive { worker: *worker, pid }
                 } else {
@@ -240,6 +255,10 @@ impl<B: Body> Hub<B> {
     ) {
         if let Some(proc) = self.procs.get_mut(worker) {
             proc.show_as(shown_as);
+        }
+        if self.lodgings.has_worker(worker) {
+            let message = Box::new(ToNodeOf::ActorBuilt { actor, shown_as: "".into() });
+            return step.body.send(HEAD, Between::Said { by: worker, message, home: None });
         }
         self.act(step, control::Event::Built { actor, worker });
         let view = self.actors.table.view(actor);

@@ -178,6 +178,8 @@ pub trait Body {
     fn flush(&mut self, _ticket: u64) {}
     /// Once so much of these nodes has come, `Hub::reached` follows.
     fn reach(&mut self, _ticket: u64, _positions: &[(u32, u64)]) {}
+    /// Another node has sent a driver here so much of what its workers there print.
+    fn logs_sent(&mut self, _to: ProcId, _weight: usize, _from: u32) {}
     /// A node is about to belong to the cluster, or this one does from now on: a session with it begins, whoever dials.
     fn meet(&mut self, _node: &NodeInfo) {}
     /// A verdict: the session with that node ends. `Hub::parted` follows, behind all that it had said.

@@ -55,6 +55,10 @@ impl<B: Body> Hub<B> {
         self.room_without(step, id);
         self.inventories_without(step, id);
         self.estates.process_gone(id);
+        self.overflow.process_gone(id);
+        self.lodgings.worker_gone(id);
+        self.enquiries.process_gone(id);
+        self.last_words.process_gone(id);
         if let Some(lease) = self.leases.process_gone(id) {
             self.estates.lease_ended(&lease);
         }

@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 
 use model::{FunctionId, JobId, ProcId, Tick};
 use rustc_hash::{FxHashMap, FxHashSet};
+use wire::abroad::Between;
 use wire::control::{Answer, FromNodeOf};
 
 use crate::body::{Body, Step};
 use crate::hub::Hub;
+use crate::members::HEAD;
 use crate::procs::Proc;
 
 /// A body that has not come by then never will.
@@ -27,9 +29,16 @@ pub(crate) struct Functions {
 /// Somebody asked for what has not come yet. It is known by its id: its connection is used again.
 struct Wait {
     until: Tick,
-    who: ProcId,
-    request: u64,
+    who: Waiting,
     function: FunctionId,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Waiting {
+    /// A process here, and what it calls its question.
+    Process(ProcId, u64),
+    /// A node, for the head.
+    Node(u32, JobId),
 }
 
 struct Function {
@@ -80,11 +89,18 @@ impl Functions {
     }
 
     pub(crate) fn process_gone(&mut self, id: ProcId) {
-        self.waiting.retain(|wait| wait.who != id);
+        self.waiting.retain(|wait| !matches!(wait.who, Waiting::Process(who, _) if who == id));
     }
 
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &ProcId> {
-        self.waiting.iter().map(|wait| &wait.who)
+        self.waiting.iter().filter_map(|wait| match &wait.who {
+            Waiting::Process(who, _) => Some(who),
+            Waiting::Node(..) => None,
+        })
+    }
+
+    pub(crate) fn node_gone(&mut self, node: u32) {
+        self.waiting.retain(|wait| !matches!(wait.who, Waiting::Node(who, _) if who == node));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -117,6 +133,14 @@ impl Functions {
 impl<B: Body> Hub<B> {
     pub(crate) fn export(&mut self, step: &mut Step<'_, B>, who: ProcId, function: FunctionId, bytes: Vec<u8>) {
         let Some(job) = self.procs.get(who).map(Proc::job) else { return };
+        if self.head_elsewhere().is_some() {
+            let home = self.home_of(job).map(Box::new);
+            step.body.send(HEAD, Between::Function { function, job, body: Some(bytes.clone()), home });
+        }
+        self.keep_function(step, function, job, bytes);
+    }
+
+    fn keep_function(&mut self, step: &mut Step<'_, B>, function: FunctionId, job: JobId, bytes: Vec<u8>) {
         if !self.functions.bodies.contains_key(&function) {
             self.functions.add(step, function, bytes);
         }
@@ -126,27 +150,69 @@ impl<B: Body> Hub<B> {
             body.jobs.push(job);
         }
         for wait in self.functions.take_waiting(|wait| wait.function == function) {
-            self.answer_function(step, wait.who, wait.request, function);
+            self.answer_function(step, wait.who, function);
         }
+    }
+
+    /// From the head, which was asked, or to it, from where the function was made.
+    pub(crate) fn on_function(
+        &mut self,
+        step: &mut Step<'_, B>,
+        function: FunctionId,
+        job: JobId,
+        body: Option<Vec<u8>>,
+    ) {
+        if let Some(bytes) = body {
+            return self.keep_function(step, function, job, bytes);
+        }
+        for wait in self.functions.take_waiting(|wait| wait.function == function) {
+            self.answer_function(step, wait.who, function);
+        }
+    }
+
+    /// At the head.
+    pub(crate) fn on_wants_function(&mut self, step: &mut Step<'_, B>, node: u32, function: FunctionId, job: JobId) {
+        self.want_function(step, Waiting::Node(node, job), function);
     }
 
     pub(crate) fn ask_function(&mut self, step: &mut Step<'_, B>, who: ProcId, request: u64, function: FunctionId) {
-        if self.functions.bodies.contains_key(&function) {
-            self.answer_function(step, who, request, function);
-        } else {
-            let until = step.now.plus_ms(WAIT_MS);
-            self.functions.waiting.push(Wait { until, who, request, function });
-        }
+        self.want_function(step, Waiting::Process(who, request), function);
     }
 
-    fn answer_function(&self, step: &mut Step<'_, B>, who: ProcId, request: u64, function: FunctionId) {
-        let answer = Answer::Function(self.functions.get(step, function));
-        self.tell(step, who, FromNodeOf::Answer { request, answer });
+    fn want_function(&mut self, step: &mut Step<'_, B>, who: Waiting, function: FunctionId) {
+        if self.functions.bodies.contains_key(&function) {
+            return self.answer_function(step, who, function);
+        }
+        let is_asked = self.functions.waiting.iter().any(|wait| wait.function == function);
+        let mut until = step.now.plus_ms(WAIT_MS);
+        if let Waiting::Process(process, _) = who
+            && let Some(head) = self.head_elsewhere()
+        {
+            // The head waits as long as this; its word takes a moment.
+            until = until.plus_ms(WAIT_MS);
+            if let Some(job) = self.procs.get(process).map(Proc::job).filter(|_| !is_asked) {
+                step.body.send(head, Between::WantsFunction { function, job });
+            }
+        }
+        self.functions.waiting.push(Wait { until, who, function });
+    }
+
+    fn answer_function(&self, step: &mut Step<'_, B>, who: Waiting, function: FunctionId) {
+        let body = self.functions.get(step, function);
+        match who {
+            Waiting::Process(who, request) => {
+                self.tell(step, who, FromNodeOf::Answer { request, answer: Answer::Function(body) });
+            }
+            Waiting::Node(node, job) => {
+                let home = self.home_of(job).map(Box::new);
+                step.body.send(node, Between::Function { function, job, body, home });
+            }
+        }
     }
 
     pub(crate) fn expire_functions(&mut self, step: &mut Step<'_, B>) {
         for wait in self.functions.take_waiting(|wait| wait.until <= step.now) {
-            self.answer_function(step, wait.who, wait.request, wait.function);
+            self.answer_function(step, wait.who, wait.function);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Carries out what the table of placement groups decides.
 
 use control::{GroupCreation, GroupEffect, GroupEvent, GroupState, Groups, Maker};
-use model::{ActorDeath, ActorId, Failure, GroupId, GroupOptions, LeaseId, Lifetime, ProcId, Strategy, Where};
+use model::{ActorDeath, ActorId, Failure, GroupId, GroupOptions, JobId, LeaseId, Lifetime, ProcId, Strategy, Where};
 use rustc_hash::FxHashMap;
 use wire::control::FromNodeOf;
 use wire::groups::{GroupMade, GroupStatus, WhichGroups};
@@ -9,7 +9,6 @@ use wire::waits::{Awaited, WaitRecord, Waiter};
 
 use crate::body::{Body, Step};
 use crate::hub::Hub;
-use crate::procs::Proc;
 
 #[derive(Default)]
 pub(crate) struct GroupRoom {
@@ -52,11 +51,11 @@ impl<B: Body> Hub<B> {
     pub(crate) fn create_group(
         &mut self,
         step: &mut Step<'_, B>,
-        by: Option<ProcId>,
+        by: Option<(ProcId, JobId)>,
         group: GroupId,
         options: GroupOptions,
     ) -> GroupMade {
-        let Some((by, job)) = by.and_then(|by| Some((by, self.procs.get(by).map(Proc::job)?))) else {
+        let Some((by, job)) = by else {
             return GroupMade { group, is_registered: false, is_there: false };
         };
         let maker = self.actors.table().lasting_actor_of(by).map_or(Maker::Job(job), Maker::Actor);
@@ -147,7 +146,7 @@ impl<B: Body> Hub<B> {
 
     pub(crate) fn watch_group(&mut self, step: &mut Step<'_, B>, group: GroupId, by: ProcId) {
         match self.groups.table.state(group) {
-            GroupState::Pending if self.procs.get(by).is_some() => self.groups.watch(group, by),
+            GroupState::Pending if self.lives(by) => self.groups.watch(group, by),
             state => self.tell_group(step, by, group, state),
         }
     }

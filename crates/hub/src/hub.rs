@@ -7,15 +7,19 @@ use crate::abroad::Abroad;
 use crate::actors::ActorRoom;
 use crate::body::{Body, Past, Step};
 use crate::cuts::Cuts;
+use crate::enquiries::Enquiries;
 use crate::estates::Estates;
 use crate::functions::Functions;
 use crate::groups::GroupRoom;
 use crate::inventory::Inventories;
 use crate::jobs::Jobs;
+use crate::last_words::LastWords;
 use crate::leases::Leases;
 use crate::links::Links;
+use crate::lodging::Lodgings;
 use crate::members::Members;
 use crate::notices::Told;
+use crate::overflow::Overflow;
 use crate::post::Post;
 use crate::procs::{Proc, Procs};
 use crate::room::Room;
@@ -71,6 +75,10 @@ pub struct Hub<B: Body> {
     pub(crate) abroad: Abroad,
     pub(crate) cuts: Cuts,
     pub(crate) members: Members,
+    pub(crate) overflow: Overflow,
+    pub(crate) lodgings: Lodgings,
+    pub(crate) enquiries: Enquiries,
+    pub(crate) last_words: LastWords,
 }
 
 impl<B: Body> Hub<B> {
@@ -94,6 +102,10 @@ impl<B: Body> Hub<B> {
             abroad: Abroad::default(),
             cuts: Cuts::default(),
             members: Members::default(),
+            overflow: Overflow::default(),
+            lodgings: Lodgings::default(),
+            enquiries: Enquiries::default(),
+            last_words: LastWords::default(),
             options,
         }
     }
@@ -117,6 +129,8 @@ impl<B: Body> Hub<B> {
             self.procs.next_deadline(),
             self.links.next_look(),
             self.told.next_look(),
+            self.overflow.next_deadline(),
+            self.last_words.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -137,6 +151,8 @@ impl<B: Body> Hub<B> {
         self.end_overdue(step);
         self.look_for_idle_links(step);
         self.warn_of_full_node(step);
+        self.look_at_load(step);
+        self.end_late_last_words(step);
     }
 
     /// Says something to a process that has joined, or to one of another node.
@@ -242,6 +258,10 @@ impl<B: Body> Hub<B> {
             ("processes of other nodes", self.abroad.is_empty()),
             ("cuts", self.cuts.is_empty()),
             ("members", self.members.is_at_rest()),
+            ("leases of other nodes", self.overflow.is_empty()),
+            ("lodgings", self.lodgings.is_empty()),
+            ("enquiries", self.enquiries.is_empty()),
+            ("last words", self.last_words.is_empty()),
         ];
         rooms.into_iter().filter(|(_, is_empty)| !is_empty).map(|(name, _)| name).collect()
     }

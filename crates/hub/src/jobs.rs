@@ -68,6 +68,11 @@ impl Jobs {
         self.elsewhere.values().filter(|home| home.driver.node() == node).map(|home| home.job).collect()
     }
 
+    /// The job of a driver on another node.
+    pub(crate) fn of_driver(&self, driver: ProcId) -> Option<JobId> {
+        self.elsewhere.values().find(|home| home.driver == driver).map(|home| home.job)
+    }
+
     pub(crate) fn drivers_of_node(&self, node: u32) -> impl Iterator<Item = ProcId> {
         self.elsewhere.values().map(|home| home.driver).filter(move |driver| driver.node() == node)
     }
@@ -121,6 +126,8 @@ impl<B: Body> Hub<B> {
     pub(crate) fn home_gone(&mut self, step: &mut Step<'_, B>, job: JobId) {
         self.told.forget(job);
         if let Some(home) = self.jobs.elsewhere.remove(&job) {
+            // Nothing more is passed on to it.
+            step.body.logs_taken(home.driver, u64::MAX);
             self.driver_departed(step, home);
         }
     }
@@ -140,7 +147,7 @@ impl<B: Body> Hub<B> {
     /// Jobs that are over and have no actor left need nothing any more.
     fn forget_departed(&mut self, step: &mut Step<'_, B>) {
         let living = self.actors.table().iter().filter(|record| record.death().is_none());
-        let jobs: FxHashSet<JobId> = living.map(|record| record.creation.job).chain(self.jobs_kept()).collect();
+        let jobs: FxHashSet<JobId> = living.map(|record| record.creation.job).chain(self.lodgings.jobs()).chain(self.jobs_kept()).collect();
         self.jobs.departed.retain(|job, _| jobs.contains(job));
         let drivers = self.procs.iter().filter(|proc| proc.is_driver()).map(Proc::job);
         let known = self.jobs.departed.keys().chain(self.jobs.elsewhere.keys()).copied();

@@ -18,11 +18,12 @@ pub(crate) struct Leases {
 }
 
 /// What a lease of tasks is for.
-struct Wanted {
-    need: Need,
-    job: JobId,
+#[derive(Clone)]
+pub(crate) struct Wanted {
+    pub(crate) need: Need,
+    pub(crate) job: JobId,
     /// The function that waits, for people.
-    name: Box<str>,
+    pub(crate) name: Box<str>,
 }
 
 impl Leases {
@@ -48,6 +49,11 @@ impl Leases {
 
     fn job(&self, lease: &LeaseId) -> Option<JobId> {
         self.of_tasks.get(lease).map(|wanted| wanted.job)
+    }
+
+    /// Another node takes it over.
+    pub(crate) fn take_wanted(&mut self, lease: &LeaseId) -> Option<Wanted> {
+        self.of_tasks.remove(lease)
     }
 
     pub(crate) fn name(&self, lease: &LeaseId) -> Box<str> {
@@ -86,6 +92,7 @@ impl<B: Body> Hub<B> {
         if self.leases.scheduler.has_all_workers() {
             self.note_full_node(step.now);
         }
+        self.load_changed(step.now);
     }
 
     fn on_scheduled(&mut self, step: &mut Step<'_, B>, effect: scheduler::Effect) {
@@ -119,11 +126,14 @@ impl<B: Body> Hub<B> {
         if !self.lives(lease.owner) {
             return;
         }
+        self.estates.lease_wanted(lease, job);
+        if let Some(node) = self.lease_goes_to(&lease, &need) {
+            return self.send_lease(step, lease, node, Wanted { need, job, name });
+        }
         if let Some(why) = self.never_here(&need.at) {
             return self.refuse(step, lease, model::Failure::Unschedulable(why));
         }
         self.leases.of_tasks.insert(lease, Wanted { need: need.clone(), job, name });
-        self.estates.lease_wanted(lease, job);
         self.schedule(step, scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
         // A request that comes late, behind the lease's return, asks for nothing.
         if !self.leases.scheduler.has_lease(&lease) {
@@ -133,10 +143,12 @@ impl<B: Body> Hub<B> {
 
     pub(crate) fn return_lease(&mut self, step: &mut Step<'_, B>, lease: LeaseId) {
         self.forget_lease(step, &lease);
-        self.schedule(step, scheduler::Event::LeaseReturned(lease));
+        if !self.return_elsewhere(step, lease) {
+            self.schedule(step, scheduler::Event::LeaseReturned(lease));
+        }
     }
 
-    fn forget_lease(&mut self, step: &mut Step<'_, B>, lease: &LeaseId) {
+    pub(crate) fn forget_lease(&mut self, step: &mut Step<'_, B>, lease: &LeaseId) {
         self.leases.of_tasks.remove(lease);
         if let Some(job) = self.estates.lease_ended(lease) {
             self.job_needs_less(step, job);
@@ -153,23 +165,29 @@ impl<B: Body> Hub<B> {
     fn on_granted(&mut self, step: &mut Step<'_, B>, lease: LeaseId, worker: ProcId, grant: scheduler::Grant) {
         let life = self.actors.life_of(&lease);
         let creation = life.and_then(|(actor, _)| self.actors.table().get(actor)).map(|record| &record.creation);
-        let (job, need) = match (life, creation) {
-            (Some(_), creation) => {
+        let lodging = self.lodgings.here(&lease);
+        let (job, need) = match (life, creation, lodging) {
+            (Some(_), creation, _) => {
                 (creation.map(|creation| creation.job), creation.map(|creation| &creation.options.need))
             }
-            (None, _) => (self.leases.job(&lease), self.leases.need(&lease)),
+            (None, _, Some(lodging)) => (Some(lodging.job), Some(&lodging.need)),
+            (None, _, None) => (self.leases.job(&lease), self.leases.need(&lease)),
         };
+        let is_for_actor = life.is_some() || lodging.is_some();
         let need = need.cloned().unwrap_or_default();
         if let Some(job) = job {
             // One that owns something lives on for that; an actor may be killed at any time, and what its process owns would go with it.
             let is_spoilt = self.procs.get(worker).is_some_and(|proc| proc.is_spoilt_for(job, &need.env));
-            if is_spoilt || (life.is_some() && step.body.is_needed(worker)) {
+            if is_spoilt || (is_for_actor && step.body.is_needed(worker)) {
                 return self.pass_over(step, worker, lease, job);
             }
         }
         self.assign(step, worker, job, &grant, need);
         if let Some((actor, incarnation)) = life {
             return self.act(step, control::Event::Placed { actor, worker, incarnation });
+        }
+        if self.say_lodged(step, lease, worker) {
+            return;
         }
         let pid = self.procs.get(worker).map_or(0, Proc::pid);
         if self.link(step, lease.owner, worker) {
@@ -189,8 +207,10 @@ impl<B: Body> Hub<B> {
         match self.actors.life_of(&lease) {
             Some((actor, incarnation)) => self.place_actor(step, actor, incarnation),
             None => {
-                let need = self.leases.need(&lease).cloned().unwrap_or_default();
-                self.schedule(step, scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
+                let lodging = self.lodgings.here(&lease).map(|lodging| &lodging.need);
+                let kind = if lodging.is_some() { LeaseKind::Actor } else { LeaseKind::Tasks };
+                let need = lodging.or_else(|| self.leases.need(&lease)).cloned().unwrap_or_default();
+                self.schedule(step, scheduler::Event::LeaseRequested { lease, job, kind, need });
             }
         }
     }

@@ -11,6 +11,8 @@
 //! - `leases`, `actors`, `groups`: carry out what the brains of those names decide. `jobs`: what is kept of drivers that left.
 //! - `abroad`: processes of other nodes, as they are seen from here. `cuts`: when all of several nodes have been heard.
 //! - `members`: which nodes belong to the cluster. `parting`: what is done when one is dead.
+//! - `overflow`: leases that other nodes give. `lodging`: actors that live on other nodes than the head, whose table they are in.
+//!   `enquiries`: questions that the head answers for all. `last_words`: what workers elsewhere have printed.
 //! - `estates`: who testifies when somebody died, and until when that is waited for.
 //! - `functions`: who has, who asks, who waits. `room`: rounds of giving room in the arena back.
 //! - `notices`, `inventory`, `watching`, `status`: what people are told.
@@ -27,20 +29,24 @@ mod actors;
 mod body;
 mod cuts;
 mod death;
+mod enquiries;
 mod estates;
 mod functions;
 mod groups;
 mod hub;
 mod inventory;
 mod jobs;
+mod last_words;
 mod leases;
 mod linking;
 pub mod links;
+mod lodging;
 mod meeting;
 pub mod members;
 mod messages;
 mod notices;
 mod numbers;
+mod overflow;
 mod parting;
 mod post;
 mod procs;

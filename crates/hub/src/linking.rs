@@ -11,7 +11,8 @@ impl<B: Body> Hub<B> {
     /// `a` is going to call `b`: both are told of their rings, now or when there are some. False: they never will be.
     pub(crate) fn link(&mut self, step: &mut Step<'_, B>, a: ProcId, b: ProcId) -> bool {
         let can_talk = self.lives(a) && self.lives(b);
-        if can_talk {
+        // Of two that are elsewhere, their own nodes link them.
+        if can_talk && (self.is_here(a) || self.is_here(b)) {
             self.meet(a, b);
             self.with_links(step, |links, now, out| links.want(now, a, b, out));
         }

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use model::{ProcId, WorkerExit};
+use model::{ProcId, Resources, WorkerExit};
 use wire::abroad::{Between, JOBS_A_BLOCK, Membership};
-use wire::members::NodeInfo;
+use wire::members::{NodeInfo, NodeStatus};
 
 use crate::body::{Body, Step};
 use crate::hub::Hub;
@@ -46,19 +46,10 @@ impl Members {
         self.is_member
     }
 
-    pub(crate) fn me(&self) -> Option<&NodeInfo> {
-        self.me.as_ref()
-    }
-
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeInfo> {
         self.nodes.values()
     }
 
-    pub(crate) fn get(&self, node: u32) -> Option<&NodeInfo> {
-        self.nodes.get(&node)
-    }
-
-    /// Those that are gone, and why.
     pub(crate) fn lost(&self) -> impl Iterator<Item = &(NodeInfo, Box<str>)> {
         self.lost.iter()
     }
@@ -76,6 +67,7 @@ impl Members {
 impl<B: Body> Hub<B> {
     /// This node is the head of a cluster from now on.
     pub fn found(&mut self, me: NodeInfo) {
+        self.overflow.global.joined(HEAD, me.total.clone(), me.is_guest);
         (self.members.me, self.members.is_member) = (Some(me), true);
         self.jobs.number_block(0);
     }
@@ -211,6 +203,10 @@ impl<B: Body> Hub<B> {
         {
             let others = self.members.nodes().filter(|info| info.number != node);
             let nodes = self.members.me.iter().chain(others).cloned().collect();
+            if let Some(info) = self.members.nodes.get(&node) {
+                self.overflow.global.joined(node, info.total.clone(), info.is_guest);
+            }
+            self.load_changed(step.now);
             let jobs_above = self.members.next_block();
             step.body.send(node, Between::Members(Box::new(Membership { nodes, heirs, jobs_above })));
         }
@@ -229,6 +225,7 @@ impl<B: Body> Hub<B> {
         }
         self.jobs.number_block(jobs_above);
         self.members.is_member = true;
+        self.load_changed(step.now);
     }
 
     pub(crate) fn on_wants_job_numbers(&mut self, step: &mut Step<'_, B>, node: u32) {
@@ -249,6 +246,37 @@ impl<B: Body> Hub<B> {
         } else {
             step.body.send(HEAD, Between::WantsJobNumbers);
         }
+    }
+
+    /// What all nodes have, and what of it is free, as far as is known here.
+    pub(crate) fn resources_of_all(&mut self) -> (Resources, Resources) {
+        let scheduler = self.leases.scheduler();
+        let (mut total, mut free) = (scheduler.total(), scheduler.available());
+        for info in self.members.nodes() {
+            total.give(&info.total);
+            if let Some((free_there, _)) = self.overflow.global.view(info.number) {
+                free.give(free_there);
+            }
+        }
+        (total, free)
+    }
+
+    /// At the head: all nodes, those that are gone behind the others. A node alone has nothing to tell.
+    pub(crate) fn list_nodes(&mut self) -> Vec<NodeStatus> {
+        if self.is_head() {
+            self.note_own_load();
+        }
+        let status = |info: &NodeInfo, gone: Option<&Box<str>>| {
+            let view = self.overflow.global.view(info.number).filter(|_| gone.is_none());
+            NodeStatus {
+                info: info.clone(),
+                free: view.map(|(free, _)| free.clone()).unwrap_or_default(),
+                waiting: view.iter().flat_map(|(_, waiting)| *waiting).map(|wait| (wait.need.clone(), wait.count)).collect(),
+                gone: gone.cloned(),
+            }
+        };
+        let alive = self.members.me.iter().chain(self.members.nodes()).map(|info| status(info, None));
+        alive.chain(self.members.lost().map(|(info, why)| status(info, Some(why)))).collect()
     }
 
     /// A verdict.

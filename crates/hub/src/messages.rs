@@ -7,6 +7,7 @@ use wire::logs::AboutLogs;
 
 use crate::body::{Asker, Body, Step};
 use crate::hub::Hub;
+use crate::members::HEAD;
 use crate::procs::{Kind, Proc};
 
 impl<B: Body> Hub<B> {
@@ -22,7 +23,12 @@ impl<B: Body> Hub<B> {
             if let Some(proc) = self.procs.get_mut(who) {
                 proc.is_met_by(node);
             }
-            return step.body.send(node, Between::Said { by: who, message: Box::new(message) });
+            let job = match &message {
+                ToNodeOf::RequestLease { job, .. } | ToNodeOf::CreateActor { job, .. } => Some(*job),
+                _ => None,
+            };
+            let home = job.and_then(|job| self.home_of(job)).map(Box::new);
+            return step.body.send(node, Between::Said { by: who, message: Box::new(message), home });
         }
         match message {
             ToNodeOf::Hello(_) | ToNodeOf::Ask { .. } => {}
@@ -77,12 +83,7 @@ impl<B: Body> Hub<B> {
                 }
             }
             ToNodeOf::Logs(AboutLogs::Taken(weight)) => step.body.logs_taken(who, weight),
-            ToNodeOf::Logs(AboutLogs::LastWords) => {
-                if let Some(job) = self.procs.get(who).map(Proc::job) {
-                    let colleagues = self.procs.iter().filter(|proc| proc.job() == job && proc.id() != who);
-                    step.body.last_words_wanted(who, job, colleagues.map(Proc::id).collect());
-                }
-            }
+            ToNodeOf::Logs(AboutLogs::LastWords) => self.want_last_words(step, who),
             ToNodeOf::Notice { kind, text } => self.on_notice(step, who, &kind, &text),
             ToNodeOf::CollectGarbage => {
                 for process in self.everyone_who_hears() {
@@ -107,6 +108,9 @@ impl<B: Body> Hub<B> {
     }
 
     fn on_leaving(&mut self, step: &mut Step<'_, B>, who: ProcId) {
+        if self.lodgings.has_worker(who) {
+            step.body.send(HEAD, Between::Said { by: who, message: Box::new(ToNodeOf::Leaving), home: None });
+        }
         self.act(step, control::Event::Leaving { worker: who });
         let Some(proc) = self.procs.get_mut(who) else { return };
         proc.ends_because("it left by itself (INTENDED_USER_EXIT)");

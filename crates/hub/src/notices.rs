@@ -87,7 +87,7 @@ impl<B: Body> Hub<B> {
 
     /// Something one job's driver should read.
     pub fn notice_job(&self, step: &mut Step<'_, B>, job: JobId, kind: &str, text: &str) {
-        for driver in self.listeners(Some(job)) {
+        for driver in self.listeners(Some(job)).into_iter().chain(self.log_target(job)) {
             self.tell(step, driver, FromNodeOf::Notice { kind: kind.into(), text: text.into() });
         }
     }
@@ -178,6 +178,9 @@ impl<B: Body> Hub<B> {
             None => (self.procs.get(lease.owner).map(Proc::job), self.leases.need(&lease)),
         };
         let (Some(job), Some(need)) = (job, need) else { return };
+        if self.is_feasible_elsewhere(need) {
+            return self.wants_others(step.now);
+        }
         let need = need.to_place.to_string();
         self.tell_infeasible(step, job, need);
     }

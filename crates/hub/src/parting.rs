@@ -28,6 +28,9 @@ impl<B: Body> Hub<B> {
             }
         }
         self.cuts_without_node(step, node);
+        self.overflow.global.gone(node);
+        self.functions.node_gone(node);
+        self.last_words_without(step, node);
         for worker in self.estates.serving_for(node) {
             self.on_served(step, worker);
         }
@@ -42,6 +45,9 @@ impl<B: Body> Hub<B> {
                 self.part_from(step, peer);
             }
         }
+        // Behind the deaths, of which whoever had a worker there hears first.
+        self.routes_without(step, node);
+        self.lodgings_without(step, node);
     }
 
     /// All processes of a node that any room here knows.

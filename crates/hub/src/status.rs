@@ -46,7 +46,7 @@ impl<B: Body> Hub<B> {
                 let (phase, pid) = match record.state {
                     control::ActorState::Pending => (ActorPhase::Pending, 0),
                     control::ActorState::Alive { worker } => {
-                        (ActorPhase::Alive, self.procs.get(worker).map_or(0, Proc::pid))
+                        (ActorPhase::Alive, self.pid_of(worker))
                     }
                     control::ActorState::Restarting => (ActorPhase::Restarting, 0),
                     control::ActorState::Dead(_) => return None,

@@ -92,6 +92,7 @@ impl<B: Body> Hub<B> {
     /// A connection is closed, whosever it was; its number is used again.
     pub fn door_closed(&mut self, door: Door) {
         self.inventories.door_closed(door);
+        self.enquiries.door_closed(door);
         self.watching.door_closed(door);
     }
 }

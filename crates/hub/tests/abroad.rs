@@ -86,7 +86,7 @@ fn a_lease_of_another_node_is_asked_for_there_and_its_worker_is_linked_here() {
     node.body.lease_homes.insert(1, 2);
     node.request_lease(a, 1);
     let sent = node.sent();
-    let [(2, Between::Said { by, message })] = &sent[..] else { panic!("{sent:?}") };
+    let [(2, Between::Said { by, message, .. })] = &sent[..] else { panic!("{sent:?}") };
     assert!(*by == a && matches!(**message, ToNode::RequestLease { number: 1, .. }));
     let granted = FromNode::Granted { number: 1, worker: THERE, pid: 8, gpus: vec![] };
     node.hears(2, Between::Told { to: a, message: Box::new(granted) });
@@ -109,7 +109,7 @@ fn a_worker_that_is_dead_is_not_granted() {
     node.hears(2, Between::Told { to: a, message: Box::new(granted) });
     assert_eq!(node.granted(a, 1), None);
     assert_eq!(node.count(a, |message| matches!(message, FromNode::Revoke { number: 1 })), 1);
-    let back = Between::Said { by: a, message: Box::new(ToNode::ReturnLease { number: 1 }) };
+    let back = Between::Said { by: a, message: Box::new(ToNode::ReturnLease { number: 1 }), home: None };
     assert_eq!(node.sent(), [(2, back)]);
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Conn {
     knows_carrier: bool,
     /// A driver's: the weight of lines that it was sent and has not said to have taken.
     logs_ahead: usize,
+    /// Of that what other nodes have sent, which hear when it was taken; with what of this node's lies between.
+    logs_under_way: VecDeque<(Option<u32>, usize)>,
 }
 
 impl Conns {
@@ -59,7 +61,7 @@ impl Conns {
         }
         let (inbox, outbox) = (Inbox::default(), Outbox::default());
         self.table[at] =
-            Some(Conn { socket, inbox, outbox, who, is_waiting_to_write: false, knows_carrier: false, logs_ahead: 0 });
+            Some(Conn { socket, inbox, outbox, who, is_waiting_to_write: false, knows_carrier: false, logs_ahead: 0, logs_under_way: VecDeque::new() });
         if let Some(who) = who {
             self.of.insert(who, at);
         }
@@ -155,18 +157,38 @@ impl Conns {
         }
     }
 
-    /// A driver was sent output of this weight.
-    pub(crate) fn logs_sent(&mut self, to: ProcId, weight: usize) {
-        if let Some(conn) = self.of.get(&to).copied().and_then(|at| self.get_mut(at)) {
-            conn.logs_ahead += weight;
+    /// A driver was sent output of this weight, from another node or from here.
+    pub(crate) fn logs_sent(&mut self, to: ProcId, weight: usize, from: Option<u32>) {
+        let Some(conn) = self.of.get(&to).copied().and_then(|at| self.get_mut(at)) else { return };
+        conn.logs_ahead += weight;
+        match conn.logs_under_way.back_mut() {
+            Some((last, sum)) if *last == from => *sum += weight,
+            None if from.is_none() => {}
+            _ => conn.logs_under_way.push_back((from, weight)),
         }
     }
 
-    /// A driver has taken so much of it.
-    pub(crate) fn logs_taken(&mut self, by: ProcId, weight: usize) {
-        if let Some(conn) = self.of.get(&by).copied().and_then(|at| self.get_mut(at)) {
-            conn.logs_ahead = conn.logs_ahead.saturating_sub(weight);
+    /// A driver has taken so much of it. What of that was whose on other nodes.
+    pub(crate) fn logs_taken(&mut self, by: ProcId, mut weight: usize) -> Vec<(u32, usize)> {
+        let mut of_others = Vec::new();
+        let Some(conn) = self.of.get(&by).copied().and_then(|at| self.get_mut(at)) else { return of_others };
+        // What was under way before the first of another node's is not listed.
+        let listed: usize = conn.logs_under_way.iter().map(|(_, sum)| sum).sum();
+        weight = weight.min(conn.logs_ahead);
+        let unlisted = conn.logs_ahead.saturating_sub(listed).min(weight);
+        conn.logs_ahead -= weight;
+        weight -= unlisted;
+        while weight > 0
+            && let Some((node, sum)) = conn.logs_under_way.front_mut()
+        {
+            let part = weight.min(*sum);
+            of_others.extend(node.map(|node| (node, part)));
+            (*sum, weight) = (*sum - part, weight - part);
+            if *sum == 0 {
+                conn.logs_under_way.pop_front();
+            }
         }
+        of_others
     }
 
     /// The weight of what it has not taken.

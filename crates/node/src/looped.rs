@@ -46,6 +46,10 @@ impl Node {
         standing: Arc<Standing>,
     ) -> Result<Self, Error> {
         options.workers_max = options.workers_max.min(WORKERS_MAX);
+        if options.cluster.as_ref().is_some_and(|cluster| cluster.is_guest) {
+            // Its driver's tasks run where there are cores.
+            (options.workers_max, options.prestart) = (0, 0);
+        }
         let machine = Machine::new(options, &wake, standing)?;
         let options = &machine.options;
         let hub = Hub::new(hub::Options {

@@ -32,6 +32,8 @@ pub(crate) struct Machine {
     pub(crate) shared: Shared,
     pub(crate) drivers: Drivers,
     pub(crate) logs: Logs,
+    /// What drivers of other nodes were sent of them.
+    pub(crate) logs_abroad: LogsAbroad,
     functions: FunctionFiles,
     /// Processes that have died in this step and of whose output the rest is to be read, and what they ran.
     pub(crate) deaths: VecDeque<(Dead, Box<str>)>,
@@ -69,6 +71,33 @@ impl Shared {
     pub(crate) fn descriptors(&self) -> Option<Vec<OwnedFd>> {
         let shared = [self.segment.fd(), self.host.data_fd(), self.host.table_fd(), self.journals.fd()];
         shared.iter().map(|fd| fd.try_clone_to_owned().ok()).collect()
+    }
+}
+
+/// How much of what workers here have printed drivers of other nodes were sent and have not said to have taken.
+#[derive(Default)]
+pub(crate) struct LogsAbroad(FxHashMap<ProcId, usize>);
+
+impl LogsAbroad {
+    pub(crate) fn sent(&mut self, driver: ProcId, weight: usize) {
+        *self.0.entry(driver).or_default() += weight;
+    }
+
+    fn taken(&mut self, driver: ProcId, weight: usize) {
+        if let Some(ahead) = self.0.get_mut(&driver) {
+            *ahead = ahead.saturating_sub(weight);
+            if *ahead == 0 {
+                self.0.remove(&driver);
+            }
+        }
+    }
+
+    pub(crate) fn ahead(&self, driver: ProcId) -> usize {
+        self.0.get(&driver).copied().unwrap_or(0)
+    }
+
+    fn node_gone(&mut self, node: u32) {
+        self.0.retain(|driver, _| driver.node() != node);
     }
 }
 
@@ -150,6 +179,7 @@ impl Machine {
             is_stopping: false,
             shared,
             logs,
+            logs_abroad: LogsAbroad::default(),
             listener,
             poll,
             options,
@@ -188,7 +218,14 @@ impl Body for Machine {
     }
 
     fn logs_taken(&mut self, by: ProcId, weight: u64) {
-        self.conns.logs_taken(by, usize::try_from(weight).unwrap_or(usize::MAX));
+        let weight = usize::try_from(weight).unwrap_or(usize::MAX);
+        if by.node() == self.options.number {
+            for (node, weight) in self.conns.logs_taken(by, weight) {
+                self.ask(Ask::Send(node, Between::LogsTaken { driver: by, weight: weight as u64 }));
+            }
+        } else {
+            self.logs_abroad.taken(by, weight);
+        }
         self.logs.resume();
     }
 
@@ -328,11 +365,16 @@ impl Body for Machine {
         self.ask(Ask::Reach(ticket, positions.to_vec()));
     }
 
+    fn logs_sent(&mut self, to: ProcId, weight: usize, from: u32) {
+        self.conns.logs_sent(to, weight, Some(from));
+    }
+
     fn meet(&mut self, node: &NodeInfo) {
         self.ask(Ask::Meet(Box::new(node.clone())));
     }
 
     fn part(&mut self, node: u32) {
+        self.logs_abroad.node_gone(node);
         self.ask(Ask::Part(node));
     }
 

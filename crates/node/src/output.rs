@@ -3,9 +3,11 @@
 use hub::Dead;
 use model::{JobId, ProcId, Tick, WorkerExit};
 use rustix::event::epoll::EventFlags;
+use wire::abroad::Between;
 use wire::control::FromNode;
 use wire::logs::{LOGS_BYTES_AHEAD, LogLines};
 
+use crate::abroad::Ask;
 use crate::lines::Said;
 use crate::logs::{self, ReadTo, Source};
 use crate::looped::Node;
@@ -85,11 +87,18 @@ impl Node {
         for Said { speaker, lines } in said {
             let speaker = if speaker.is_empty() { label.clone() } else { speaker };
             let name_shown = shown_as.clone().unwrap_or(speaker);
-            let lines = LogLines { pid, name: name_shown, is_error: logs::is_error(name), lines };
+            let node = "".into();
+            let lines = LogLines { node, pid, name: name_shown, is_error: logs::is_error(name), lines };
             let weight = lines.weight();
+            if let Some(driver) = self.hub.log_target(job) {
+                let node = self.machine.abroad.as_ref().map_or_else(Box::default, |abroad| abroad.shown());
+                self.machine.logs_abroad.sent(driver, weight);
+                let message = Box::new(FromNode::Log(LogLines { node, ..lines.clone() }));
+                self.machine.ask(Ask::Send(driver.node(), Between::Told { to: driver, message }));
+            }
             let message = FromNode::Log(lines);
             for driver in self.hub.listeners(Some(job)) {
-                self.machine.conns.logs_sent(driver, weight);
+                self.machine.conns.logs_sent(driver, weight, None);
                 self.machine.conns.tell(driver, &message);
             }
         }
@@ -97,6 +106,9 @@ impl Node {
 
     /// Whether a job's driver has taken most of what it got. Where nobody listens all is read, and forgotten.
     fn takes_logs(&self, job: JobId) -> bool {
+        if self.hub.log_target(job).is_some_and(|driver| self.machine.logs_abroad.ahead(driver) >= LOGS_BYTES_AHEAD) {
+            return false;
+        }
         let listeners = self.hub.listeners(Some(job));
         !listeners.into_iter().any(|driver| self.machine.conns.logs_ahead(driver) >= LOGS_BYTES_AHEAD)
     }
@@ -111,7 +123,7 @@ impl Node {
             self.send_said(&name, said);
         }
         for driver in self.machine.logs.take_served() {
-            self.machine.conns.tell(driver, &FromNode::LastWords);
+            self.step(|hub, step| hub.last_words_said(step, driver));
         }
     }
 

@@ -177,6 +177,6 @@ fn many_files_that_change_at_once_are_all_read() {
 
 #[test]
 fn weight_counts_what_a_line_costs_beside_its_text() {
-    let lines = LogLines { pid: 1, name: "f".into(), is_error: false, lines: vec![String::new(); 10] };
+    let lines = LogLines { node: "".into(), pid: 1, name: "f".into(), is_error: false, lines: vec![String::new(); 10] };
     assert!(lines.weight() > 100);
 }

@@ -39,6 +39,9 @@ pub struct Offer {
 /// What is known of a node.
 struct View {
     total: Resources,
+    /// As it said.
+    said: Resources,
+    /// Less what was offered since.
     free: Resources,
     demands: Vec<Demand>,
     /// Actors that it was given and that live.
@@ -78,7 +81,8 @@ pub struct Global {
 impl Global {
     /// A node belongs to the cluster.
     pub fn joined(&mut self, node: u32, total: Resources, is_guest: bool) {
-        let view = View { free: total.clone(), total, demands: Vec::new(), actors: 0, is_guest };
+        let (free, said) = (total.clone(), total.clone());
+        let view = View { total, said, free, demands: Vec::new(), actors: 0, is_guest };
         self.nodes.insert(node, view);
     }
 
@@ -90,7 +94,14 @@ impl Global {
     /// A node says what is free and what waits.
     pub fn said(&mut self, node: u32, free: Resources, demands: Vec<Demand>) {
         if let Some(view) = self.nodes.get_mut(&node) {
-            (view.free, view.demands) = (free, demands);
+            (view.said, view.free, view.demands) = (free.clone(), free, demands);
+        }
+    }
+
+    /// What was offered a while ago was taken up, of which its node has spoken, or never will be: it counts as free again.
+    pub fn forget_offers(&mut self) {
+        for view in self.nodes.values_mut() {
+            view.free.clone_from(&view.said);
         }
     }
 

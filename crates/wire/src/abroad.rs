@@ -175,8 +175,10 @@ pub enum Between<M> {
     Asks {
         /// Names it.
         ticket: u64,
-        /// The process that asks, and its job; none: a visitor.
-        by: Option<(ProcId, JobId)>,
+        /// The process that asks; none: a visitor.
+        by: Option<ProcId>,
+        /// What the head must know of its job.
+        home: Option<Box<JobHome>>,
         /// The question.
         question: Question,
     },
@@ -197,6 +199,13 @@ pub enum Between<M> {
         body: Option<Vec<u8>>,
         /// What the receiving node must know of the job.
         home: Option<Box<JobHome>>,
+    },
+    /// A driver of the sending node has taken so much of what the receiving one had to say of its workers' output.
+    LogsTaken {
+        /// The driver.
+        driver: ProcId,
+        /// How much.
+        weight: u64,
     },
     /// To the head: somebody needs this function's body. Answered by `Function`.
     WantsFunction {
@@ -261,10 +270,12 @@ impl<M> Between<M> {
             Self::Letter { sender, to, .. } => (sender.slot(), to.slot()),
             // Whoever had asked for it hears of it in order with what it is told of others.
             Self::Bounced { lease } => (NODE, lease.owner.slot()),
+            // Its death comes behind this.
+            Self::Lodged { worker, .. } => (worker.slot(), NODE),
             Self::Load(_)
             | Self::Offer { .. }
             | Self::Lodge { .. }
-            | Self::Lodged { .. }
+            | Self::LogsTaken { .. }
             | Self::Unlodge { .. }
             | Self::EndWorker { .. }
             | Self::Asks { .. }

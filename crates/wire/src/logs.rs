@@ -8,6 +8,8 @@ pub const LOGS_BYTES_AHEAD: usize = 1024 * 1024;
 /// Lines that one worker printed to one stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLines {
+    /// What names its node for people, if that is not the driver's.
+    pub node: Box<str>,
     /// Of the worker.
     pub pid: i32,
     /// What it was running: a function's or class's name.

@@ -28,15 +28,15 @@ _CYAN, _PLAIN = "\033[36m", "\033[0m"
 
 
 class Source:
-    """A worker, as its lines name it. `ip` is empty for the driver's own node."""
+    """A worker, as its lines name it. `node` is empty for the driver's own."""
 
-    __slots__ = ("_key", "ip", "name", "pid")
+    __slots__ = ("_key", "name", "node", "pid")
 
-    def __init__(self, name: str, pid: int, ip: str = "") -> None:
+    def __init__(self, name: str, pid: int, node: str = "") -> None:
         self.name = name
         self.pid = pid
-        self.ip = ip
-        self._key = (pid, ip)
+        self.node = node
+        self._key = (pid, node)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Source) and self._key == other._key
@@ -45,7 +45,7 @@ class Source:
         return hash(self._key)
 
     def __str__(self) -> str:
-        where = f"pid={self.pid}, ip={self.ip}" if self.ip else f"pid={self.pid}"
+        where = f"pid={self.pid}, {self.node}" if self.node else f"pid={self.pid}"
         return f"({self.name} {where})" if self.name else f"({where})"
 
 

@@ -10,9 +10,6 @@ from typing import Any
 from eagleray import _native
 from eagleray._driver import notices
 
-#: Of the only node there is so far.
-_IP = "127.0.0.1"
-
 #: At the end the node is waited for so long. Whoever takes this program's output is waited for as long as it takes, as by any program.
 _NODE_PATIENCE_S = 30.0
 #: How often a program that was told to hurry looks whether somebody takes its output.
@@ -108,7 +105,7 @@ class Printer:
     def _has_pending(self) -> bool:
         return self._dedup is not None and self._dedup.deadline() is not None
 
-    def _on_lines(self, name: str, pid: int, is_error: bool, lines: list[str]) -> None:  # noqa: FBT001
+    def _on_lines(self, name: str, pid: int, is_error: bool, lines: list[str], node: str) -> None:  # noqa: FBT001
         from eagleray._driver.log_dedup import LogDedup, Source
 
         for subscriber in notices.LINE_SUBSCRIBERS[:]:
@@ -117,7 +114,7 @@ class Printer:
             import os
 
             self._dedup = LogDedup.from_environ(os.environ)
-        source, now = Source(name, pid, _IP), time.monotonic()
+        source, now = Source(name, pid, node), time.monotonic()
         self._write([printed for line in lines for printed in self._dedup.feed(now, source, line, is_error=is_error)])
 
     def _on_notice(self, kind: str, text: str) -> None:

@@ -6,7 +6,7 @@ from eagleray._driver import log_dedup
 from eagleray._driver.log_dedup import LogDedup, Printed, Source
 
 A, B, C, D = (Source("f", pid) for pid in (1, 2, 3, 4))
-HERE = Source("Actor(x)", 9, "10.0.0.2")
+HERE = Source("Actor(x)", 9, "ip=10.0.0.2")
 
 
 def texts(printed):

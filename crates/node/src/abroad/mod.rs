@@ -168,6 +168,15 @@ impl Abroad {
         self.info.addresses.first().map(|address| &**address)
     }
 
+    /// What tells lines of this node's workers from others' on a driver's terminal.
+    pub(crate) fn shown(&self) -> Box<str> {
+        let ip = self.address().and_then(|address| address.parse::<SocketAddr>().ok()).map(|address| address.ip());
+        match ip.filter(|ip| !ip.is_loopback()) {
+            Some(ip) => format!("ip={ip}").into(),
+            None => format!("node={}", self.info.number).into(),
+        }
+    }
+
     /// The head, as far as a node knows it that has only just got through to it.
     pub(crate) fn head_info(&self, head: NodeLife) -> NodeInfo {
         NodeInfo {
