@@ -100,6 +100,7 @@ fn python_version(py: Python<'_>) -> String {
 #[pyclass(frozen, module = "eagleray._native")]
 pub(crate) struct Node {
     handle: node::Handle,
+    id: NodeId,
 }
 
 #[pymethods]
@@ -164,7 +165,12 @@ impl Node {
         };
         let handle =
             door::enter(py, || node::start(options)).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
-        Ok(Self { handle })
+        Ok(Self { handle, id: NodeId(id) })
+    }
+
+    /// Its id in hex.
+    fn id(&self) -> String {
+        self.id.to_string()
     }
 
     /// Ends the node and everything it started. Returns what went wrong in it, if anything did.

@@ -4,11 +4,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use model::Resources;
 use net::unix::Inbox;
 use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use wire::control::{Answer, FromNode, Question, ToNode};
+use wire::members::NodeStatus;
 use wire::waits::WaitRecord;
 
 use crate::session::{ask, connect_to};
@@ -26,41 +28,95 @@ fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     }
 }
 
-/// Asks the node at `path`, as a visitor: `status`, `memory` or `stop`. Raises ConnectionError if it does not answer within `seconds`.
+/// All nodes of the cluster, as the head knows them.
+#[pyfunction]
+fn nodes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    match ask(py, Question::Cluster)? {
+        Answer::Cluster(_, nodes) => node_dicts(py, &nodes),
+        _ => Err(PyRuntimeError::new_err("the node gave another answer")),
+    }
+}
+
+/// Asks the node at `path`, as a visitor: `status`, for which it asks the head, `own status`, `memory` or `stop`. Raises ConnectionError if it
+/// does not answer within `seconds`.
 #[pyfunction]
 fn ask_node<'py>(py: Python<'py>, path: &str, what: &str, seconds: f64) -> PyResult<Option<Bound<'py, PyDict>>> {
     let socket = connect_to(path, Some(Duration::from_secs_f64(seconds.max(0.001))))?;
     let question = match what {
-        "status" => Question::Status,
+        "status" | "own status" => Question::Status,
         "stop" => Question::Stop,
         "memory" => Question::Inventory { limit: inventory::LIMIT },
-        _ => return Err(PyValueError::new_err("ask for status, memory or stop")),
+        _ => return Err(PyValueError::new_err("ask for status, own status, memory or stop")),
     };
-    let answer = door::enter(py, || -> Result<Option<Answer>, rustix::io::Errno> {
-        let ask = ToNode::Ask { request: 1, question };
-        net::unix::send(&socket, &wire::encode(&ask), &[])?;
-        let mut inbox = Inbox::default();
-        Ok(inbox.receive(&socket)?.and_then(|bytes| match wire::decode(&bytes) {
-            Ok(FromNode::Answer { answer, .. }) => Some(answer),
-            _ => None,
-        }))
-    });
+    let mut inbox = Inbox::default();
+    let mut put = |question: Question| {
+        door::enter(py, || -> Result<Option<Answer>, rustix::io::Errno> {
+            let ask = ToNode::Ask { request: 1, question };
+            net::unix::send(&socket, &wire::encode(&ask), &[])?;
+            Ok(inbox.receive(&socket)?.and_then(|bytes| match wire::decode(&bytes) {
+                Ok(FromNode::Answer { answer, .. }) => Some(answer),
+                _ => None,
+            }))
+        })
+    };
     let failed = |errno: rustix::io::Errno| match errno {
         rustix::io::Errno::AGAIN => format!("no node answers at {path}: not within {seconds} s"),
         _ => format!("no node answers at {path}: {errno}"),
     };
-    match answer.map_err(|errno| PyConnectionError::new_err(failed(errno)))? {
-        Some(Answer::Status(status)) => Ok(Some(status_dict(py, &status)?)),
+    let failed = |errno| PyConnectionError::new_err(failed(errno));
+    match put(question).map_err(failed)? {
+        Some(Answer::Status(status)) => {
+            let dict = status_dict(py, &status)?;
+            if what == "status"
+                && let Some(Answer::Cluster(_, nodes)) = put(Question::Cluster).map_err(failed)?
+            {
+                dict.set_item("nodes", node_dicts(py, &nodes)?)?;
+            }
+            Ok(Some(dict))
+        }
         Some(Answer::Inventory(inventory)) => Ok(Some(inventory::to_dict(py, &inventory)?)),
         _ => Ok(None),
     }
 }
 
+/// By public name, in ten-thousandths.
+fn amounts<'py, 'a>(py: Python<'py>, list: impl Iterator<Item = (&'a str, i64)>) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, amount) in list {
+        dict.set_item(name, amount)?;
+    }
+    Ok(dict)
+}
+
+fn node_dicts<'py>(py: Python<'py>, nodes: &[NodeStatus]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    nodes.iter().map(|node| node_dict(py, node)).collect()
+}
+
+fn node_dict<'py>(py: Python<'py>, node: &NodeStatus) -> PyResult<Bound<'py, PyDict>> {
+    let parts = |resources: &Resources| amounts(py, resources.iter().map(|(name, amount)| (name, amount.0)));
+    let info = &node.info;
+    let dict = PyDict::new(py);
+    dict.set_item("number", info.number)?;
+    dict.set_item("node_id", info.id.to_string())?;
+    dict.set_item("alive", node.gone.is_none())?;
+    dict.set_item("gone", node.gone.as_deref())?;
+    dict.set_item("address", info.addresses.first().map(|address| &**address))?;
+    dict.set_item("name", &*info.name)?;
+    dict.set_item("pid", info.pid)?;
+    dict.set_item("is_head", info.number == node::abroad::HEAD)?;
+    dict.set_item("is_guest", info.is_guest)?;
+    dict.set_item("total", parts(&info.total)?)?;
+    dict.set_item("free", parts(&node.free)?)?;
+    let labels = PyDict::new(py);
+    info.labels.iter().try_for_each(|(name, label)| labels.set_item(&**name, &**label))?;
+    dict.set_item("labels", labels)?;
+    let waiting = node.waiting.iter().map(|(need, count)| Ok((parts(&need.to_place)?, *count)));
+    dict.set_item("waiting", waiting.collect::<PyResult<Vec<_>>>()?)?;
+    Ok(dict)
+}
+
 fn status_dict<'py>(py: Python<'py>, status: &wire::status::Status) -> PyResult<Bound<'py, PyDict>> {
-    let amounts = |list: &[(Box<str>, i64)]| {
-        let dict = PyDict::new(py);
-        list.iter().try_for_each(|(name, amount)| dict.set_item(&**name, amount)).map(|()| dict)
-    };
+    let amounts = |list: &[(Box<str>, i64)]| amounts(py, list.iter().map(|(name, amount)| (&**name, *amount)));
     let dict = PyDict::new(py);
     dict.set_item("total", amounts(&status.total)?)?;
     dict.set_item("free", amounts(&status.free)?)?;
@@ -145,5 +201,6 @@ impl WaitWatch {
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<WaitWatch>()?;
     module.add_function(wrap_pyfunction!(status, module)?)?;
+    module.add_function(wrap_pyfunction!(nodes, module)?)?;
     module.add_function(wrap_pyfunction!(ask_node, module)?)
 }

@@ -9,6 +9,7 @@ import json
 import os
 
 from eagleray import _native
+from eagleray._common.settings import from_env
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FILE = "labels.json"
+#: What whoever runs the machine says of it in the environment, and the labels that say so.
+_TOLD = {
+    "NODE_TYPE_NAME": "ray.io/node-group",
+    "NODE_MARKET_TYPE": "ray.io/market-type",
+    "NODE_REGION": "ray.io/availability-region",
+    "NODE_ZONE": "ray.io/availability-zone",
+}
+_ACCELERATOR = "accelerator_type:"
 
 
 def checked(labels: Any) -> dict[str, str]:
@@ -46,6 +55,15 @@ def read(text: str) -> dict[str, str]:
             raise ValueError(f"the label {name!r} is given twice")
         labels[name] = value
     return checked(labels)
+
+
+def found(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Give the labels that a node with these resources has by itself."""
+    labels = {label: value for name, label in _TOLD.items() if (value := from_env(name))}
+    for name in amounts:
+        if name.startswith(_ACCELERATOR):
+            labels["ray.io/accelerator-type"] = name.removeprefix(_ACCELERATOR)
+    return labels
 
 
 def write(labels: dict[str, str], session_dir: str) -> None:

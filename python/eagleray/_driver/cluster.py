@@ -16,7 +16,7 @@ def cluster_resources() -> dict[str, float]:
     """Say what all nodes together have."""
     _native.ensure_started()
     status = _native.status()
-    return {**_amounts(status["total"]), "object_store_memory": float(status["store_capacity"])}
+    return {**_amounts(_in_all("total", status["total"])), "object_store_memory": float(status["store_capacity"])}
 
 
 def available_resources() -> dict[str, float]:
@@ -26,8 +26,19 @@ def available_resources() -> dict[str, float]:
     """
     _native.ensure_started()
     status = _native.status()
-    free = {name: max(0, parts) for name, parts in status["free"].items()}
+    free = _in_all("free", status["free"])
     return {**_amounts(free), "object_store_memory": float(status["store_capacity"] - status["store_used"])}
+
+
+def _in_all(what: str, here: dict[str, int]) -> dict[str, int]:
+    """Add to what this node has what the others have, as they last said."""
+    own = _native.identity()["node_id"]
+    others = [node[what] for node in _native.nodes() if node["alive"] and node["node_id"] != own]
+    added: dict[str, int] = {}
+    for parts in [here, *others]:
+        for name, amount in parts.items():
+            added[name] = added.get(name, 0) + max(0, amount)
+    return added
 
 
 def actors(actor_id: str | None = None) -> dict[str, Any]:
@@ -41,31 +52,45 @@ def actors(actor_id: str | None = None) -> dict[str, Any]:
 
 
 def nodes() -> list[dict[str, Any]]:
-    """List the nodes."""
+    """List the nodes, also those that are gone. A driver's own node, which has nothing to offer, is none of them."""
     _native.ensure_started()
+    own = _native.identity()["node_id"]
+    return [_shown(node, is_here=node["node_id"] == own) for node in _native.nodes() if not node["is_guest"]]
+
+
+def _shown(node: dict[str, Any], *, is_here: bool) -> dict[str, Any]:
+    import socket
+
     from eagleray._calls.labels import of_node
 
-    identity = _native.identity()
-    return [
-        {
-            "NodeID": identity["node_id"],
-            "Alive": True,
-            "alive": True,
-            "NodeManagerAddress": get_node_ip_address(),
-            "NodeManagerHostname": __import__("socket").gethostname(),
-            "NodeManagerPort": 0,
-            "NodeName": get_node_ip_address(),
-            "ObjectStoreSocketName": "",
-            "RayletSocketName": identity["address"],
-            "Resources": cluster_resources(),
-            "Labels": of_node(),
-        }
-    ]
+    host, _, port = (node["address"] or "").rpartition(":")
+    ip = host.strip("[]") or get_node_ip_address()
+    if is_here:
+        status = _native.status()
+        resources = {**_amounts(status["total"]), "object_store_memory": float(status["store_capacity"])}
+    else:
+        resources = _amounts(node["total"])
+    return {
+        "NodeID": node["node_id"],
+        "Alive": node["alive"],
+        "alive": node["alive"],
+        "DeathReasonMessage": node["gone"] or "",
+        "NodeManagerAddress": ip,
+        "NodeManagerHostname": socket.gethostname() if is_here else node["name"],
+        "NodeManagerPort": int(port or 0),
+        "NodeName": node["name"] or ip,
+        "ObjectStoreSocketName": "",
+        "RayletSocketName": _native.identity()["address"] if is_here else "",
+        "Resources": resources if node["alive"] else {},
+        "Labels": of_node() if is_here else {**node["labels"], "ray.io/node-id": node["node_id"]},
+    }
 
 
 def get_node_ip_address() -> str:
-    """Give the address at which processes of this node reach each other: it is one machine."""
-    return "127.0.0.1"
+    """Give the address by which this process's node is known to others: loopback if it is alone."""
+    from eagleray._node import facts
+
+    return facts.ip_of(_native.identity()["session_dir"]) if _native.is_joined() else "127.0.0.1"
 
 
 def get_node_instance_id() -> str:

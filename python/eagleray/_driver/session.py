@@ -183,6 +183,7 @@ def init(
 ) -> RayContext:
     """Start a session: host a node in this process, or join the one at `address`.
 
+    An `address` of host and port is a cluster's: where no node of it runs on this machine, this process hosts one that has no resources.
     With `local_mode` tasks and actors run in this process, one after another, where debuggers work. `labels` are the node's.
     """
     if enable_resource_isolation or cgroup_path or system_reserved_cpu or system_reserved_memory:
@@ -237,21 +238,27 @@ def init(
         if logging_config is not None:
             runtime_env = _with_logging(logging_config, runtime_env)
         surroundings = SESSION.surroundings = hosting.job_surroundings(job_config, runtime_env)
-        SESSION.host = other.pid if other is not None and other.is_of_program else None
+        SESSION.host = other.pid if isinstance(other, finding.Found) and other.is_of_program else None
         if other is None:
             SESSION.node = hosting.host_node(wants)
-            try:
-                hosting.join(SESSION.node, name_space, surroundings, logs=bool(log_to_driver))
-            except BaseException:
-                SESSION.node = None
-                raise
+            _join(name_space, surroundings, logs=bool(log_to_driver))
             from eagleray._node import old_sessions
 
             old_sessions.sweep(hosting.base_dir() if temp_dir is None else Path(temp_dir))
-        else:
+        elif isinstance(other, finding.Found):
             hosting.refuse_resources(wants)
             _native.join_other(other.path, name_space, surroundings, bool(log_to_driver))
+        else:
+            hosting.refuse_resources(wants)
+            from eagleray._node import guest
+
+            SESSION.node = guest.host(wants, other)
+            _join(name_space, surroundings, logs=bool(log_to_driver))
         SESSION.number += 1
+        if surroundings.packages:
+            from eagleray.runtime_env import packages
+
+            packages.send_waiting()
         if local_mode:
             from eagleray._driver.local_mode import LocalActors
 
@@ -265,6 +272,17 @@ def init(
             SESSION.printer = Printer()
             SESSION.printer.start()
         return SESSION.context
+
+
+def _join(name_space: str, surroundings: _native.Surroundings, *, logs: bool) -> None:
+    """Join the node that this process hosts; if that cannot be, nothing of it is left."""
+    from eagleray._node import hosting
+
+    try:
+        hosting.join(SESSION.node, name_space, surroundings, logs=logs)
+    except BaseException:
+        SESSION.node = None
+        raise
 
 
 def _with_logging(config: Any, runtime_env: dict[str, Any] | None) -> dict[str, Any]:
@@ -282,8 +300,12 @@ def _with_logging(config: Any, runtime_env: dict[str, Any] | None) -> dict[str, 
 
 def _context() -> RayContext:
     """Say where this process's session is; in a worker, that is its driver's."""
+    from eagleray._node import facts
+
     identity = _native.identity()
-    address = identity["address"] or f"local:{os.getpid()}"
+    about = facts.of_session(identity["session_dir"])
+    head = None if about is None else about.head
+    address = head or identity["address"] or f"local:{os.getpid()}"
     return RayContext(
         {
             "address": address,
@@ -291,7 +313,7 @@ def _context() -> RayContext:
             "session_dir": identity["session_dir"],
             "gcs_address": address,
             "webui_url": None,
-            "node_ip_address": "127.0.0.1",
+            "node_ip_address": facts.ip_of(identity["session_dir"]),
             "object_store_address": None,
             "raylet_socket_name": identity["address"] or None,
             "session_name": os.path.basename(identity["session_dir"]),

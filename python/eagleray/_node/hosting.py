@@ -8,16 +8,19 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eagleray import _native
 from eagleray._common.amounts import PARTS
 from eagleray._common.settings import from_env
-from eagleray._node import old_sessions, spilling
+from eagleray._node import old_sessions, spilling, tokens
+
+if TYPE_CHECKING:
+    from eagleray._node.membership import Membership
 
 #: Each GPU of a node has a name of its own.
 _GPUS_MAX = 4096
-#: Where a node listens: a daemon in the folder of all sessions, one that a program hosts in its session's own.
+#: Where a node listens for programs of this machine, in the folder of its session.
 SOCKET_NAME = "node.sock"
 
 
@@ -106,9 +109,11 @@ def base_dir() -> Path:
     return path
 
 
-def socket_path() -> Path:
-    """Where this user's daemon listens."""
-    return base_dir() / SOCKET_NAME
+def new_session_dir(wants: Wants) -> Path:
+    """Choose the folder of a session that this process is to host."""
+    folder = Path(wants.temp_dir) if wants.temp_dir else base_dir()
+    stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+    return folder / f"session_{stamp}_{os.getpid()}_{time.monotonic_ns() % 1_000_000:06d}"
 
 
 def refuse_resources(wants: Wants) -> None:
@@ -148,33 +153,43 @@ def job_surroundings(job_config: Any, runtime_env: Any) -> _native.Surroundings:
     env = of_job(getattr(job_config, "runtime_env", None), runtime_env)
     folders = [*(getattr(job_config, "code_search_path", None) or []), *folders]
     detaches_actors = getattr(job_config, "default_actor_lifetime", None) == "detached"
-    return surroundings.of_driver(list(dict.fromkeys(folders)), env.env_vars(), detaches_actors=detaches_actors)
+    env_vars = env.env_vars()
+    if env.get("working_dir") or env.get("py_modules"):
+        from eagleray.runtime_env import packages
+
+        env_vars |= packages.of_job(env)
+    return surroundings.of_driver(list(dict.fromkeys(folders)), env_vars, detaches_actors=detaches_actors)
 
 
-def node_resources(wants: Wants) -> tuple[dict[str, int], list[str]]:
+def node_resources(wants: Wants, membership: Membership | None = None) -> tuple[dict[str, int], list[str]]:
     """Count what the node has, in ten-thousandths; and the visible names of its GPUs."""
     from eagleray._calls import checking
-    from eagleray._node.gpus import visible_gpus
+    from eagleray._node import gpus
 
+    if membership is not None and membership.is_guest:
+        return {}, []
     for name in ("CPU", "GPU", "memory", "object_store_memory"):
         assert name not in wants.resources, (
             f"`{name}` cannot be a custom resource because it is one of the default resources "
             "(CPU, GPU, memory, object_store_memory)"
         )
-    gpus = visible_gpus()
+    visible = gpus.visible_gpus()
     cpus = usable_cpus() if wants.num_cpus is None else wants.num_cpus
-    gpu_count = len(gpus) if wants.num_gpus is None else wants.num_gpus
+    gpu_count = len(visible) if wants.num_gpus is None else wants.num_gpus
     checking.task_options(num_cpus=cpus, num_gpus=gpu_count, resources=wants.resources or None)
     amounts = {"CPU": round(cpus * PARTS), "GPU": round(gpu_count * PARTS)}
+    if gpu_count and (kind := gpus.accelerator_type()):
+        amounts[f"accelerator_type:{kind}"] = PARTS
     for name, amount in wants.resources.items():
         amounts[name] = round(amount * PARTS)
     amounts["memory"] = int(wants.memory if wants.memory is not None else usable_memory() * 0.7)
-    amounts["node:__internal_head__"] = PARTS
-    amounts["node:127.0.0.1"] = PARTS
+    if membership is None or membership.is_head:
+        amounts["node:__internal_head__"] = PARTS
+    amounts[f"node:{'127.0.0.1' if membership is None else membership.ip}"] = PARTS
     count = int(gpu_count)
     if count > _GPUS_MAX:
         raise ValueError(f"num_gpus={gpu_count} is more than a machine can have; at most {_GPUS_MAX} are counted")
-    names = gpus[:count] if count <= len(gpus) else [str(index) for index in range(count)]
+    names = visible[:count] if count <= len(visible) else [str(index) for index in range(count)]
     return {name: amount for name, amount in amounts.items() if amount}, names
 
 
@@ -213,11 +228,13 @@ def _memory_watch(wants: Wants) -> tuple[float, int, int, str | None]:
     return threshold, refresh_ms, int(_setting(wants.system_config, "task_oom_retries", -1)), wants.meminfo
 
 
-def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = False) -> Any:
-    """Start a node in this process. `listen`: where other programs find it, if that is not in the session's folder."""
+def host_node(
+    wants: Wants, *, session_dir: Path | None = None, membership: Membership | None = None, keep_session: bool = False
+) -> Any:
+    """Start a node in this process. Without a `membership` it is alone."""
     if sys.platform != "linux":
         raise RuntimeError("eagleray runs on Linux only")
-    amounts, gpu_names = node_resources(wants)
+    amounts, gpu_names = node_resources(wants, membership)
     store = wants.object_store_memory
     if store is None:
         store = min(int(usable_memory() * 0.3), 200 * 2**30)
@@ -229,20 +246,21 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
         )
     spill_folders = spilling.checked_folders(wants.object_spilling_directory, wants.system_config)
     spill_limit = spilling.checked_limit(wants.system_config)
-    folder = Path(wants.temp_dir) if wants.temp_dir else base_dir()
-    stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
-    session_dir = folder / f"session_{stamp}_{os.getpid()}_{time.monotonic_ns() % 1_000_000:06d}"
+    session_dir = session_dir or new_session_dir(wants)
     cores = usable_cpus()
     prestart = min(cores, max(1, amounts.get("CPU", 0) // PARTS)) if wants.prestart is None else wants.prestart
     try:
         # In here: Ctrl-C may come behind any line.
-        session_dir.mkdir(mode=0o700, parents=True)
+        session_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not keep_session:
             old_sessions.mark_passing(session_dir)
-        if wants.labels:
-            from eagleray._calls import labels
+        from eagleray._calls import labels
 
-            labels.write(wants.labels, str(session_dir))
+        own_labels = labels.found(amounts) | wants.labels
+        if own_labels:
+            labels.write(own_labels, str(session_dir))
+        if membership is not None:
+            membership.labels = list(own_labels.items())
         return _native.Node(
             resources=amounts,
             gpu_names=gpu_names,
@@ -260,10 +278,10 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
                 str(int(keep_session)),
                 *_zygote_paths(),
             ],
-            zygote_env=[("EAGLERAY_ZYGOTE", "1")],
+            zygote_env=[("EAGLERAY_ZYGOTE", "1"), *tokens.hidden(os.environ)],
             session_dir=str(session_dir),
-            listen=listen or str(session_dir / SOCKET_NAME),
-            must_listen=listen is not None,
+            listen=str(session_dir / SOCKET_NAME),
+            must_listen=keep_session,
             prestart=prestart,
             idle_ms_max=max(0, int(_setting(wants.system_config, "idle_worker_killing_time_threshold_ms", 60_000))),
             workers_max=int(from_env("WORKERS_MAX") or 4096),
@@ -273,6 +291,7 @@ def host_node(wants: Wants, *, listen: str | None = None, keep_session: bool = F
             lineage_bytes_max=max(0, int(_setting(wants.system_config, "max_lineage_bytes", 1 << 30))),
             memory=_memory_watch(wants),
             keep_session=keep_session,
+            cluster=membership,
         )
     except BaseException as error:
         import shutil

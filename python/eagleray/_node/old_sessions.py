@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -38,10 +39,19 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def secrets_of(session_dir: Path) -> Path:
+    """Say where a session keeps what nobody else may read: beside its folder, so that who keeps logs keeps no secrets."""
+    return session_dir.with_name(session_dir.name.replace("session_", "secrets_", 1))
+
+
 def remove(folder: Path) -> None:
-    """Remove the folders of dead sessions, except for the newest ones."""
+    """Remove the folders of dead sessions, except for the newest ones, and the secrets of all."""
+    for path in folder.glob("secrets_*_*_*_*"):
+        session = path.with_name(path.name.replace("secrets_", "session_", 1))
+        if is_dead(session) or not session.exists():
+            shutil.rmtree(path, ignore_errors=True)
     # Names begin with the time of the start.
-    dead = [path for path in sorted(folder.glob("session_*_*_*_*")) if _is_dead(path)]
+    dead = [path for path in sorted(folder.glob("session_*_*_*_*")) if is_dead(path)]
     for path in dead[:-_KEPT_MAX]:
         _native.remove_session(str(path))
 
@@ -58,7 +68,7 @@ def sweep(folder: Path) -> None:
         old = [path for path in folder.glob(f"session_*_*_*_*/{_PASSING}") if path.stat().st_mtime < youngest]
     except OSError:
         return  # somebody else removes it
-    dead = [path.parent for path in old if _is_dead(path.parent)]
+    dead = [path.parent for path in old if is_dead(path.parent)]
     if not dead:
         return
     import threading
@@ -71,7 +81,8 @@ def sweep(folder: Path) -> None:
     threading.Thread(target=remove, name="eagleray-sweep").start()
 
 
-def _is_dead(path: Path) -> bool:
+def is_dead(path: Path) -> bool:
+    """Tell whether nothing runs any more of the session with this folder."""
     pid = path.name.split("_")[3]
     if path.is_symlink() or not path.is_dir() or not pid.isdigit() or is_alive(int(pid)):
         return False
