@@ -251,7 +251,7 @@ class ActorClass:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as class and options."""
-        return ActorClass, (self._cls, self._default_options)
+        return ActorClass, (self._cls, checking.travelling(self._default_options))
 
     def __repr__(self) -> str:
         """Show the class."""
@@ -321,7 +321,7 @@ class ActorClass:
             restarts_max=restarts,
             to_place=to_place,
             to_hold=to_hold,
-            env=checking.env_vars(options),
+            env=checking.env_vars(options) | checking.packages(options),
             at=at,
             concurrency=meta.concurrency,
             is_async=self._is_async,

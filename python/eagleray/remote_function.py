@@ -48,7 +48,7 @@ class RemoteFunction:
         needs = checking.fixed_resources(options)
         return _native.Function(
             signature=self._signature,
-            prepare=lambda: self._export(options, retry_filter),
+            prepare=lambda: self._prepared(options, retry_filter),
             name=options.get("name") or getattr(self._function, "__qualname__", "task").rpartition("<locals>.")[2],
             callee=self._function_name,
             needs=needs,
@@ -61,6 +61,12 @@ class RemoteFunction:
             retry_exceptions=bool(retry),
             calls_max=options.get("max_calls") or 0,
         )
+
+    def _prepared(self, options: dict[str, Any], retry_filter: Any) -> Any:
+        """Give what native code asks for before calls: what `_export` gives, and the packages that they find if there are any."""
+        body = self._export(options, retry_filter)
+        packages = checking.packages(options) if isinstance(body, bytes) else None
+        return (body, packages) if packages else body
 
     def _export(self, options: dict[str, Any], retry_filter: Any) -> Any:
         """Give the id under which workers find the body; in local mode, what calls do instead."""
@@ -115,7 +121,7 @@ class RemoteFunction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as function and options."""
-        return RemoteFunction, (self._function, self._default_options)
+        return RemoteFunction, (self._function, checking.travelling(self._default_options))
 
     def __repr__(self) -> str:
         """Show the function."""

@@ -121,8 +121,15 @@ class RuntimeContext:
 
         from eagleray._worker.surroundings import of_job
 
-        env_vars = {**of_job().env_vars, **_native.identity()["env_vars"]}
-        return json.dumps({"env_vars": env_vars} if env_vars else {})
+        job, own = of_job(), _native.identity()
+        env: dict[str, Any] = {}
+        if packages := {**job.packages, **own["packages"]}:
+            from eagleray.runtime_env.packages import as_fields
+
+            env = as_fields(packages)
+        if env_vars := {**job.env_vars, **own["env_vars"]}:
+            env["env_vars"] = env_vars
+        return json.dumps(env)
 
     @property
     def namespace(self) -> str:

@@ -37,8 +37,9 @@ fn follow_assignment(runtime: &Arc<Runtime>, worker: &Bound<'_, PyAny>) -> PyRes
     let serial = runtime.assignments();
     if ASSIGNED.load(Ordering::Relaxed) != serial {
         door::enter(worker.py(), || runtime.await_assignment(serial));
-        ASSIGNED.store(serial, Ordering::Relaxed);
         worker.call_method0("assigned")?;
+        // Only now: where it fails, the lease's next call must not run without what it was to find.
+        ASSIGNED.store(serial, Ordering::Relaxed);
     }
     Ok(())
 }

@@ -227,7 +227,8 @@ pub(crate) fn environment(runtime: &Runtime, own: EnvVars) -> EnvVars {
 #[pyclass(frozen, weakref, module = "eagleray._native")]
 pub(crate) struct Function {
     arity: Arity,
-    /// `prepare() -> bytes`: exports the body for the session that is running and returns its id.
+    /// `prepare() -> bytes`: exports the body for the session that is running and returns its id. `(bytes, dict)`: and says what else stands
+    /// among its environment variables, where that is known only then: packages of folders are made at the first call.
     prepare: Py<PyAny>,
     template: Template,
     /// It says nothing about its place: in a group that captures its children it goes there.
@@ -329,13 +330,18 @@ impl Function {
             return Ok(Body::Exported(template.clone()));
         }
         let _inside = Inside::new(py);
-        let prepared = self.prepare.bind(py).call0()?;
+        let mut prepared = self.prepare.bind(py).call0()?;
+        let mut env = self.template.need.env.clone();
+        if let Ok(pair) = prepared.cast::<PyTuple>() {
+            env.extend(surroundings::env_vars(pair.get_item(1)?.extract()?));
+            prepared = pair.get_item(0)?;
+        }
         let Ok(id) = prepared.cast::<PyBytes>() else { return Ok(Body::Here(prepared)) };
         let function =
             FunctionId::from_slice(id.as_bytes()).map_err(|error| PyTypeError::new_err(error.to_string()))?;
         let mut need = self.template.need.clone();
         (need.to_place.nesting, need.to_hold.nesting) = (nesting, nesting);
-        need.env = environment(runtime, need.env);
+        need.env = environment(runtime, env);
         need.at = at;
         if self.inherits {
             groups::check_inherited(py, &need)?;

@@ -373,6 +373,7 @@ fn identity(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("resources", resources)?;
     dict.set_item("surroundings", Surroundings { inner: assigned.surroundings })?;
     dict.set_item("env_vars", surroundings::to_strs(&assigned.env))?;
+    dict.set_item("packages", surroundings::packages(&assigned.env))?;
     dict.set_item("serial", assigned.serial)?;
     dict.set_item("placement_group_id", crate::context::seat().map(|seat| seat.group.to_string()))?;
     dict.set_item("captures", crate::context::seat().is_some_and(|seat| seat.captures))?;
@@ -419,10 +420,19 @@ fn sync(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 fn export<'py>(py: Python<'py>, body: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let runtime = current_or_start(py)?;
-    let hash = blake3::hash(body);
-    let id = FunctionId(hash.as_bytes()[..16].try_into().expect("sixteen bytes"));
+    let id = id_of(body);
     door::enter(py, || runtime.export(id, body.to_vec()));
     Ok(PyBytes::new(py, &id.0))
+}
+
+/// The id that `export` gives such a body. A package is named before there is a session, and checked where it arrives.
+#[pyfunction]
+fn body_id<'py>(py: Python<'py>, body: &[u8]) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, &id_of(body).0)
+}
+
+fn id_of(body: &[u8]) -> FunctionId {
+    FunctionId(blake3::hash(body).as_bytes()[..16].try_into().expect("sixteen bytes"))
 }
 
 /// A function's body by its id.
@@ -435,7 +445,7 @@ fn fetch<'py>(py: Python<'py>, id: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>
     }
 }
 
-/// The next thing for the driver's terminal: ("lines", name, pid, is_error, [line]) or ("notice", kind, text), or nothing.
+/// The next thing for the driver's terminal: ("lines", name, pid, is_error, [line], node) or ("notice", kind, text), or nothing.
 #[pyfunction]
 fn next_log<'py>(py: Python<'py>, seconds: f64) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Some(runtime) = current() else { return Ok(None) };
@@ -443,7 +453,8 @@ fn next_log<'py>(py: Python<'py>, seconds: f64) -> PyResult<Option<Bound<'py, Py
     Ok(match event {
         None => None,
         Some(LogEvent::Lines(lines)) => {
-            Some(("lines", &*lines.name, lines.pid, lines.is_error, lines.lines).into_pyobject(py)?.into_any())
+            let about = (&*lines.name, lines.pid, lines.is_error);
+            Some(("lines", about.0, about.1, about.2, lines.lines, &*lines.node).into_pyobject(py)?.into_any())
         }
         Some(LogEvent::Notice { kind, text }) => Some(("notice", &*kind, &*text).into_pyobject(py)?.into_any()),
         Some(LogEvent::Mark) => Some(("mark",).into_pyobject(py)?.into_any()),
@@ -488,6 +499,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(actor_names, module)?)?;
     module.add_function(wrap_pyfunction!(sync, module)?)?;
     module.add_function(wrap_pyfunction!(export, module)?)?;
+    module.add_function(wrap_pyfunction!(body_id, module)?)?;
     module.add_function(wrap_pyfunction!(fetch, module)?)?;
     module.add_function(wrap_pyfunction!(next_log, module)?)?;
     module.add_function(wrap_pyfunction!(last_words, module)?)?;

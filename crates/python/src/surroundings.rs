@@ -45,7 +45,16 @@ impl Surroundings {
     #[getter]
     fn env_vars<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        self.inner.env.iter().try_for_each(|(name, value)| dict.set_item(&**name, &**value)).map(|()| dict)
+        let mut variables = self.inner.env.iter().filter(|(name, _)| !name.starts_with(MARK));
+        variables.try_for_each(|(name, value)| dict.set_item(&**name, &**value)).map(|()| dict)
+    }
+
+    /// The packages of folders that they work with: names by field.
+    #[getter]
+    fn packages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        let mut packages = self.inner.env.iter().filter_map(|(name, value)| Some((name.strip_prefix(MARK)?, value)));
+        packages.try_for_each(|(field, names)| dict.set_item(field, &**names)).map(|()| dict)
     }
 
     /// Whether `ray` is another name of eagleray there.
@@ -70,9 +79,18 @@ pub(crate) fn env_vars(given: BTreeMap<String, String>) -> EnvVars {
     given.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
+/// Before the name of what stands among environment variables and is none, so that processes are told apart by it: no variable has such a
+/// name.
+const MARK: char = '=';
+
 /// Environment variables for Python.
 pub(crate) fn to_strs(env: &EnvVars) -> BTreeMap<&str, &str> {
-    env.iter().map(|(name, value)| (&**name, &**value)).collect()
+    env.iter().map(|(name, value)| (&**name, &**value)).filter(|(name, _)| !name.starts_with(MARK)).collect()
+}
+
+/// The packages that stand among environment variables, for Python: names by field.
+pub(crate) fn packages(env: &EnvVars) -> BTreeMap<&str, &str> {
+    env.iter().filter_map(|(name, value)| Some((name.strip_prefix(MARK)?, &**value))).collect()
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

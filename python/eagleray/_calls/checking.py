@@ -127,6 +127,26 @@ def env_vars(options: Mapping[str, Any]) -> dict[str, str]:
     return dict((options.get("runtime_env") or {}).get("env_vars") or {})
 
 
+def packages(options: Mapping[str, Any]) -> dict[str, str]:
+    """Which packages the options ask for, as they stand among variables. They are on their way then."""
+    env = options.get("runtime_env")
+    if not env or not (env.get("working_dir") or env.get("py_modules")):
+        return {}
+    from eagleray.runtime_env.packages import of_call
+
+    return of_call(env)
+
+
+def travelling(options: dict[str, Any]) -> dict[str, Any]:
+    """The options as they mean the same elsewhere."""
+    env = options.get("runtime_env")
+    if not env or not (env.get("working_dir") or env.get("py_modules")):
+        return options
+    from eagleray.runtime_env.packages import travelling
+
+    return {**options, "runtime_env": travelling(env)}
+
+
 def actor_resources(options: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
     """What must be free to place an actor, and what it holds while it lives.
 

@@ -96,6 +96,9 @@ def undecodable(error: Exception) -> Exception:
         return error
     import traceback
 
+    from eagleray._errors import imports
+
+    imports.advise(error)
     return exc.RaySystemError(error, "".join(traceback.format_exception(error)).rstrip())
 
 

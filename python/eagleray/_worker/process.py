@@ -187,6 +187,10 @@ class Worker:
         from eagleray._errors import causes
         from eagleray.exceptions import RayTaskError
 
+        if isinstance(error, ModuleNotFoundError):
+            from eagleray._errors.imports import advise
+
+            advise(error)
         actor_repr = None
         actor_id = None
         if self.actor_id is not None:

@@ -1,4 +1,4 @@
-"""What a lease gives a worker beside its work: where to import from, environment variables, GPUs, thread limits.
+"""What a lease gives a worker beside its work: packages, where to import from, environment variables, GPUs, thread limits.
 
 One worker serves leases of many kinds in turn. Each lease finds what it should see, and nothing of the one before.
 """
@@ -21,7 +21,10 @@ _CUDA = "CUDA_VISIBLE_DEVICES"
 
 
 def of_driver(folders: list[str], env_vars: dict[str, str], *, detaches_actors: bool) -> _native.Surroundings:
-    """Write down what this driver's workers should find; `Followed.follow` takes it over there."""
+    """Write down what this driver's workers should find; `Followed.follow` takes it over there.
+
+    Packages stand among `env_vars`: see `eagleray.runtime_env.packages`.
+    """
     install = sys.modules.get("eagleray._alias.install")
     return _native.Surroundings(
         folders=folders,
@@ -42,6 +45,15 @@ def of_job() -> _native.Surroundings:
     return _native.identity()["surroundings"]  # type: ignore[no-any-return]
 
 
+def _unpacked(packages: dict[str, str]) -> tuple[str | None, list[str]]:
+    """Give the folder to work in, if that is a package, and those of packages to import from."""
+    if not packages:
+        return None, []
+    from eagleray.runtime_env import unpacking
+
+    return unpacking.folders(packages)
+
+
 class Followed:
     """What this process has been given, and what it had before."""
 
@@ -50,14 +62,14 @@ class Followed:
         self._sys_path = list(sys.path)
         self._inherited: dict[str, str | None] = {name: os.environ.get(name) for name in (_OMP, _CUDA)}
         self._job: _native.Surroundings | None = None
-        self._own: dict[str, str] = {}
+        self._own: tuple[dict[str, str], dict[str, str]] = ({}, {})
         self._env_vars: dict[str, str] = {}
 
     def follow(self, identity: dict[str, Any]) -> None:
         """Take over what the lease in force gives."""
-        job, own = identity["surroundings"], identity["env_vars"]
+        job, own = identity["surroundings"], (identity["env_vars"], identity["packages"])
         if (job, own) != (self._job, self._own):
-            self._job, self._own = job, own
+            cwd, packed = _unpacked({**job.packages, **identity["packages"]})
             if job.is_ray:
                 from eagleray._alias.install import install_as_ray
 
@@ -66,9 +78,12 @@ class Followed:
                 from eagleray._alias import late
 
                 late.listen()
-            self._follow_env([*job.env_vars.items(), *own.items()])
-            self._follow_folders(job.folders)
-            self._follow_cwd(job.cwd)
+            self._follow_env([*job.env_vars.items(), *identity["env_vars"].items()])
+            self._follow_packages(packed)
+            self._follow_folders(list(dict.fromkeys([*packed, *job.folders])))
+            self._follow_cwd(cwd or job.cwd)
+            # Only now: what could not be followed is tried again by the next call.
+            self._job, self._own = job, own
         self._set(_CUDA, self._devices(identity["gpus"]))
         given = self._given(_OMP)
         self._set(_OMP, given if given is not None else str(max(1, identity["resources"].get("CPU", 0) // PARTS)))
@@ -78,10 +93,19 @@ class Followed:
             self._set(name, self._inherited[name])
         self._env_vars = {}
         for name, value in env_vars:
-            self._inherited.setdefault(name, os.environ.get(name))
             # `${PATH}:/more` names what was there before; a name that nobody knows stands for nothing.
-            self._env_vars[name] = _UNKNOWN.sub("", os.path.expandvars(value))
-            self._set(name, self._env_vars[name])
+            self._give(name, _UNKNOWN.sub("", os.path.expandvars(value)))
+
+    def _give(self, name: str, value: str) -> None:
+        self._inherited.setdefault(name, os.environ.get(name))
+        self._env_vars[name] = value
+        self._set(name, value)
+
+    def _follow_packages(self, folders: list[str]) -> None:
+        """Let Python processes that the worker starts import what it does."""
+        if folders:
+            before = os.environ.get("PYTHONPATH")
+            self._give("PYTHONPATH", os.pathsep.join([*folders, before] if before else folders))
 
     def _follow_folders(self, folders: list[str]) -> None:
         import importlib

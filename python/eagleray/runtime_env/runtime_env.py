@@ -1,12 +1,14 @@
 """What the processes of a job should find: `RuntimeEnv` is a dict whose values are checked when it is made.
 
-Of its fields, `env_vars` are put to work today, of a whole job and of single tasks and actors. The others are refused
-where they are used: a program that runs without what it asked for fails later, and nobody knows why.
+Of its fields, `env_vars`, `working_dir` and `py_modules` are put to work today, of a whole job and of single tasks and actors. The others
+are refused where they are used: a program that runs without what it asked for fails later, and nobody knows why.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from eagleray.runtime_env import sources
 
 #: Fields that programs may give.
 FIELDS = (
@@ -27,9 +29,6 @@ FIELDS = (
 
 #: Fields that would change something and cannot yet: what to do instead.
 _NOT_YET = {
-    "working_dir": "workers start in the driver's own folder: call os.chdir() before init(), or inside the task",
-    "excludes": "nothing is uploaded, so nothing needs to be left out",
-    "py_modules": "add the folder to sys.path before init(), or give it as JobConfig(code_search_path=[...])",
     "py_executable": "workers use the interpreter that the node was started with",
     "pip": "install the packages into the environment that the node was started from",
     "uv": "install the packages into the environment that the node was started from",
@@ -75,6 +74,7 @@ class RuntimeEnv(dict[str, Any]):
             raise ValueError(f"Unknown fields of a runtime_env: {', '.join(unknown)}. Valid ones are {list(FIELDS)}.")
         if "env_vars" in given:
             given["env_vars"] = checked_env_vars(given["env_vars"])
+        sources.check(given)
         config = given.get("config")
         if config is not None and not isinstance(config, RuntimeEnvConfig):
             given["config"] = RuntimeEnvConfig(**config)
@@ -87,6 +87,16 @@ class RuntimeEnv(dict[str, Any]):
     def env_vars(self) -> dict[str, str]:
         """Give the environment variables."""
         return dict(self.get("env_vars", {}))
+
+    def working_dir(self) -> str | None:
+        """Give the folder to work in."""
+        given = self.get("working_dir")
+        return None if given is None else str(given)
+
+    def py_modules(self) -> list[Any] | None:
+        """Give what is to be imported from elsewhere."""
+        given = self.get("py_modules")
+        return None if given is None else list(given)
 
 
 def checked_env_vars(given: Any) -> dict[str, str]:
@@ -112,7 +122,7 @@ def usable(given: Any) -> RuntimeEnv:
         # An empty container is one, an empty list of packages is none.
         if checked.get(name) or checked.get(name) == {}:
             raise NotImplementedError(f"runtime_env[{name!r}] is not available in this version; {advice}.")
-    return checked
+    return RuntimeEnv(**sources.found(checked))
 
 
 def of_job(*given: Any) -> RuntimeEnv:

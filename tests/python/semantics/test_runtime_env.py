@@ -146,8 +146,6 @@ def test_runtime_context_tells_the_variables(job):
 
 
 REFUSED = {
-    "working_dir": ".",
-    "py_modules": ["."],
     "py_executable": "python3",
     "pip": ["numpy"],
     "uv": ["numpy"],
@@ -155,7 +153,6 @@ REFUSED = {
     "container": {"image": "x"},
     "image_uri": "x",
     "worker_process_setup_hook": "module.function",
-    "excludes": ["*.bin"],
     "nsight": "default",
 }
 
