@@ -29,15 +29,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(scope="session", autouse=True)
 def private_folder(tmp_path_factory):
-    """Sessions of the tests live in a folder of their own, where no daemon listens."""
+    """Sessions of the tests live in a folder of their own, where no daemon listens; heads take whatever port is free."""
     folder = tmp_path_factory.mktemp("eagleray")
-    old = os.environ.get("EAGLERAY_TMPDIR")
-    os.environ["EAGLERAY_TMPDIR"] = str(folder)
+    mine = {"EAGLERAY_TMPDIR": str(folder), "EAGLERAY_GCS_SERVER_PORT": "0"}
+    old = {name: os.environ.get(name) for name in mine}
+    os.environ.update(mine)
     yield folder
-    if old is None:
-        os.environ.pop("EAGLERAY_TMPDIR")
-    else:
-        os.environ["EAGLERAY_TMPDIR"] = old
+    for name, value in old.items():
+        os.environ.pop(name)
+        if value is not None:
+            os.environ[name] = value
 
 
 @pytest.fixture
@@ -266,23 +267,29 @@ class Drivers:
         assert code_wanted is None or code_got == code_wanted, f"exit code {code_got}\n{out}\n{err}"
         return out, err
 
-    def command(self, *arguments, timeout=40):
+    def command(self, *arguments, timeout=40, env=None, **run):
         """Runs the `eagleray` command."""
         return subprocess.run(
-            [sys.executable, "-m", "eagleray", *arguments],
-            env=self.environ(),
+            [sys.executable, "-m", "eagleray", *map(str, arguments)],
+            env=self.environ(**(env or {})),
             text=True,
+            **run,
             capture_output=True,
             timeout=timeout,
             check=False,
         )
+
+    def daemon_socket(self):
+        """Where the only daemon listens."""
+        (link,) = self.folder.glob("nodes/*")
+        return link.resolve() / "node.sock"
 
     def close(self):
         for process in self.started:
             if process.poll() is None:
                 process.kill()
             process.wait(20)
-        if (self.folder / "node.sock").exists():
+        if any(self.folder.glob("nodes/*")):
             self.command("stop")
 
 

@@ -1,5 +1,6 @@
 //! HOT: `get`, `wait`, `put`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -262,6 +263,9 @@ fn get_wait(py: Python<'_>, runtime: &Arc<Runtime>, slots: &[u32], timeout: Opti
     }
 }
 
+/// What daemons say of themselves, in their sessions' folders: see `_node/facts.py`.
+const ABOUT: &str = "node.json";
+
 /// What a timed-out `get` waited for, and where to look; nothing for who only looked by, which programs do all the time.
 fn what_next(runtime: &Runtime, slots: &[u32], timeout: Option<f64>) -> String {
     if timeout.is_none_or(|seconds| seconds <= 0.0) {
@@ -270,7 +274,7 @@ fn what_next(runtime: &Runtime, slots: &[u32], timeout: Option<f64>) -> String {
     // The command finds a daemon by itself; programs there may be many.
     let hint = match &*runtime.address {
         "" => String::new(),
-        address if address.starts_with(&*runtime.session_dir) => {
+        address if !Path::new(&*runtime.session_dir).join(ABOUT).exists() => {
             format!(" `eagleray status -v --address {address}` shows what runs and what waits.")
         }
         _ => " `eagleray status -v` shows what runs and what waits.".into(),

@@ -81,7 +81,9 @@ def enlist(facts: Facts, base: Path) -> None:
 
 
 def strike(facts: Facts, base: Path) -> None:
-    """Let nobody find it any more."""
+    """Let nobody find it any more; of its session's folder the logs are left."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(facts.session_dir, _FILE))
     (base / _LINKS / os.path.basename(facts.session_dir)).unlink(missing_ok=True)
 
 

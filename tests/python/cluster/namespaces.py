@@ -1,9 +1,10 @@
-"""Network namespaces on one bridge: machines with addresses of their own, as far as sockets can tell.
+r"""Network namespaces on one bridge: machines with addresses of their own, as far as sockets can tell.
 
 They need no name in the system, so that nothing is left behind: each lives as long as the process that holds it, which waits at a pipe of
 this program. As root they are made directly, else below a user namespace of their own, in which this user is root.
 
-    python tests/python/cluster/namespaces.py 'eagleray start --head --block' 'eagleray start --address 10.77.0.1:6379 --block'
+    python tests/python/cluster/namespaces.py \
+        'eagleray start --head --node-ip-address 10.77.0.1 --block' 'eagleray start --address 10.77.0.1:6379 --block'
 """
 
 import contextlib

@@ -33,6 +33,7 @@ class Daemon:
     def start(self, *options):
         done = self.drivers.command("start", "--head", "--num-cpus", "2", *options)
         assert done.returncode == 0, done.stderr
+        self.said = done.stdout
         return int(re.search(r"pid (\d+)", done.stdout).group(1))
 
     def stop(self):
@@ -52,7 +53,7 @@ def daemon(drivers, leaks):
 
 def test_start_status_and_stop(daemon, drivers, leaks):
     pid = daemon.start("--resources", '{"licence": 3}')
-    socket = drivers.folder / "node.sock"
+    socket = drivers.daemon_socket()
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600, "nobody else may come in"
     shown = daemon.status()
     assert shown.returncode == 0, shown.stderr
@@ -257,11 +258,12 @@ def test_status_shows_the_memory_of_each_process_that_is_its_own(daemon, drivers
     assert set(shown["own_bytes"]) == {str(pid) for pid, _, _ in shown["processes"]}
 
 
-def test_a_second_start_is_refused(daemon, leaks):
+def test_a_second_start_at_the_same_port_is_refused(daemon, leaks):
     pid = daemon.start()
-    again = daemon.drivers.command("start", "--head")
+    port = re.search(r"at 127\.0\.0\.1:(\d+)", daemon.said).group(1)
+    again = daemon.drivers.command("start", "--head", "--port", port)
     assert again.returncode == 1
-    assert "running already" in again.stderr
+    assert re.search(rf"port {port} at 127\.0\.0\.1 is taken.*--port.*a head of yours", again.stderr)
     assert leaks.is_alive(pid)
 
 
@@ -480,7 +482,7 @@ except Exception as error:
     leaks.check(everyone, seconds=5)
     assert driver.hear_until("told") == "LocalRayletDiedError"
     assert driver.end()[0] == 0
-    assert (drivers.folder / "node.sock").exists(), "nobody was left to remove it"
+    assert drivers.daemon_socket().exists(), "nobody was left to remove it"
     assert daemon.status().returncode == 1
     assert daemon.stop().returncode == 0
     again = daemon.start()

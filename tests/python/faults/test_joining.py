@@ -108,8 +108,8 @@ def test_L8c_auto_is_the_newest_programs_session_that_lives(drivers, leaks, wait
 
 def test_L8c_auto_is_the_daemon_if_one_runs(host, drivers):
     assert drivers.command("start", "--head", "--num-cpus", "1").returncode == 0
-    for code in ("print(ray.init(address='auto')['address'])", "print(ray.init()['address'])"):
-        assert drivers.run(code)[0].strip() == str(drivers.folder / "node.sock")
+    for code in ("print(ray.init('auto')['raylet_socket_name'])", "print(ray.init()['raylet_socket_name'])"):
+        assert drivers.run(code)[0].strip() == str(drivers.daemon_socket())
     assert host.eval("ray.get(counter.add.remote())") == "2"
 
 

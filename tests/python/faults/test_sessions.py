@@ -243,7 +243,7 @@ def answer(path, message):
 @pytest.fixture
 def node_path(drivers):
     assert drivers.command("start", "--head", "--num-cpus", "1").returncode == 0
-    yield str(drivers.folder / "node.sock")
+    yield str(drivers.daemon_socket())
     # Whatever was said to it, it is still there.
     assert drivers.command("status").returncode == 0
 
@@ -319,7 +319,7 @@ def test_driver_of_a_node_that_is_killed_gets_an_error_and_can_start_again(drive
     """
     driver = drivers.start(code)
     driver.hear_until("ready")
-    node = _native.ask_node(str(drivers.folder / "node.sock"), "status", 10)["pid"]
+    node = _native.ask_node(str(drivers.daemon_socket()), "status", 10)["pid"]
     os.kill(node, 9)
     code, out, err = driver.end()
     assert code == 0, out + err
