@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import eagleray as ray
+from tests.python import two_nodes
 
 # A daemon of the user's own must neither be joined nor be disturbed.
 for _name in ("RAY_ADDRESS", "EAGLERAY_ADDRESS"):
@@ -25,6 +26,18 @@ for _name in ("RAY_ADDRESS", "EAGLERAY_ADDRESS"):
 # A shell starts what runs in the background with Ctrl-C ignored, and so would be all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items):
+    """Over two nodes those tests are left out that mean one."""
+    if two_nodes.IS_ON:
+        two_nodes.take_over()
+        two_nodes.leave_one_node_out(items)
+
+
+def pytest_sessionfinish():
+    """Nothing is left of the nodes."""
+    two_nodes.KEPT.end()
 
 
 @pytest.fixture(scope="session", autouse=True)

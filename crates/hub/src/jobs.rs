@@ -109,6 +109,11 @@ impl<B: Body> Hub<B> {
         self.jobs.elsewhere.get(&job).filter(|home| home.logs).map(|home| home.driver)
     }
 
+    /// Drivers on other nodes whose jobs have to do with this one.
+    pub(crate) fn drivers_elsewhere(&self) -> impl Iterator<Item = ProcId> {
+        self.jobs.elsewhere.values().map(|home| home.driver)
+    }
+
     /// Another node says something on behalf of this job. Its driver may have left.
     pub(crate) fn note_home(&mut self, home: JobHome) {
         if self.is_here(home.driver) {

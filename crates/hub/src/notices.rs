@@ -80,7 +80,7 @@ impl<B: Body> Hub<B> {
 
     /// Something every driver should read.
     pub fn notice_all(&self, step: &mut Step<'_, B>, kind: &str, text: &str) {
-        for driver in self.listeners(None) {
+        for driver in self.listeners(None).into_iter().chain(self.drivers_elsewhere()) {
             self.tell(step, driver, FromNodeOf::Notice { kind: kind.into(), text: text.into() });
         }
     }

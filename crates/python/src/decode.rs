@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 use store::View;
 use wire::Reader;
-use wire::value::{HAS_REFS, INLINE_ALIGNMENT, OF_LIST, OF_TUPLE, PICKLE, PLAIN, REF_BYTES, REFS, STORED_ALIGNMENT};
+use wire::value::{HAS_REFS, INLINE_ALIGNMENT, OF_LIST, OF_TUPLE, PICKLE, PLAIN, PLAIN_COPY, REF_BYTES, REFS, STORED_ALIGNMENT};
 
 use crate::buffer::{Buffer, Memory};
 use crate::ending::Inside;
@@ -61,6 +61,19 @@ impl Source for Passing<'_> {
     }
 }
 
+/// A value that was copied out of an arena, and is laid out as there.
+struct Copied<'a>(&'a dyn Source);
+
+impl Source for Copied<'_> {
+    fn memory(&self, at: usize, length: usize) -> (Memory, usize) {
+        self.0.memory(at, length)
+    }
+
+    fn alignment(&self) -> usize {
+        STORED_ALIGNMENT
+    }
+}
+
 /// A copy of these bytes and where in it they begin, which is aligned as in the arena: libraries compute faster there.
 fn aligned_copy(bytes: &[u8]) -> (Memory, usize) {
     let mut room = Arc::<[u8]>::new_uninit_slice(bytes.len() + STORED_ALIGNMENT - 1);
@@ -91,6 +104,7 @@ pub(crate) fn value<'py>(py: Python<'py>, bytes: &[u8], source: &dyn Source) -> 
     match kind & !HAS_REFS {
         REFS => list_of_refs(py, refs, reader.u8().map_err(bad)?),
         PLAIN => plain::read(py, bytes, &mut reader, source),
+        PLAIN_COPY => plain::read(py, bytes, &mut reader, &Copied(source)),
         PICKLE => pickled(py, bytes, &mut reader, source),
         _ => Err(PyValueError::new_err("malformed value")),
     }

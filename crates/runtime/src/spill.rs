@@ -246,10 +246,11 @@ impl Runtime {
 impl Runtime {
     /// The bytes of a large value. None if they are not there.
     pub(crate) fn copy_of(&self, bulk: Bulk) -> Option<Vec<u8>> {
-        match bulk {
+        let bytes = match bulk {
             Bulk::Stored(place) => self.store.pin(place).ok().map(|view| view.as_slice().to_vec()),
             Bulk::Filed(filed) => self.files.read(&filed, filed.length).ok(),
-        }
+        };
+        bytes.map(value::copied)
     }
 }
 

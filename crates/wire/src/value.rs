@@ -5,6 +5,7 @@
 //! | kind | what follows | who reads it |
 //! |---|---|---|
 //! | `PLAIN` | one plain value, see `plain` | every language |
+//! | `PLAIN_COPY` | the same, laid out as in the arena, of which it is a copy | every language |
 //! | `REFS` | one byte, `OF_LIST` or `OF_TUPLE`: its items are the references, in their order | every language |
 //! | `PICKLE` | count of buffers (4 bytes), length of the pickle (8), then per buffer its position and length (8 each), the pickle, the buffers | Python |
 //!
@@ -20,6 +21,8 @@ pub const PLAIN: u8 = 1;
 pub const PICKLE: u8 = 2;
 /// Kind: references and nothing else.
 pub const REFS: u8 = 3;
+/// Kind: a plain value that was copied out of the arena, and is laid out as there.
+pub const PLAIN_COPY: u8 = 4;
 /// In a list.
 pub const OF_LIST: u8 = b'l';
 /// In a tuple.
@@ -75,6 +78,15 @@ pub fn refs_bytes(head: &[u8]) -> usize {
         }
         _ => 0,
     }
+}
+
+/// A value that was copied out of the arena or a file, for somebody who cannot read it there.
+#[must_use]
+pub fn copied(mut value: Vec<u8>) -> Vec<u8> {
+    if let Some(kind) = value.first_mut().filter(|kind| **kind & !HAS_REFS == PLAIN) {
+        *kind = PLAIN_COPY | (*kind & HAS_REFS);
+    }
+    value
 }
 
 /// The references that an encoded value contains. Nothing if the bytes are no value.

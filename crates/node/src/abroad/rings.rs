@@ -225,12 +225,13 @@ impl RingEnds {
     }
 
     fn copy_of(&self, bulk: Bulk) -> Result<Vec<u8>, String> {
-        match bulk {
+        let bytes = match bulk {
             Bulk::Stored(place) => {
                 self.store.pin(place).map(|view| view.as_slice().to_vec()).map_err(|error| error.to_string())
             }
             Bulk::Filed(filed) => self.files.read(&filed, filed.length).map_err(|error| error.to_string()),
-        }
+        };
+        bytes.map(wire::value::copied)
     }
 
     /// As the receiver would say that it needs the bytes no more.
