@@ -55,7 +55,12 @@ def nodes() -> list[dict[str, Any]]:
     """List the nodes, also those that are gone. A driver's own node, which has nothing to offer, is none of them."""
     _native.ensure_started()
     own = _native.identity()["node_id"]
-    return [_shown(node, is_here=node["node_id"] == own) for node in _native.nodes() if not node["is_guest"]]
+    known = _native.nodes() or [{**_ALONE, "node_id": own}]
+    return [_shown(node, is_here=node["node_id"] == own) for node in known if not node["is_guest"]]
+
+
+#: What is known of a node that belongs to no cluster.
+_ALONE = {"alive": True, "gone": None, "address": None, "name": "", "is_guest": False}
 
 
 def _shown(node: dict[str, Any], *, is_here: bool) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -46,6 +45,8 @@ def secrets_of(session_dir: Path) -> Path:
 
 def remove(folder: Path) -> None:
     """Remove the folders of dead sessions, except for the newest ones, and the secrets of all."""
+    import shutil
+
     for path in folder.glob("secrets_*_*_*_*"):
         session = path.with_name(path.name.replace("secrets_", "session_", 1))
         if is_dead(session) or not session.exists():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eagleray import _native
 from eagleray._calls.retries import RetryFilters
 from eagleray._common.settings import from_env
+from eagleray._node import facts
 from eagleray._worker import actor_end, async_context, faults, streams
 from eagleray._worker.surroundings import Followed
 
@@ -201,7 +202,7 @@ class Worker:
                 actor_repr = f"<{type(self.actor).__name__}>"
         is_argument = "_is_argument" in causes.attributes_of(error)
         make = RayTaskError.from_dependency if is_argument else RayTaskError.from_exception
-        made = make(error, name, os.getpid(), "127.0.0.1", actor_id, actor_repr)
+        made = make(error, name, os.getpid(), facts.ip_of(_native.identity()["session_dir"]), actor_id, actor_repr)
         again = retries is not None and self._retries.wants(error, *retries)
         streams.flush()
         return made, again

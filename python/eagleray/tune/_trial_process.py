@@ -11,7 +11,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 import eagleray
-from eagleray import _native
+from eagleray import _native, util
 from eagleray.tune import _session
 from eagleray.tune.trainable.util import call_trainable
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _about() -> dict[str, Any]:
-    return {"pid": os.getpid(), "hostname": socket.gethostname(), "node_ip": "127.0.0.1"}
+    return {"pid": os.getpid(), "hostname": socket.gethostname(), "node_ip": util.get_node_ip_address()}
 
 
 class _Output:
