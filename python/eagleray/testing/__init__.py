@@ -115,14 +115,13 @@ def global_gc() -> None:
 def local_node() -> dict[str, Any]:
     """Tell about the node: ids, folder, pid, resources, bytes of shared memory, processes."""
     identity, status = _native.identity(), _native.status()
-    total, available = _native.resources()
     return {
         "node_id": identity["node_id"],
         "session_dir": identity["session_dir"],
         "address": identity["address"],
         "pid": status["pid"],
-        "resources": all_shown(total),
-        "available": all_shown(available),
+        "resources": all_shown(status["total"]),
+        "available": all_shown(status["free"]),
         "store_used": status["store_used"],
         "store_capacity": status["store_capacity"],
         "processes": {pid: role for pid, role, _ in status["processes"]},

@@ -137,7 +137,9 @@ class Namespaces:
 def main(commands):
     """Runs each command in a namespace of its own, until one of them ends or Ctrl-C."""
     if not commands or commands[0].startswith("-"):
-        sys.exit(f"usage: namespaces.py COMMAND...: each runs in a namespace of its own; the first one's address is 10.77.0.1\n{__doc__}")
+        sys.exit(
+            f"usage: namespaces.py COMMAND...: each runs in a namespace of its own; the first one's address is 10.77.0.1\n{__doc__}"
+        )
     with Namespaces(len(commands)) as made:
         started = [made.start(index, shlex.split(command)) for index, command in enumerate(commands)]
         with contextlib.suppress(KeyboardInterrupt):

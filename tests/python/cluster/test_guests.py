@@ -197,3 +197,36 @@ def test_a_guest_whose_head_is_killed_is_told(machine, elsewhere, cluster):
     os.kill(pid, signal.SIGKILL)
     assert program.hear_until("told") != "GetTimeoutError"
     assert program.end()[0] == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_another_user_of_the_machine_gets_neither_the_token_nor_the_node(machine, elsewhere, cluster):
+    address, env = cluster
+    code = """
+    # The interpreter itself may lie where only root can read.
+    ray.init("local", num_cpus=1)
+    ray.shutdown()
+    from eagleray._node import guest
+    os.environ["EAGLERAY_TMPDIR"] += "/theirs"
+    os.setgid(65534)
+    os.setuid(65534)
+    for given in sys.argv[1:]:
+        try:
+            ray.init(given)
+        except (ConnectionError, ValueError) as error:
+            print(error)
+    """
+    # The folders above are closed to others; what lies there is for its owner too.
+    machine.folder.chmod(0o755)
+    path = machine.daemon_socket()
+    path.parent.chmod(0o755)
+    path.chmod(0o666)
+    theirs = elsewhere.folder / "theirs"
+    theirs.mkdir(mode=0o700)
+    os.chown(theirs, 65534, 65534)
+    elsewhere.folder.chmod(0o755)
+    out, err = elsewhere.run(code, address, path, env=env)
+    told = out.splitlines()
+    assert re.match(r"the file of the token cannot be read: .*: Permission denied", told[0]), out + err
+    assert re.match(rf"(no node answers at {path}|the node at {path} belongs to another user)", told[1]), out + err
+    assert set(machine.nodes()) == {1}
