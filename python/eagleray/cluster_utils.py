@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import eagleray
+from eagleray._node import facts, hosting
 from eagleray._node.process import NodeProcess
 
 __all__ = ["Cluster", "NodeProcess"]
@@ -182,6 +183,7 @@ class Cluster:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+            facts.tidy(hosting.base_dir())
             atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:

@@ -11,6 +11,8 @@ import pytest
 import eagleray as ray
 from eagleray.cluster_utils import Cluster
 
+pytestmark = pytest.mark.one_node("it brings clusters of its own")
+
 
 @pytest.fixture
 def cluster(no_session):
