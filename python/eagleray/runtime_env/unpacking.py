@@ -55,22 +55,35 @@ def _folder(name: str) -> str:
     if name in _USED:
         return str(folder)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(place / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = _open(place / f"{name}.lock")
     try:
+        # From here on nobody removes it.
         fcntl.flock(lock, fcntl.LOCK_SH)
-        while not folder.is_dir():
-            # Between the two locks another process may unpack it, and between these and the next one remove it.
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not folder.is_dir():
-                os.pwrite(lock, b"%20d" % _unpack(name, folder), 0)
-            fcntl.flock(lock, fcntl.LOCK_SH)
-            _make_room(place)
+        if not folder.is_dir():
+            _make(name, folder, lock)
         os.utime(lock)
     except BaseException:
         os.close(lock)
         raise
     _USED[name] = lock
     return str(folder)
+
+
+def _make(name: str, folder: Path, lock: int) -> None:
+    """Unpack a package, or wait until another process has."""
+    # A lock of its own: whoever has the package keeps the other one.
+    making = _open(folder.with_suffix(".making"))
+    try:
+        fcntl.flock(making, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            os.pwrite(lock, b"%20d" % _unpack(name, folder), 0)
+            _make_room(folder.parent)
+    finally:
+        os.close(making)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _unpack(name: str, folder: Path) -> int:

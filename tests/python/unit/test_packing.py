@@ -323,7 +323,7 @@ class TestUnpacking:
         with pytest.raises(RuntimeEnvSetupError, match=r"\[Node 1\.2\.3\.4\] The package .* was never sent"):
             unpacking.folders({"working_dir": name})
         place = tmp_path / "session" / unpacking._PLACE
-        assert [path.suffix for path in place.iterdir()] == [".lock"]
+        assert sorted(path.suffix for path in place.iterdir()) == [".lock", ".making"]
 
     def test_what_nobody_uses_makes_room(self, tmp_path, node, monkeypatch):
         monkeypatch.setenv("RAY_RUNTIME_ENV_WORKING_DIR_CACHE_SIZE_GB", str(250 / 2**30))
@@ -346,3 +346,26 @@ class TestUnpacking:
         assert unpacking.folders({"working_dir": made[0]})[0] == str(place / made[0])
         assert (place / made[0] / "m0" / "a.bin").exists()
         self.release()
+
+    def test_who_comes_meanwhile_waits_and_then_goes_on(self, tmp_path, node, monkeypatch):
+        name = node(fill(tmp_path / "m", "a.py"))
+        fetch = unpacking._native.fetch
+        begun, go_on = threading.Event(), threading.Event()
+
+        def slow(body_id):
+            begun.set()
+            assert go_on.wait(20)
+            return fetch(body_id)
+
+        monkeypatch.setattr(unpacking._native, "fetch", staticmethod(slow))
+        found = []
+        threads = [
+            threading.Thread(target=lambda: found.append(unpacking.folders({"working_dir": name})[0])) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        assert begun.wait(20)
+        go_on.set()
+        for thread in threads:
+            thread.join(20)
+        assert found == [found[0]] * 4
