@@ -301,6 +301,8 @@ impl<B: Body> Hub<B> {
                 self.on_function(step, function, job, body);
             }
             Between::WantsFunction { function, job } => self.on_wants_function(step, node, function, job),
+            // Between carriers, which do not hand them on.
+            Between::Renews { .. } | Between::Renewed { .. } => {}
             Between::LogsTaken { driver, weight } => step.body.logs_taken(driver, weight),
         }
     }

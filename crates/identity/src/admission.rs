@@ -5,11 +5,12 @@ use wire::session::NodeLife;
 
 use crate::address::Address;
 use crate::authority::{Authority, SKEW_S};
-use crate::certificate;
+use crate::certificate::{self, Fingerprint};
 use crate::error::{Error, Refusal};
 use crate::message::{self, Hello, Inbox, Kind, Request, Signatures, Welcome};
 use crate::name::{Member, Role};
 use crate::proof::{Binding, Side};
+use crate::python::Python;
 use crate::token::TokenId;
 use crate::tokens::Tokens;
 
@@ -20,10 +21,14 @@ pub struct Wish {
     pub token: TokenId,
     /// What tells this life of it from others.
     pub life: u64,
+    /// Which Python it runs, as it says.
+    pub python: Python,
     /// Where it can be reached, as it says. Nobody has checked that, and its certificate does not say it.
     pub addresses: Vec<Address>,
     /// What it was before: it has the key of that certificate, which may have expired. Never the head.
     pub former: Option<Member>,
+    /// The certificate that says so: whether it was the last of its life, the head knows.
+    pub shown: Option<Fingerprint>,
 }
 
 /// What came of some bytes.
@@ -157,7 +162,14 @@ impl Admission {
                 let (request, signatures) = Request::decode(reader).map_err(malformed)?;
                 still_valid(token, door, now)?;
                 let former = self.prove_keys(&request, &signatures, door, now)?;
-                let wish = Wish { token, life: request.life, addresses: request.addresses.clone(), former };
+                let wish = Wish {
+                    token,
+                    life: request.life,
+                    python: request.python,
+                    addresses: request.addresses.clone(),
+                    former,
+                    shown: request.former.as_ref().map(Fingerprint::of),
+                };
                 self.state = State::Deciding(token, request);
                 Ok(Step::Decide(wish))
             }

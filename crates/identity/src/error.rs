@@ -4,6 +4,7 @@ use wire::Malformed;
 use wire::session::NodeLife;
 
 use crate::name::ClusterId;
+use crate::python::Python;
 use crate::token::{LETTERS, PREFIX};
 
 /// What can go wrong here.
@@ -167,6 +168,16 @@ pub enum Refusal {
         ours: u32,
         /// The node's.
         theirs: u32,
+    },
+    /// Another version of Python.
+    #[error(
+        "this node runs Python {theirs}, the head {ours}: run the same on both, since what one pickles the other reads"
+    )]
+    Python {
+        /// The head's.
+        ours: Python,
+        /// The node's.
+        theirs: Python,
     },
     /// A token of another cluster.
     #[error("the token is of another cluster: the one at this address is {0}")]

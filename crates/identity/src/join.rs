@@ -15,6 +15,7 @@ use crate::membership::Membership;
 use crate::message::{self, ADDRESSES_MAX, Hello, Inbox, Kind, Request, Signatures, Welcome};
 use crate::name::Role;
 use crate::proof::{Binding, Side};
+use crate::python::Python;
 use crate::token::Token;
 
 /// Who joins.
@@ -26,6 +27,8 @@ pub struct Joining {
     pub addresses: Vec<Address>,
     /// What tells this life of the node from others.
     pub life: u64,
+    /// Which Python the node runs.
+    pub python: Python,
     /// What it was before, perhaps expired: then it asks for its number. Its key is drawn anew all the same.
     pub former: Option<Membership>,
 }
@@ -81,7 +84,7 @@ impl Join {
         joining: Joining,
         now: UnixTime,
     ) -> Result<(Self, Vec<u8>), Error> {
-        let Joining { token, addresses, life, former } = joining;
+        let Joining { token, addresses, life, python, former } = joining;
         if addresses.len() > ADDRESSES_MAX {
             return Err(Error::Library(format!("{} addresses are more than {ADDRESSES_MAX}", addresses.len())));
         }
@@ -94,7 +97,7 @@ impl Join {
         let hello =
             Hello { version: wire::PROTOCOL, cluster: token.cluster(), token: token.id(), clock_s: now.as_secs() };
         let first = hello.encode(&binding.prove(&token, Side::Joiner, &[&hello.words()]));
-        let request = Request { key: key.public(), life, former: shown, addresses };
+        let request = Request { key: key.public(), life, python, former: shown, addresses };
         let inbox = Inbox::default();
         let join = Self {
             state: State::Greeted,

@@ -18,6 +18,7 @@
 //! | `tls.rs` | configurations for members and for the door; whom a dialler expects, and whom nobody accepts |
 //! | `proof.rs` | how knowledge of a token is bound to one connection |
 //! | `message.rs`, `join.rs`, `admission.rs` | the conversation at the door, and its two ends |
+//! | `python.rs` | which Python a node says that it runs |
 //! | `renewal.rs` | a new certificate for who has a valid one |
 //! | `folder.rs` | files that only their owner can read and that are whole or old; one writer at a time |
 //!
@@ -41,6 +42,7 @@ mod membership;
 mod message;
 mod name;
 mod proof;
+mod python;
 mod renewal;
 mod tls;
 mod token;
@@ -58,6 +60,7 @@ pub use membership::Membership;
 pub use message::MESSAGE_BYTES_MAX;
 pub use name::{ClusterId, Member, Role};
 pub use proof::Binding;
+pub use python::Python;
 pub use renewal::Renewal;
 pub use tls::{
     Accepts, Expected, JoinerClient, MemberClient, Purpose, for_dialler, for_door, for_joiner, for_members, server_name,

@@ -6,12 +6,12 @@
 //! |---|---|---|
 //! | 1 hello | joiner | `magic: 8, version: u32, cluster: 16, token id: 8, clock: u64, proof: 32` |
 //! | 2 welcome | head | `proof: 32, [authority's certificate]` |
-//! | 3 request | joiner | `public key: 65, life: u64, [former certificate], count: u8, count x [address]`, then |
+//! | 3 request | joiner | `public key: 65, life: u64, python: 2, [former certificate], count: u8, count x [address]`, then |
 //! | | | `[signature], [signature by the former key]` |
 //! | 4 granted | head | `[certificate]` |
 //! | 5 refused | head | `reason: u8, number: u64, number: u64, [text]` |
 //!
-//! Hello's first twelve bytes mean the same in every version. Each proof covers all of hello before the proofs; the
+//! Python's version is its first two numbers, a byte each. Hello's first twelve bytes mean the same in every version. Each proof covers all of hello before the proofs; the
 //! head's also covers the certificate that it hands over. Both signatures cover all of request before them. Addresses
 //! are what the joiner says of itself: no certificate has them.
 
@@ -24,6 +24,7 @@ use crate::key::{PUBLIC_BYTES, PublicKey};
 use crate::membership::counted;
 use crate::name::ClusterId;
 use crate::proof::PROOF_BYTES;
+use crate::python::Python;
 use crate::token::TokenId;
 
 /// No message is longer, head included. An end of a conversation keeps at most this much.
@@ -183,6 +184,7 @@ pub(crate) struct Request {
     /// A new one, which no certificate has yet.
     pub(crate) key: PublicKey,
     pub(crate) life: u64,
+    pub(crate) python: Python,
     /// What it had before, expired or not, so that it keeps its number.
     pub(crate) former: Option<CertificateDer<'static>>,
     pub(crate) addresses: Vec<Address>,
@@ -193,6 +195,7 @@ impl Request {
     pub(crate) fn words(&self) -> Vec<u8> {
         let mut out = self.key.0.to_vec();
         out.extend_from_slice(&self.life.to_le_bytes());
+        out.extend_from_slice(&[self.python.major, self.python.minor]);
         counted(&mut out, self.former.as_deref().unwrap_or_default());
         put_addresses(&mut out, &self.addresses);
         out
@@ -209,6 +212,7 @@ impl Request {
     pub(crate) fn decode(mut reader: Reader<'_>) -> Result<(Self, Signatures), Malformed> {
         let key = PublicKey(reader.array::<PUBLIC_BYTES>()?);
         let life = reader.u64()?;
+        let python = Python { major: reader.u8()?, minor: reader.u8()? };
         let former = reader.counted()?;
         let former = (!former.is_empty()).then(|| CertificateDer::from(former.to_vec()));
         let addresses = take_addresses(&mut reader)?;
@@ -217,7 +221,7 @@ impl Request {
         if former.is_none() != signatures.former.is_empty() {
             return Err(Malformed("signature by a former key"));
         }
-        Ok((Self { key, life, former, addresses }, signatures))
+        Ok((Self { key, life, python, former, addresses }, signatures))
     }
 }
 
@@ -267,6 +271,7 @@ pub(crate) fn encode_refused(refusal: &Refusal) -> Vec<u8> {
         Refusal::BadRequest(what) => (7, (0, 0), what),
         Refusal::Misunderstood(what) => (8, (0, 0), what),
         Refusal::Other(what) => (9, (0, 0), what),
+        Refusal::Python { ours, theirs } => (10, (ours.number(), theirs.number()), ""),
     };
     let mut out = begin(Kind::Refused);
     out.push(reason);
@@ -287,6 +292,7 @@ pub(crate) fn decode_refused(mut reader: Reader<'_>) -> Result<Refusal, Malforme
     // It ends on a terminal and may come from somebody who has proved nothing.
     let text = || text.chars().map(|letter| if is_shown(letter) { letter } else { ' ' }).collect();
     let version = |number: u64| u32::try_from(number).map_err(|_| Malformed("version"));
+    let python = |number: u64| Python::of_number(number).ok_or(Malformed("version of Python"));
     Ok(match reason {
         1 => Refusal::Version { ours: version(first)?, theirs: version(second)? },
         2 => {
@@ -300,6 +306,7 @@ pub(crate) fn decode_refused(mut reader: Reader<'_>) -> Result<Refusal, Malforme
         7 => Refusal::BadRequest(text()),
         8 => Refusal::Misunderstood(text()),
         9 => Refusal::Other(text()),
+        10 => Refusal::Python { ours: python(first)?, theirs: python(second)? },
         _ => return Err(Malformed("reason of a refusal")),
     })
 }

@@ -12,6 +12,7 @@ use crate::name::Member;
 use crate::proof::Binding;
 use crate::{Admission, Authority, Door, Join, Joining, Key, Membership, Progress, Renewal, Role, Step, Token, Tokens};
 
+const PYTHON: Python = Python { major: 3, minor: 12 };
 const NOW: UnixTime = UnixTime::since_unix_epoch(Duration::from_secs(1_780_000_000));
 
 struct World {
@@ -47,7 +48,7 @@ impl World {
     /// A joiner whose server has shown this certificate.
     fn join_at(&self, server: CertificateDer<'static>) -> (Join, Vec<u8>) {
         let addresses = vec![Address::parse("10.0.0.1").unwrap()];
-        let joining = Joining { token: self.token.clone(), addresses, life: 5, former: None };
+        let joining = Joining { token: self.token.clone(), addresses, life: 5, python: PYTHON, former: None };
         Join::over(Binding::fixed(1), server, joining, NOW).unwrap()
     }
 
@@ -67,7 +68,7 @@ impl World {
 /// A request and what its key signs.
 fn request(key: &Key, former: Option<&Membership>) -> (Request, Vec<u8>) {
     let former = former.map(|former| former.certificate().clone());
-    let request = Request { key: key.public(), life: 5, former, addresses: vec![] };
+    let request = Request { key: key.public(), life: 5, python: PYTHON, former, addresses: vec![] };
     let signature = key.sign(&Binding::fixed(1).to_be_signed(&request.words())).unwrap();
     (request, signature)
 }
@@ -80,6 +81,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::ExpiredToken,
         Refusal::WrongProof,
         Refusal::Clock { ours: 0, theirs: u64::MAX },
+        Refusal::Python { ours: PYTHON, theirs: Python { major: u8::MAX, minor: 0 } },
         Refusal::BadRequest("a".into()),
         Refusal::Misunderstood(String::new()),
         Refusal::Other("ü".repeat(200)),
@@ -107,7 +109,7 @@ fn a_refusal_of_many_words_is_cut_between_two_letters() {
 fn a_request_is_read_back_as_it_was_sent_and_refused_when_cut_or_followed() {
     let addresses = ["10.0.0.1", "fe80::1", "a.example"].map(|text| Address::parse(text).unwrap()).to_vec();
     let former = Some(world().head.certificate().clone());
-    let request = Request { key: Key::generate().unwrap().public(), life: 3, former, addresses };
+    let request = Request { key: Key::generate().unwrap().public(), life: 3, python: PYTHON, former, addresses };
     let signatures = Signatures { new: b"signature".to_vec(), former: b"another".to_vec() };
     let bytes = request.encode(&signatures);
     let (kind, reader) = open(&bytes).unwrap();
@@ -125,8 +127,13 @@ fn the_largest_request_fits_into_a_message() {
     let addresses = vec![Address::parse(&name).unwrap(); ADDRESSES_MAX];
     let who = NodeLife { node: u32::MAX, life: u64::MAX };
     let former = world().authority.member(who, Role::Node, NOW).unwrap();
-    let request =
-        Request { key: former.key.public(), life: u64::MAX, former: Some(former.certificate().clone()), addresses };
+    let request = Request {
+        key: former.key.public(),
+        life: u64::MAX,
+        python: PYTHON,
+        former: Some(former.certificate().clone()),
+        addresses,
+    };
     let signatures = Signatures { new: vec![0; 80], former: vec![0; 80] };
     assert!(request.encode(&signatures).len() <= MESSAGE_BYTES_MAX);
     assert!(encode_granted(former.certificate()).len() <= MESSAGE_BYTES_MAX);

@@ -114,6 +114,14 @@ impl Resources {
             .filter(|(_, amount)| *amount != Quantity::ZERO)
     }
 
+    /// Whether names are in order, as `set` leaves them: of what comes from elsewhere that is not certain, and amounts would not be found.
+    #[must_use]
+    pub fn is_sorted(&self) -> bool {
+        let is_listed = |name: &str| !matches!(name, "CPU" | "GPU" | "memory");
+        self.custom.is_sorted_by(|(one, _), (next, _)| one < next)
+            && self.custom.iter().all(|(name, _)| is_listed(name))
+    }
+
     /// Whether `need` could be taken out of this and leave nothing below zero that `need` names.
     #[must_use]
     pub fn fits(&self, need: &Self) -> bool {

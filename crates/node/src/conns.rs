@@ -60,8 +60,16 @@ impl Conns {
             self.table.push(None);
         }
         let (inbox, outbox) = (Inbox::default(), Outbox::default());
-        self.table[at] =
-            Some(Conn { socket, inbox, outbox, who, is_waiting_to_write: false, knows_carrier: false, logs_ahead: 0, logs_under_way: VecDeque::new() });
+        self.table[at] = Some(Conn {
+            socket,
+            inbox,
+            outbox,
+            who,
+            is_waiting_to_write: false,
+            knows_carrier: false,
+            logs_ahead: 0,
+            logs_under_way: VecDeque::new(),
+        });
         if let Some(who) = who {
             self.of.insert(who, at);
         }

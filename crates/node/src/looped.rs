@@ -231,7 +231,12 @@ impl Node {
                 self.step(|hub, step| hub.enter(step, me, head));
             }
             Told::HeadLost(why) => self.step(|hub, step| hub.head_lost(step, &why)),
+            // One that was let in and has not come is no member that the hub could part from.
+            Told::Lost(node, _) if self.hub.nodes().all(|info| info.number != node) => {
+                self.machine.ask(Ask::Part(node))
+            }
             Told::Lost(node, why) => self.step(|hub, step| hub.node_lost(step, node, &why)),
+            Told::Failed(why) => self.step(|_, step| hub::Body::left_cluster(step.body, &why)),
             Told::WantExtent(length) => {
                 self.machine.carrier_wants = Some(length);
                 self.find_room_for_carrier();

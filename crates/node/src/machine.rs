@@ -56,7 +56,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn new(options: &Options) -> Result<Self, Error> {
+    pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         let segment =
             Segment::create().map_err(|errno| Error::Io { what: "making the shared segment", cause: errno.into() })?;
         segment.spin().cores.store(options.cores, Ordering::Relaxed);

@@ -32,6 +32,36 @@ pub(crate) struct Driver {
     pub(crate) job: JobId,
 }
 
+pub(crate) fn options(dir: &std::path::Path, workers_max: u32) -> Options {
+    Options {
+        total: Resources::cpus(2),
+        gpu_names: Vec::new(),
+        store_bytes: STORE_BYTES,
+        folders: Vec::new(),
+        folders_full_at: 1_000,
+        cores: 2,
+        python: "3".into(),
+        zygote: Vec::new(),
+        zygote_env: Vec::new(),
+        session_dir: dir.to_path_buf(),
+        listen: None,
+        must_listen: false,
+        prestart: 0,
+        idle_ms_max: 1_000,
+        workers_max,
+        rings_max: net::segment::RINGS_MAX,
+        link_idle_ms_max: 60_000,
+        grace_ms_max: 1_000,
+        lineage_bytes_max: 1 << 30,
+        memory: crate::MemoryOptions { threshold: 0.95, refresh_ms: 0, task_retries: -1, meminfo: None },
+        keeper: None,
+        keep_session: false,
+        number: 1,
+        id: NodeId([7; 28]),
+        cluster: None,
+    }
+}
+
 impl Bench {
     pub(crate) fn new() -> Self {
         Self::with_workers_max(1_000)
@@ -41,33 +71,7 @@ impl Bench {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("eagleray-node-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(name);
-        let options = Options {
-            total: Resources::cpus(2),
-            gpu_names: Vec::new(),
-            store_bytes: STORE_BYTES,
-            folders: Vec::new(),
-            folders_full_at: 1_000,
-            cores: 2,
-            python: "3".into(),
-            zygote: Vec::new(),
-            zygote_env: Vec::new(),
-            session_dir: dir.clone(),
-            listen: None,
-            must_listen: false,
-            prestart: 0,
-            idle_ms_max: 1_000,
-            workers_max,
-            rings_max: net::segment::RINGS_MAX,
-            link_idle_ms_max: 60_000,
-            grace_ms_max: 1_000,
-            lineage_bytes_max: 1 << 30,
-            memory: crate::MemoryOptions { threshold: 0.95, refresh_ms: 0, task_retries: -1, meminfo: None },
-            keeper: None,
-            keep_session: false,
-            number: 1,
-            id: NodeId([7; 28]),
-            cluster: None,
-        };
+        let options = options(&dir, workers_max);
         let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
         let mut node = Node::new(options, wake, Arc::default(), Arc::default()).unwrap();
         let forks = node.machine.zygote.pretend();

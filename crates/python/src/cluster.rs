@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use node::abroad::{self, Belonging, ClusterOptions, IdentityError, JoinError, Listed, Token};
+use node::abroad::{self, Belonging, ClusterOptions, IdentityError, JoinError, Listed, Python as Version, Token};
 use pyo3::exceptions::{PyConnectionError, PyOSError, PyPermissionError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 
@@ -95,10 +95,17 @@ fn refused(error: &IdentityError) -> PyErr {
     }
 }
 
+/// What values are pickled by.
+fn version(py: Python<'_>) -> Version {
+    let version = py.version_info();
+    Version { major: version.major, minor: version.minor }
+}
+
 /// Makes a cluster whose head this machine is, or takes the one up whose secrets lie in this folder.
 #[pyfunction]
 fn found_cluster(py: Python<'_>, folder: PathBuf) -> PyResult<PyBelonging> {
-    let founded = door::enter(py, || Belonging::found(&folder)).map_err(|error| refused(&error))?;
+    let version = version(py);
+    let founded = door::enter(py, || Belonging::found(&folder, version)).map_err(|error| refused(&error))?;
     Ok(PyBelonging { inner: Arc::new(founded), head: None })
 }
 
@@ -106,14 +113,16 @@ fn found_cluster(py: Python<'_>, folder: PathBuf) -> PyResult<PyBelonging> {
 #[pyfunction]
 fn join_cluster(py: Python<'_>, host: String, port: u16, token: &str, seconds: f64) -> PyResult<PyBelonging> {
     let token = Token::parse(token.trim()).map_err(|error| refused(&error.into()))?;
-    let joined = door::enter(py, || abroad::join(&host, port, token, Duration::from_secs_f64(seconds)));
+    let (version, patience) = (version(py), Duration::from_secs_f64(seconds));
+    let joined = door::enter(py, || abroad::join(&host, port, token, version, patience));
     let joined = joined.map_err(|error| match &error {
         JoinError::Refused(why) => refused(why),
         JoinError::TooLate(_) => PyTimeoutError::new_err(error.to_string()),
-        JoinError::Name { .. } | JoinError::Unreachable { .. } => PyConnectionError::new_err(error.to_string()),
+        JoinError::Name { .. } | JoinError::Unreachable { .. } | JoinError::NoHead { .. } => {
+            PyConnectionError::new_err(error.to_string())
+        }
     })?;
-    let inner = Arc::new(Belonging::of_member(joined.membership));
-    Ok(PyBelonging { inner, head: Some(joined.head) })
+    Ok(PyBelonging { inner: Arc::new(joined.belonging), head: Some(joined.head) })
 }
 
 /// [(name, made, until)] of the tokens of the head whose secrets lie in this folder, in seconds since 1970; until None: for good.

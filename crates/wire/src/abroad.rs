@@ -214,6 +214,16 @@ pub enum Between<M> {
         /// For this job.
         job: JobId,
     },
+    /// News, to the head: the sending node asks for its next certificate. Answered by `Renewed`. Between the carriers of both.
+    Renews {
+        /// What `identity` has written.
+        request: Vec<u8>,
+    },
+    /// News, from the head: the certificate, or why there is none.
+    Renewed {
+        /// As `identity` reads it.
+        certificate: Result<Vec<u8>, Box<str>>,
+    },
 }
 
 /// What a node is told when it belongs to a cluster.
@@ -297,6 +307,8 @@ impl<M> Between<M> {
             | Self::Lost { .. }
             | Self::Leaves { .. }
             | Self::WantsJobNumbers
+            | Self::Renews { .. }
+            | Self::Renewed { .. }
             | Self::JobNumbers { .. } => return Way::News(None),
         };
         Way::Channel(Channel { from, to: to | MESSAGES })

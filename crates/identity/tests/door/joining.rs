@@ -1,13 +1,13 @@
 //! Who gets in by token, and who does not.
 
 use identity::{
-    Admission, Binding, Error, Expected, Join, Joining, Membership, Progress, Refusal, Role, Step, Token, Untrusted,
-    Usage, for_dialler, for_joiner, for_members, peer_of,
+    Admission, Binding, Error, Expected, Fingerprint, Join, Joining, Membership, Progress, Refusal, Role, Step, Token,
+    Untrusted, Usage, for_dialler, for_joiner, for_members, peer_of,
 };
 use rustls::pki_types::ServerName;
 use wire::session::NodeLife;
 
-use crate::world::{HOUR_S, Line, MINUTE_S, START_S, World, anybody, moment};
+use crate::world::{HOUR_S, Line, MINUTE_S, PYTHON, START_S, World, anybody, moment};
 
 #[test]
 fn a_node_with_the_right_token_becomes_a_member_and_talks_to_others() {
@@ -219,9 +219,10 @@ fn who_has_slept_past_its_certificate_is_refused_as_a_member_and_keeps_its_numbe
 
     // As it would be after a restart: from its file.
     let node = Membership::from_bytes(&node.to_bytes(), world.clock.now()).unwrap();
-    let member = node.member();
+    let (member, shown) = (node.member(), Fingerprint::of(node.certificate()));
     let renewed = world.join(&token, Some(node)).unwrap();
-    assert_eq!(world.last_wish.clone().unwrap().former, Some(member));
+    let wish = world.last_wish.clone().unwrap();
+    assert_eq!((wish.former, wish.shown, wish.python), (Some(member), Some(shown), PYTHON));
     assert_eq!(renewed.member().who, member.who);
     assert!(!renewed.is_expired(world.clock.now()));
 }
@@ -301,6 +302,6 @@ fn before_its_handshake_is_over_a_connection_binds_nothing() {
     let connection = for_joiner(&world.clock.for_tls()).unwrap().connect().unwrap();
     assert!(Binding::of(&connection).is_err());
     let token = Token::new(world.authority.cluster());
-    let joining = Joining { token, addresses: vec![], life: 1, former: None };
+    let joining = Joining { token, addresses: vec![], life: 1, python: PYTHON, former: None };
     assert!(Join::new(&connection, joining, world.clock.now()).is_err());
 }

@@ -16,6 +16,8 @@ use wire::session::NodeLife;
 /// Some moment of the year 2026.
 pub(crate) const START_S: u64 = 1_780_000_000;
 
+pub(crate) const PYTHON: identity::Python = identity::Python { major: 3, minor: 12 };
+
 pub(crate) const MINUTE_S: u64 = 60;
 pub(crate) const HOUR_S: u64 = 3600;
 
@@ -111,6 +113,7 @@ impl World {
                 identity::Address::parse("node-7.example").unwrap(),
             ],
             life: 77,
+            python: PYTHON,
             former,
         };
         Join::new(&line.client, joining, self.joiner_clock.now()).unwrap()

@@ -2,10 +2,12 @@
 //! that is this user's alone.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use identity::{Authority, Folder, Listed, Membership, Role, Tokens};
+use identity::{Accepts, Authority, Folder, Listed, Membership, Python, Role, Token, Tokens};
+use rustc_hash::FxHashSet;
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
 use wire::session::NodeLife;
@@ -19,29 +21,46 @@ const AUTHORITY: &str = "authority";
 const TOKENS: &str = "tokens";
 const TOKEN: &str = "token";
 
-/// What time it is, for certificates.
-#[derive(Debug)]
-pub(crate) struct Clock;
+/// What time it is, for certificates. Tests put it forward; nobody else does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clock {
+    ahead_s: Arc<AtomicI64>,
+}
 
 impl TimeProvider for Clock {
     fn current_time(&self) -> Option<UnixTime> {
-        Some(now())
+        Some(self.now())
     }
 }
 
-pub(crate) fn clock() -> Arc<dyn TimeProvider> {
-    Arc::new(Clock)
-}
+impl Clock {
+    pub(crate) fn now(&self) -> UnixTime {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let now_s = since.as_secs().saturating_add_signed(self.ahead_s.load(Ordering::Relaxed));
+        UnixTime::since_unix_epoch(Duration::from_secs(now_s))
+    }
 
-pub(crate) fn now() -> UnixTime {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    UnixTime::since_unix_epoch(since.unwrap_or(Duration::ZERO))
+    pub(crate) fn for_tls(&self) -> Arc<dyn TimeProvider> {
+        Arc::new(self.clone())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn put_forward(&self, by_s: i64) {
+        self.ahead_s.fetch_add(by_s, Ordering::Relaxed);
+    }
 }
 
 /// A node's place in its cluster.
 #[derive(Debug)]
 pub struct Belonging {
     membership: Mutex<Arc<Membership>>,
+    /// Which Python the node runs.
+    pub(crate) python: Python,
+    pub(crate) clock: Clock,
+    /// Lives that belong to the cluster no more. Verifiers ask in every handshake.
+    expelled: Arc<Mutex<FxHashSet<NodeLife>>>,
+    /// By which it got in, and gets a certificate if its own has expired. Nowhere but here: the node's processes are no forks of this one.
+    pub(crate) token: Option<Token>,
     /// Of the head alone.
     pub(crate) desk: Option<Desk>,
 }
@@ -58,9 +77,10 @@ impl Belonging {
     ///
     /// # Errors
     /// If the folder is not this user's alone, or what lies there is damaged.
-    pub fn found(folder: &Path) -> Result<Self, identity::Error> {
+    pub fn found(folder: &Path, python: Python) -> Result<Self, identity::Error> {
         let files = Folder::open(folder)?;
-        let now = now();
+        let clock = Clock::default();
+        let now = clock.now();
         let authority = match files.read(AUTHORITY)? {
             Some(bytes) => Authority::from_bytes(&bytes)?,
             None => {
@@ -82,13 +102,19 @@ impl Belonging {
         let who = NodeLife { node: HEAD, life: chance()? };
         let membership = authority.member(who, Role::Head, now)?;
         let desk = Desk { folder: folder.to_path_buf(), authority };
-        Ok(Self { membership: Mutex::new(Arc::new(membership)), desk: Some(desk) })
+        Ok(Self { desk: Some(desk), token: None, ..Self::of_member(membership, None, python, clock) })
     }
 
     /// Of one whom the head has let in.
-    #[must_use]
-    pub fn of_member(membership: Membership) -> Self {
-        Self { membership: Mutex::new(Arc::new(membership)), desk: None }
+    pub(crate) fn of_member(membership: Membership, token: Option<Token>, python: Python, clock: Clock) -> Self {
+        Self {
+            membership: Mutex::new(Arc::new(membership)),
+            python,
+            clock,
+            expelled: Arc::default(),
+            token,
+            desk: None,
+        }
     }
 
     /// Its key and certificates, as they are now.
@@ -96,8 +122,20 @@ impl Belonging {
         self.membership.lock().expect("never poisoned").clone()
     }
 
+    /// From now on it shows this certificate.
     pub(crate) fn renewed(&self, membership: Membership) {
         *self.membership.lock().expect("never poisoned") = Arc::new(membership);
+    }
+
+    /// That life is over: nobody who shows its certificate is a member.
+    pub(crate) fn expel(&self, who: NodeLife) {
+        self.expelled.lock().expect("never poisoned").insert(who);
+    }
+
+    /// For verifiers.
+    pub(crate) fn accepts(&self) -> Accepts {
+        let expelled = self.expelled.clone();
+        Accepts::new(move |member| !expelled.lock().expect("never poisoned").contains(&member.who))
     }
 
     /// Its number and life.
@@ -144,7 +182,7 @@ pub fn list_tokens(folder: &Path) -> Result<Vec<Listed>, identity::Error> {
 /// As [`list_tokens`].
 pub fn rotate_token(folder: &Path, grace: Duration) -> Result<(), identity::Error> {
     let files = Folder::open(folder)?;
-    let now = now();
+    let now = Clock::default().now();
     let until = UnixTime::since_unix_epoch(Duration::from_secs(now.as_secs()) + grace);
     let token = files.update(TOKENS, |old| {
         let mut tokens = Tokens::from_bytes(old.ok_or(identity::Error::Damaged("table of tokens"))?)?;

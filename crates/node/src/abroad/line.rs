@@ -18,6 +18,11 @@ const UNSENT_MAX: usize = 256 * 1024;
 /// Bytes that one look at a socket takes: others have their turn then.
 const READ_MAX: usize = 1024 * 1024;
 
+/// Bytes of a whole handshake, at most: ours take less than 4 KiB.
+const SHAKE_BYTES_MAX: usize = 32 * 1024;
+/// "No application protocol", in the clear: TLS has not begun, and whoever has called is to know why it does not.
+const NOTHING_HERE: [u8; 7] = [21, 3, 3, 0, 2, 2, 120];
+
 /// How far a line is.
 pub(crate) enum Stage {
     /// The system has not said yet whether anybody takes the call.
@@ -28,10 +33,12 @@ pub(crate) enum Stage {
     Shaking,
     /// A member has called, and has not said hello; what has come of that.
     Greeting(NodeLife, Vec<u8>),
+    /// This side has said hello for a session: whose, what that calls the line, and how many it had had. The answer may be a refusal.
+    Hailing(u32, u64, u64),
     /// It is a session's: whose, and what that calls it.
     Open(u32, u64),
-    /// Somebody wants to join.
-    Door(Box<Admission>),
+    /// Somebody wants to join; in how many portions that has come.
+    Door(Box<Admission>, u32),
     /// What was written goes out, then it is closed.
     Closing,
 }
@@ -52,8 +59,13 @@ pub(crate) struct Line {
     pub(crate) until: Option<Tick>,
     /// Whom it was dialled for.
     pub(crate) to: Option<u32>,
+    /// Tells it from one that had its place in the table before.
+    pub(crate) serial: u32,
     unsent: usize,
+    /// Before it was known who calls.
+    came: usize,
     is_watched_for_room: bool,
+    is_watched_for_bytes: bool,
 }
 
 /// Why a line is over.
@@ -65,13 +77,22 @@ pub(crate) enum Over {
     Io(#[from] std::io::Error),
     #[error("{0}")]
     Tls(identity::Error),
+    #[error("the other end refuses the handshake: {0}")]
+    Alert(String),
     #[error("the caller wants nothing that there is here")]
     Purpose,
+    #[error("the handshake has no end")]
+    Endless,
+    #[error(transparent)]
+    Session(#[from] cluster::Error),
 }
 
 impl From<rustls::Error> for Over {
     fn from(error: rustls::Error) -> Self {
-        Self::Tls(error.into())
+        match error {
+            rustls::Error::AlertReceived(alert) => Self::Alert(format!("{alert:?}")),
+            error => Self::Tls(error.into()),
+        }
     }
 }
 
@@ -113,8 +134,11 @@ impl Line {
             stage,
             until: Some(until),
             to: Some(to),
+            serial: 0,
             unsent: 0,
+            came: 0,
             is_watched_for_room: true,
+            is_watched_for_bytes: true,
         })
     }
 
@@ -128,8 +152,11 @@ impl Line {
             stage: Stage::Shaking,
             until: Some(until),
             to: None,
+            serial: 0,
             unsent: 0,
+            came: 0,
             is_watched_for_room: false,
+            is_watched_for_bytes: true,
         }
     }
 
@@ -137,16 +164,21 @@ impl Line {
         self.socket.as_fd()
     }
 
-    /// What the loop is to wait for at first.
-    pub(crate) fn first_watch(&self) -> EventFlags {
-        if self.is_watched_for_room { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
+    /// What the loop is to wait for.
+    pub(crate) fn watch(&self) -> EventFlags {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, self.is_watched_for_bytes);
+        flags.set(EventFlags::OUT, self.is_watched_for_room);
+        flags
     }
 
     /// Whether somebody takes the call: none while that is not known.
     pub(crate) fn taken(&self) -> std::io::Result<()> {
         match self.socket.take_error()? {
             Some(error) => Err(error),
-            None => self.socket.peer_addr().map(drop),
+            // A port that nobody listens at may be the very one that this call was given: then it has called itself.
+            None if self.socket.peer_addr()? == self.socket.local_addr()? => Err(ErrorKind::ConnectionRefused.into()),
+            None => Ok(()),
         }
     }
 
@@ -193,8 +225,12 @@ impl Line {
             if let Tls::Choosing(acceptor) = &mut self.tls {
                 match acceptor.read_tls(&mut self.socket) {
                     Ok(0) => return Err(Over::Closed),
-                    Ok(_) => self.choose(configs)?,
+                    Ok(read) => {
+                        self.came += read;
+                        self.choose(configs)?;
+                    }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     Err(error) => return Err(error.into()),
                 }
                 continue;
@@ -216,18 +252,26 @@ impl Line {
             let before = plain.len();
             plain.resize(before + state.plaintext_bytes_to_read(), 0);
             tls.reader().read_exact(&mut plain[before..])?;
+            if tls.is_handshaking() {
+                self.came += std::mem::take(&mut count);
+                self.check_came()?;
+            }
             if count >= READ_MAX {
                 return Ok(());
             }
         }
     }
 
-    /// Whether TLS has more to say than was read: then the loop comes again.
+    fn check_came(&self) -> Result<(), Over> {
+        if self.came <= SHAKE_BYTES_MAX { Ok(()) } else { Err(Over::Endless) }
+    }
+
+    /// Begins TLS as the caller wants it, once that has come.
     fn choose(&mut self, configs: &Configs) -> Result<(), Over> {
         let Tls::Choosing(acceptor) = &mut self.tls else { return Ok(()) };
         let accepted = match acceptor.accept() {
             Ok(Some(accepted)) => accepted,
-            Ok(None) => return Ok(()),
+            Ok(None) => return self.check_came(),
             Err((error, mut alert)) => {
                 let _ = alert.write(&mut self.socket);
                 return Err(error.into());
@@ -236,7 +280,10 @@ impl Line {
         let config = match (Purpose::of(&accepted.client_hello()), &configs.door) {
             (Some(Purpose::Member), _) => &configs.members,
             (Some(Purpose::Join), Some(door)) => door,
-            (Some(Purpose::Join), None) | (None, _) => return Err(Over::Purpose),
+            (Some(Purpose::Join), None) | (None, _) => {
+                let _ = self.socket.write(&NOTHING_HERE);
+                return Err(Over::Purpose);
+            }
         };
         match accepted.into_connection(config.clone()) {
             Ok(mut tls) => {
@@ -283,12 +330,21 @@ impl Line {
         Ok(true)
     }
 
-    /// What the loop is to wait for from now on, if that has changed.
+    /// What the loop is to wait for from now on, if that has changed. Of who is only told something nothing is read any more.
     pub(crate) fn new_watch(&mut self, is_flushed: bool) -> Option<EventFlags> {
-        if is_flushed != self.is_watched_for_room {
-            return None;
-        }
+        let before = self.watch();
         self.is_watched_for_room = !is_flushed;
-        Some(self.first_watch())
+        self.is_watched_for_bytes = !matches!(self.stage, Stage::Closing);
+        Some(self.watch()).filter(|watch| *watch != before)
+    }
+
+    /// Whether it is a caller's that has not proved who it is.
+    pub(crate) fn is_strangers(&self) -> bool {
+        self.to.is_none() && !matches!(self.stage, Stage::Open(..))
+    }
+
+    /// Whether TLS has begun. It costs this side some work.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.tls().is_some()
     }
 }

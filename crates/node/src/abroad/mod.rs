@@ -4,8 +4,13 @@
 //! is one connection, `thread` the loop around both; `belonging` says who this node is to others, and `joining` how it became that.
 
 mod belonging;
+mod certificates;
+mod door;
+mod issued;
 mod joining;
+mod knocking;
 mod line;
+mod meeting;
 mod neighbours;
 mod rings;
 mod thread;
@@ -25,7 +30,7 @@ use wire::peer::Peer;
 use wire::session::NodeLife;
 
 pub use belonging::{Belonging, HEAD, list_tokens, rotate_token};
-pub use identity::{Error as IdentityError, Listed, Token};
+pub use identity::{Error as IdentityError, Listed, Python, Token};
 pub use joining::{JoinError, Joined, join};
 
 use crate::Error;
@@ -61,6 +66,8 @@ pub(crate) enum Ask {
     Part(u32),
     /// Room in the arena, or none now.
     Extent(Option<(u64, u64)>),
+    /// What came of this node's visit to the head's door.
+    Renewed(Box<Result<identity::Membership, JoinError>>),
     Stop,
 }
 
@@ -76,6 +83,8 @@ pub(crate) enum Told {
     WantExtent(u64),
     /// A process here writes nonsense.
     Broken(ProcId),
+    /// The thread has ended, which it should not.
+    Failed(String),
 }
 
 /// A queue between two threads. Bounded by what is under way between nodes and processes, which is.
@@ -140,22 +149,31 @@ impl Abroad {
         let files = store::Files::new(folders, me, wire::value::refs_bytes);
         let rings = rings::RingEnds::new(shared.segment.clone(), store, files);
         let (asks, told) = (Queue::default(), Queue::default());
+        let wake_too = clone(wake.as_fd())?;
         let desk = thread::Desk { asks: asks.clone(), told: told.clone(), wake };
         let thread = thread::Thread::new(cluster, listener, rings, bell.clone(), event.clone(), desk)?;
-        let run = move || thread.run();
+        let (failures, wakes) = (told.clone(), wake_too);
+        let run = move || {
+            // Without it nobody hears of other nodes: whoever waits for them is told.
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| thread.run())).is_err() {
+                let why = Told::Failed("the thread that talks to other nodes has failed".into());
+                failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_back(why);
+                let _ = rustix::io::write(wakes.as_fd(), &1_u64.to_ne_bytes());
+            }
+        };
         let thread = net::without_signals(|| std::thread::Builder::new().name("eagleray-carrier".into()).spawn(run))
             .map_err(|cause| Error::Io { what: "starting the carrier's thread", cause })?;
         Ok(Self { asks, told, bell, event, thread: Some(thread), info, head: cluster.head })
     }
 
     pub(crate) fn ask(&self, ask: Ask) {
-        self.asks.lock().expect("never poisoned").push_back(ask);
+        self.asks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_back(ask);
         self.bell.wake();
     }
 
     /// What the carrier has said since.
     pub(crate) fn take_told(&self) -> VecDeque<Told> {
-        std::mem::take(&mut *self.told.lock().expect("never poisoned"))
+        std::mem::take(&mut *self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
     /// What wakes the carrier, for a process that is to write to it.
@@ -204,3 +222,6 @@ impl Abroad {
 fn clone(fd: std::os::fd::BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     fd.as_fd().try_clone_to_owned().map_err(|cause| Error::Io { what: "cloning a descriptor", cause })
 }
+
+#[cfg(test)]
+mod tests;

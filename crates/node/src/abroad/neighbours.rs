@@ -13,6 +13,8 @@ use wire::session::NodeLife;
 /// After the first failure a line is dialled again this much later, then twice that, and so on.
 const AGAIN_MS: u64 = 20;
 const AGAIN_MS_MAX: u64 = 1_000;
+/// A line that held for so long was a good one: the next is dialled at once.
+const HELD_MS: u64 = 1_000;
 /// One that has not been heard of for so long is gone.
 const GONE_MS: u64 = 10_000;
 /// The same of one that listens nowhere, and so comes back at once if it can.
@@ -35,6 +37,11 @@ pub(crate) struct Neighbour {
     pub(crate) line: Option<usize>,
     /// A call that is not a line yet, or a probe.
     pub(crate) attempt: Option<usize>,
+    /// There was a line at some time.
+    pub(crate) has_been_up: bool,
+    /// Why the last attempt came to nothing, where that is known.
+    pub(crate) problem: Option<String>,
+    up_since: Tick,
     /// There is no line since then.
     down_since: Tick,
     /// Its port refuses since then.
@@ -86,6 +93,9 @@ impl Neighbours {
             dials,
             line: None,
             attempt: None,
+            has_been_up: false,
+            problem: None,
+            up_since: now,
             down_since: now,
             refuses_since: None,
             failures: 0,
@@ -107,14 +117,28 @@ impl Neighbours {
             && self.table.get(&who.node).is_some_and(|known| known.life == Some(who) && !known.dials)
     }
 
+    /// Whether there was a verdict on it.
+    pub(crate) fn is_gone(&self, node: u32) -> bool {
+        self.gone.contains(&node)
+    }
+
+    /// Its line is of no use any more, since another one is about to take its place.
+    pub(crate) fn lose(&mut self, now: Tick, node: u32) -> Option<usize> {
+        let known = self.table.get_mut(&node)?;
+        let line = known.line.take()?;
+        known.down_since = now;
+        Some(line)
+    }
+
     pub(crate) fn get(&mut self, node: u32) -> Option<&mut Neighbour> {
         self.table.get_mut(&node)
     }
 
-    /// It has a line. Returns the one before.
-    pub(crate) fn up(&mut self, node: u32, line: usize) -> Option<usize> {
+    /// It has a line, by which both have said hello. Returns the one before.
+    pub(crate) fn up(&mut self, now: Tick, node: u32, line: usize) -> Option<usize> {
         let known = self.table.get_mut(&node)?;
-        (known.refuses_since, known.failures, known.next) = (None, 0, None);
+        (known.refuses_since, known.next, known.problem) = (None, None, None);
+        (known.up_since, known.has_been_up) = (now, true);
         if known.attempt == Some(line) {
             known.attempt = None;
         }
@@ -126,14 +150,14 @@ impl Neighbours {
         let Some(known) = self.table.get_mut(&node) else { return };
         if known.line == Some(line) {
             (known.line, known.down_since) = (None, now);
-            // At once: what cuts one line need not cut the next.
-            known.next = Some(now);
+            // At once: what cuts one line need not cut the next. What cuts line after line is not asked again and again.
+            known.failures = if now.ms_since(known.up_since) >= HELD_MS { 0 } else { known.failures + 1 };
+            known.next = Some(if known.failures <= 1 { now } else { now.plus_ms(wait_ms(known.failures - 2)) });
         } else if known.attempt == Some(line) {
             known.attempt = None;
             known.refuses_since = if refused { known.refuses_since.or(Some(now)) } else { None };
-            let wait_ms = (AGAIN_MS << known.failures.min(10)).min(AGAIN_MS_MAX);
+            known.next = Some(now.plus_ms(wait_ms(known.failures)));
             known.failures += 1;
-            known.next = Some(now.plus_ms(wait_ms));
         }
     }
 
@@ -147,8 +171,18 @@ impl Neighbours {
 
     /// When to look next.
     pub(crate) fn next_look(&self) -> Option<Tick> {
-        let waiting = self.table.values().filter(|known| known.line.is_none());
-        waiting.flat_map(|known| [known.next, Some(known.down_since.plus_ms(self.patience_ms(known)))]).flatten().min()
+        let waiting = self.table.iter().filter(|(_, known)| known.line.is_none());
+        let looks = waiting.flat_map(|(node, known)| {
+            let judged = self.judges(*node).then(|| known.down_since.plus_ms(self.patience_ms(known)));
+            // What is under way ends by itself.
+            [known.next.filter(|_| known.attempt.is_none()), judged]
+        });
+        looks.flatten().min()
+    }
+
+    /// The verdict on a node is the head's; on the head everyone has its own.
+    fn judges(&self, node: u32) -> bool {
+        self.is_head || node == super::HEAD
     }
 
     fn patience_ms(&self, known: &Neighbour) -> u64 {
@@ -167,7 +201,6 @@ impl Neighbours {
             self.table.iter().map(|(node, known)| (*node, self.patience_ms(known))).collect();
         for (node, patience_ms) in patience {
             let Some(known) = self.table.get_mut(&node).filter(|known| known.line.is_none()) else { continue };
-            // The verdict on a node is the head's; on the head everyone has its own.
             let may_judge = is_head || node == super::HEAD;
             let silent_ms = now.ms_since(known.down_since);
             let refuses_ms = known.refuses_since.map(|since| now.ms_since(since));
@@ -176,7 +209,10 @@ impl Neighbours {
                 Some(refuses_ms) if refuses_ms >= HEAD_REFUSES_MS => {
                     Some("its connection is closed and its port refuses others".to_owned())
                 }
-                _ if silent_ms >= patience_ms => Some(format!("nothing was heard of it for {} s", silent_ms / 1_000)),
+                _ if silent_ms >= patience_ms => {
+                    let problem = known.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+                    Some(format!("nothing was heard of it for {} s{problem}", silent_ms / 1_000))
+                }
                 _ => None,
             };
             if let Some(why) = why.filter(|_| may_judge) {
@@ -200,6 +236,10 @@ impl Neighbours {
     }
 }
 
+fn wait_ms(failures: u32) -> u64 {
+    (AGAIN_MS << failures.min(10)).min(AGAIN_MS_MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Due, GONE_MS, GUEST_GONE_MS, HEAD_GONE_MS, HEAD_REFUSES_MS, Neighbours};
@@ -216,7 +256,7 @@ mod tests {
     fn head_of_one(address: Option<&str>) -> Neighbours {
         let mut head = Neighbours::new(true);
         head.add(ms(0), 2, Some(NODE), address.map(|address| address.parse().unwrap()), false);
-        head.up(2, 5);
+        head.up(ms(0), 2, 5);
         head
     }
 
@@ -249,7 +289,7 @@ mod tests {
         head.down(ms(0), 2, 5, false);
         assert_eq!(head.look(ms(GUEST_GONE_MS - 1)), []);
         assert!(head.expects(NODE) && !head.expects(NodeLife { life: 8, ..NODE }));
-        head.up(2, 9);
+        head.up(ms(GUEST_GONE_MS), 2, 9);
         assert_eq!(head.look(ms(GUEST_GONE_MS)), []);
         head.down(ms(GUEST_GONE_MS), 2, 9, false);
         assert!(matches!(head.look(ms(2 * GUEST_GONE_MS))[..], [Due::Gone(2, _)]));
@@ -283,5 +323,55 @@ mod tests {
         let mut node = Neighbours::new(false);
         node.add(ms(0), 2, Some(NODE), None, false);
         assert_eq!(node.look(ms(10 * HEAD_GONE_MS)), []);
+    }
+
+    /// It was looked at again and again, without a pause: its patience was over, and nobody had a verdict to give.
+    #[test]
+    fn one_that_nobody_here_judges_is_no_reason_to_look() {
+        let mut node = Neighbours::new(false);
+        node.add(ms(0), 2, Some(NODE), None, false);
+        node.look(ms(10 * HEAD_GONE_MS));
+        assert_eq!(node.next_look(), None);
+    }
+
+    /// A head that takes the call and closes it at once was dialled as often as that went.
+    #[test]
+    fn lines_that_do_not_hold_are_dialled_ever_less_often() {
+        let mut node = Neighbours::new(false);
+        node.add(ms(0), HEAD, None, Some("127.0.0.1:9".parse().unwrap()), true);
+        let calls = (0..10_000).filter(|now| match &node.look(ms(*now))[..] {
+            [Due::Dial(HEAD, _)] => {
+                node.get(HEAD).unwrap().attempt = Some(3);
+                node.up(ms(*now), HEAD, 3);
+                node.down(ms(*now), HEAD, 3, false);
+                true
+            }
+            _ => false,
+        });
+        let calls = calls.count();
+        assert!((5..30).contains(&calls), "{calls} calls in ten seconds");
+    }
+
+    #[test]
+    fn a_line_that_held_is_dialled_again_at_once_when_it_is_cut() {
+        let mut node = Neighbours::new(false);
+        node.add(ms(0), HEAD, None, Some("127.0.0.1:9".parse().unwrap()), true);
+        for second in 1..20 {
+            assert!(matches!(node.look(ms(second * 2_000))[..], [Due::Dial(HEAD, _)]));
+            node.get(HEAD).unwrap().attempt = Some(3);
+            node.up(ms(second * 2_000), HEAD, 3);
+            node.down(ms(second * 2_000 + 1_500), HEAD, 3, false);
+            assert_eq!(node.next_look(), Some(ms(second * 2_000 + 1_500)));
+        }
+    }
+
+    #[test]
+    fn what_kept_a_node_from_the_head_is_said_with_the_verdict() {
+        let mut node = Neighbours::new(false);
+        node.add(ms(0), HEAD, None, None, true);
+        node.get(HEAD).unwrap().problem = Some("its certificate is odd".into());
+        assert!(
+            matches!(&node.look(ms(HEAD_GONE_MS))[..], [Due::Gone(HEAD, why)] if why.ends_with("s: its certificate is odd"))
+        );
     }
 }

@@ -5,29 +5,29 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use carrier::Carrier;
+use carrier::{Carrier, ToHub};
 use cluster::Limits;
-use identity::{Accepts, Admission, Binding, Expected, Usage, peer_of};
 use model::Tick;
 use net::Bell;
 use net::clock::now;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustls::Connection;
+use wire::abroad::Between;
 use wire::members::NodeInfo;
 use wire::session::NodeLife;
 
-use super::belonging::{self, Belonging, HEAD, clock};
-use super::line::{Configs, Line, Over, Stage};
+use super::belonging::{Belonging, HEAD};
+use super::certificates::Certificates;
+use super::door::configs;
+use super::knocking::{Knocking, Warnings};
+use super::line::{Configs, Line, Stage};
 use super::neighbours::{Due, Neighbours};
 use super::rings::{Pair, RingEnds};
 use super::{Ask, ClusterOptions, Queue, Told};
 use crate::Error;
 
 /// A call that has not become a line by then never will.
-const SHAKE_MS: u64 = 10_000;
-/// Callers who have not proved who they are, at most: the one who has taken longest makes room for the next.
-const STRANGERS_MAX: usize = 256;
+pub(super) const SHAKE_MS: u64 = 10_000;
 /// Whoever reads its ring does not say so: a full one is looked at again after this long.
 const FULL_LOOK_US: u64 = 500;
 /// Frames of one ring at a time: others have their turn then.
@@ -36,9 +36,15 @@ const FRAMES_MAX: usize = 512;
 const TAKE_BYTES: usize = 128 * 1024;
 /// How long what is left goes out when the node ends.
 const STOP_MS: u64 = 300;
+/// How long the loop sleeps at most.
+const LOOK_US: u64 = 60_000_000;
+/// What the node may leave unheard before this thread waits for it,
+const TOLD_MAX: usize = 64 * 1024;
+/// for so long at a time.
+const TOLD_WAIT_MS: u64 = 100;
 
 const EVENT: u64 = 0;
-const LISTENER: u64 = 1;
+pub(super) const LISTENER: u64 = 1;
 const LINES: u64 = 2;
 
 /// Where the node's own thread and this one leave things for each other.
@@ -50,30 +56,34 @@ pub(crate) struct Desk {
 }
 
 pub(crate) struct Thread {
-    me: NodeLife,
-    belonging: Arc<Belonging>,
-    carrier: Carrier,
-    rings: RingEnds,
-    bell: Bell,
-    event: Arc<OwnedFd>,
-    desk: Desk,
-    poll: OwnedFd,
-    listener: Option<OwnedFd>,
-    configs: Configs,
-    lines: Vec<Option<Line>>,
-    neighbours: Neighbours,
+    pub(super) me: NodeLife,
+    pub(super) belonging: Arc<Belonging>,
+    pub(super) carrier: Carrier,
+    pub(super) rings: RingEnds,
+    pub(super) bell: Bell,
+    pub(super) event: Arc<OwnedFd>,
+    pub(super) desk: Desk,
+    pub(super) poll: OwnedFd,
+    pub(super) listener: Option<OwnedFd>,
+    pub(super) configs: Configs,
+    pub(super) lines: Vec<Option<Line>>,
+    pub(super) neighbours: Neighbours,
     /// Numbers that the head has given out; the next is one more.
-    last_number: u32,
+    pub(super) last_number: u32,
     /// Rings that have something, and may be read.
-    ready: Vec<Pair>,
+    pub(super) ready: Vec<Pair>,
     /// Rings that have something, of which a frame waits for its session.
-    paused: Vec<Pair>,
-    full_look: Option<Tick>,
+    pub(super) paused: Vec<Pair>,
+    pub(super) full_look: Option<Tick>,
     /// The node was asked for room in the arena and has not answered.
-    awaits_room: bool,
-    told: VecDeque<Told>,
-    stops_at: Option<Tick>,
-    buffer: Vec<u8>,
+    pub(super) awaits_room: bool,
+    pub(super) told: VecDeque<Told>,
+    pub(super) stops_at: Option<Tick>,
+    pub(super) buffer: Vec<u8>,
+    last_serial: u32,
+    pub(super) certificates: Certificates,
+    pub(super) knocking: Knocking,
+    pub(super) warnings: Warnings,
 }
 
 fn setting_up(error: identity::Error) -> Error {
@@ -123,6 +133,10 @@ impl Thread {
             told: VecDeque::new(),
             stops_at: None,
             buffer: Vec::new(),
+            last_serial: 0,
+            certificates: Certificates::default(),
+            knocking: Knocking::new(now()),
+            warnings: Warnings::new(now()),
         })
     }
 
@@ -133,8 +147,11 @@ impl Thread {
             has_moved |= self.read_rings();
             self.look_at_full_rings();
             self.look_at_time();
+            self.look_at_listener();
+            self.look_at_certificates();
             self.send_all();
             self.rings.ring_all();
+            has_moved |= self.hear();
             self.tell_node();
             if self.stops_at.is_some_and(|at| at <= now() || self.has_sent_all()) {
                 return;
@@ -145,8 +162,11 @@ impl Thread {
             events.clear();
             let waited = epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
             self.bell.rouse();
-            if waited.is_err_and(|errno| errno != rustix::io::Errno::INTR) {
-                return;
+            if let Err(errno) = waited
+                && errno != rustix::io::Errno::INTR
+            {
+                self.told.push_back(Told::Failed(format!("waiting for other nodes: {errno}")));
+                return self.tell_node();
             }
             for event in &events {
                 match event.data.u64() {
@@ -154,7 +174,7 @@ impl Thread {
                         let _ = rustix::io::read(&self.event, &mut [0; 8]);
                     }
                     LISTENER => self.on_callers(),
-                    line => self.on_line((line - LINES) as usize),
+                    line => self.on_line((line as u32 - LINES as u32) as usize, (line >> 32) as u32),
                 }
             }
         }
@@ -165,9 +185,12 @@ impl Thread {
         let lines = self.lines.iter().flatten().filter_map(|line| line.until).min();
         let nodes: Vec<u32> = self.carrier.nodes().collect();
         let sessions = nodes.into_iter().filter_map(|node| self.carrier.session(node)?.wake_at()).min();
-        let next = [lines, sessions, self.neighbours.next_look(), self.full_look, self.stops_at];
-        let next = next.into_iter().flatten().min()?;
-        let wait_us = next.0.saturating_sub(now.0).min(60_000_000);
+        let (listener, certificates) = (self.knocking.closed_until, self.certificates.next_look());
+        let next =
+            [lines, sessions, self.neighbours.next_look(), self.full_look, self.stops_at, listener, certificates];
+        // Once in a while in any case: the other clock, by which certificates end, may go ahead.
+        let wait_us =
+            next.into_iter().flatten().min().map_or(LOOK_US, |next| next.0.saturating_sub(now.0).min(LOOK_US));
         Some(Timespec { tv_sec: (wait_us / 1_000_000) as i64, tv_nsec: (wait_us % 1_000_000 * 1_000) as i64 })
     }
 
@@ -196,6 +219,7 @@ impl Thread {
                         self.rings.add_extent(offset, length);
                     }
                 }
+                Ask::Renewed(came) => self.on_knocked(*came),
                 Ask::Stop => self.stops_at = Some(now().plus_ms(STOP_MS)),
             }
         }
@@ -205,7 +229,7 @@ impl Thread {
     /// A node belongs to the cluster from now on.
     fn meet(&mut self, info: &NodeInfo) {
         let life = NodeLife { node: info.number, life: info.life };
-        let address = info.addresses.iter().find_map(|address| address.parse::<SocketAddr>().ok());
+        let address = address_of(info);
         let dials = address.is_some() && (self.listener.is_none() || self.me.node > life.node);
         let is_known = self.neighbours.get(life.node).is_some();
         self.neighbours.add(now(), life.node, Some(life), address, dials);
@@ -216,6 +240,10 @@ impl Thread {
 
     /// A verdict.
     fn part(&mut self, node: u32) {
+        if let Some(life) = self.neighbours.get(node).and_then(|known| known.life) {
+            self.belonging.expel(life);
+            self.certificates.issued.forget(life);
+        }
         for at in self.neighbours.remove(node) {
             self.drop_line(at);
         }
@@ -291,9 +319,13 @@ impl Thread {
         }
     }
 
-    fn call(&mut self, node: u32, address: SocketAddr, stage: Stage) {
-        let attempt = Line::dial(address, node, stage, now().plus_ms(SHAKE_MS));
-        let attempt = attempt.ok().and_then(|line| self.add_line(line));
+    pub(super) fn call(&mut self, node: u32, address: SocketAddr, stage: Stage) {
+        let attempt = match stage {
+            // Nobody would take it. Another one is on its way.
+            Stage::Connecting if self.belonging.membership().is_expired(self.belonging.clock.now()) => None,
+            stage => Line::dial(address, node, stage, now().plus_ms(SHAKE_MS)).ok(),
+        };
+        let attempt = attempt.and_then(|line| self.add_line(line));
         match (attempt, self.neighbours.get(node)) {
             (Some(at), Some(known)) => known.attempt = Some(at),
             (None, Some(known)) => {
@@ -304,9 +336,11 @@ impl Thread {
         }
     }
 
-    fn add_line(&mut self, line: Line) -> Option<usize> {
+    pub(super) fn add_line(&mut self, mut line: Line) -> Option<usize> {
         let at = self.lines.iter().position(Option::is_none).unwrap_or(self.lines.len());
-        epoll::add(&self.poll, line.fd(), EventData::new_u64(LINES + at as u64), line.first_watch()).ok()?;
+        self.last_serial = self.last_serial.wrapping_add(1);
+        line.serial = self.last_serial;
+        epoll::add(&self.poll, line.fd(), event_data(at, &line), line.watch()).ok()?;
         if at == self.lines.len() {
             self.lines.push(None);
         }
@@ -315,16 +349,16 @@ impl Thread {
     }
 
     /// Without a word to anybody.
-    fn drop_line(&mut self, at: usize) -> Option<Line> {
+    pub(super) fn drop_line(&mut self, at: usize) -> Option<Line> {
         let line = self.lines.get_mut(at)?.take()?;
         let _ = epoll::delete(&self.poll, line.fd());
         Some(line)
     }
 
     /// It is over; what was under way goes by the next one.
-    fn close_line(&mut self, at: usize, refused: bool) {
+    pub(super) fn close_line(&mut self, at: usize, refused: bool) {
         let Some(line) = self.drop_line(at) else { return };
-        if let Stage::Open(node, number) = line.stage {
+        if let Stage::Open(node, number) | Stage::Hailing(node, number, _) = line.stage {
             if let Some(session) = self.carrier.session(node) {
                 session.closed(number);
             }
@@ -334,29 +368,23 @@ impl Thread {
         }
     }
 
-    fn on_callers(&mut self) {
-        while let Some(listener) = &self.listener {
-            let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
-            let Ok(socket) = rustix::net::accept_with(listener, flags) else { return };
-            let is_stranger = |line: &Line| line.to.is_none() && !matches!(line.stage, Stage::Open(..));
-            let strangers = self.lines.iter().flatten().filter(|line| is_stranger(line)).count();
-            if strangers >= STRANGERS_MAX {
-                let strangers = (0..self.lines.len()).filter(|at| self.lines[*at].as_ref().is_some_and(is_stranger));
-                let oldest = strangers.min_by_key(|at| self.lines[*at].as_ref().and_then(|line| line.until));
-                oldest.into_iter().for_each(|at| drop(self.drop_line(at)));
-            }
-            self.add_line(Line::answer(socket, now().plus_ms(SHAKE_MS)));
+    /// Something has happened to the line that had this serial number.
+    fn on_line(&mut self, at: usize, serial: u32) {
+        // One that was closed a moment ago may have another one in its place.
+        let line = self.lines.get_mut(at).and_then(Option::as_mut).filter(|line| line.serial == serial);
+        let Some(line) = line else { return };
+        match line.stage {
+            Stage::Connecting | Stage::Probing => return self.on_taken(at),
+            Stage::Closing => return self.flush(at),
+            _ => {}
         }
-    }
-
-    fn on_line(&mut self, at: usize) {
-        let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) else { return };
-        if matches!(line.stage, Stage::Connecting | Stage::Probing) {
-            return self.on_taken(at);
-        }
+        let had_begun = line.has_begun();
         let mut plain = std::mem::take(&mut self.buffer);
         plain.clear();
         let read = line.read(&self.configs, &mut plain);
+        if !had_begun && line.has_begun() {
+            self.knocking.shakes_hands();
+        }
         let said = self.on_plain(at, &plain);
         self.buffer = plain;
         if let Err(over) = read.and(said) {
@@ -364,213 +392,6 @@ impl Thread {
         } else {
             self.flush(at);
         }
-    }
-
-    fn on_over(&mut self, at: usize, over: &Over) {
-        let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) else { return };
-        let _ = line.flush();
-        match line.to {
-            _ if matches!(over, Over::Closed | Over::Io(_)) => {}
-            Some(HEAD) if !self.belonging.is_head() => {
-                // Another line would end in the same way.
-                self.told.push_back(Told::HeadLost(over.to_string()));
-            }
-            to => tracing::warn!(node = to, "a line to or from another node is over: {over}"),
-        }
-        self.close_line(at, false);
-    }
-
-    /// The system knows whether somebody takes the call.
-    fn on_taken(&mut self, at: usize) {
-        let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) else { return };
-        let (Some(node), is_probe) = (line.to, matches!(line.stage, Stage::Probing)) else { return };
-        if let Err(error) = line.taken() {
-            return self.close_line(at, error.kind() == std::io::ErrorKind::ConnectionRefused);
-        }
-        if is_probe {
-            self.drop_line(at);
-            return self.neighbours.probed(now(), node);
-        }
-        let expected = match self.neighbours.get(node).and_then(|known| known.life) {
-            Some(life) if node != HEAD => Expected::Node(life),
-            _ => Expected::Head,
-        };
-        let membership = self.belonging.membership();
-        let accepts = Accepts::new(|_| true);
-        let tls = identity::for_dialler(&membership, expected, &accepts, &clock()).and_then(|client| client.connect());
-        match tls {
-            Ok(mut tls) => {
-                tls.set_buffer_limit(None);
-                if line.shake(tls).is_ok() {
-                    return self.flush(at);
-                }
-            }
-            Err(error) => tracing::warn!(node, "TLS cannot begin: {error}"),
-        }
-        self.close_line(at, false);
-    }
-
-    /// Something has come by a line, or its handshake has got further.
-    fn on_plain(&mut self, at: usize, plain: &[u8]) -> Result<(), Over> {
-        let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) else { return Ok(()) };
-        if matches!(line.stage, Stage::Shaking) {
-            if !line.is_shaken() {
-                return Ok(());
-            }
-            self.on_shaken(at)?;
-        }
-        if plain.is_empty() {
-            return Ok(());
-        }
-        let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) else { return Ok(()) };
-        match &mut line.stage {
-            Stage::Open(node, number) => {
-                let (node, number) = (*node, *number);
-                self.receive(node, number, plain)
-            }
-            Stage::Greeting(_, came) => {
-                came.extend_from_slice(plain);
-                self.on_greeting(at)
-            }
-            Stage::Door(_) => {
-                self.at_door(at, plain);
-                Ok(())
-            }
-            Stage::Connecting | Stage::Probing | Stage::Shaking | Stage::Closing => Ok(()),
-        }
-    }
-
-    fn receive(&mut self, node: u32, number: u64, bytes: &[u8]) -> Result<(), Over> {
-        let received = self.carrier.receive(now(), &mut self.rings, node, number, bytes);
-        // There may be credit again.
-        self.ready.append(&mut self.paused);
-        received.map_err(|error| Over::Io(std::io::Error::other(error)))
-    }
-
-    /// Who is at the other end is proved, or wants to be let in.
-    fn on_shaken(&mut self, at: usize) -> Result<(), Over> {
-        let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) else { return Ok(()) };
-        if line.is_at_door() {
-            let binding = line.server().map(|server| Binding::of(server)).transpose().map_err(Over::Tls)?;
-            if let Some(binding) = binding {
-                line.stage = Stage::Door(Box::new(Admission::new(binding)));
-            }
-            return Ok(());
-        }
-        let Some(tls) = line.tls() else { return Ok(()) };
-        let membership = self.belonging.membership();
-        let usage = match tls {
-            Connection::Client(_) => Usage::Server,
-            Connection::Server(_) => Usage::Client,
-        };
-        let member = peer_of(membership.authority(), tls.peer_certificates(), usage, belonging::now())
-            .map_err(|untrusted| Over::Tls(untrusted.into()))?;
-        let Some(node) = line.to else {
-            if !self.neighbours.expects(member.who) {
-                // It may be that we hear of it next.
-                return Err(Over::Closed);
-            }
-            line.stage = Stage::Greeting(member.who, Vec::new());
-            return Ok(());
-        };
-        let Some(known) = self.neighbours.get(node) else { return Err(Over::Closed) };
-        if known.life.is_none() {
-            known.life = Some(member.who);
-            self.carrier.add_node(member.who);
-            self.told.push_back(Told::HeadUp(member.who));
-        } else if known.life != Some(member.who) {
-            return Err(Over::Tls(identity::Error::Untrusted(identity::Untrusted::Unexpected(member.who))));
-        }
-        let number = self.carrier.session(node).and_then(|session| session.dial(now()).ok());
-        let number = number.ok_or(Over::Closed)?;
-        self.open(at, node, number);
-        Ok(())
-    }
-
-    fn open(&mut self, at: usize, node: u32, number: u64) {
-        if let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) {
-            (line.stage, line.until) = (Stage::Open(node, number), None);
-        }
-        tracing::info!(node, line = number, "a line to a node is open");
-        if let Some(before) = self.neighbours.up(node, at) {
-            self.drop_line(before);
-        }
-    }
-
-    /// A member that has called says hello.
-    fn on_greeting(&mut self, at: usize) -> Result<(), Over> {
-        let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) else { return Ok(()) };
-        let Stage::Greeting(who, came) = &mut line.stage else { return Ok(()) };
-        let who = *who;
-        let refuse = |line: &mut Line, refusal: wire::session::Refusal| {
-            line.write(&refusal.to_bytes());
-            line.stage = Stage::Closing;
-            Ok(())
-        };
-        let (hello, rest) = match cluster::read_hello(came) {
-            Ok(None) => return Ok(()),
-            Ok(Some((hello, length))) => (hello, came.split_off(length)),
-            Err(no_hello) => match cluster::refusal_of(no_hello) {
-                Some(refusal) => return refuse(line, refusal),
-                None => return Err(Over::Closed),
-            },
-        };
-        if hello.from != who {
-            return Err(Over::Closed);
-        }
-        let answered = match (cluster::check(&hello, self.me), self.carrier.session(who.node)) {
-            (Ok(()), Some(session)) => session.answer(now(), &hello),
-            (Ok(()), None) => Err(wire::session::Refusal::Unknown),
-            (Err(refusal), _) => Err(refusal),
-        };
-        match answered {
-            Ok(number) => {
-                self.open(at, who.node, number);
-                self.receive(who.node, number, &rest)
-            }
-            Err(refusal) => refuse(line, refusal),
-        }
-    }
-
-    /// The conversation with somebody who wants to be let in.
-    fn at_door(&mut self, at: usize, bytes: &[u8]) {
-        let belonging = self.belonging.clone();
-        let Some(desk) = &belonging.desk else { return self.close_line(at, false) };
-        let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) else { return };
-        let Stage::Door(admission) = &mut line.stage else { return };
-        let tokens = match desk.tokens() {
-            Ok(tokens) => tokens,
-            Err(error) => {
-                tracing::error!("the tokens cannot be read: {error}");
-                return self.close_line(at, false);
-            }
-        };
-        let door = identity::Door { authority: &desk.authority, tokens: &tokens, head: HEAD };
-        let now_s = belonging::now();
-        let turned_away = match admission.input(bytes, door, now_s) {
-            Ok(identity::Step::More) => return,
-            Ok(identity::Step::Send(answer)) => return line.write(&answer),
-            Ok(identity::Step::Decide(wish)) => {
-                let number = self.last_number + 1;
-                match admission.grant(number, door, now_s) {
-                    Ok(granted) => {
-                        tracing::info!(node = number, token = %wish.token, "a node is let in");
-                        line.write(&granted.answer);
-                        line.stage = Stage::Closing;
-                        self.last_number = number;
-                        let life = NodeLife { node: number, life: wish.life };
-                        self.neighbours.add(now(), number, Some(life), None, false);
-                        self.carrier.add_node(life);
-                        return;
-                    }
-                    Err(turned_away) => turned_away,
-                }
-            }
-            Err(turned_away) => turned_away,
-        };
-        tracing::warn!("{turned_away}");
-        line.write(&turned_away.answer);
-        line.stage = Stage::Closing;
     }
 
     /// Sends what sessions have, as far as their lines take it.
@@ -581,11 +402,10 @@ impl Thread {
         }
     }
 
-    fn send_to(&mut self, node: u32, at: usize) {
+    pub(super) fn send_to(&mut self, node: u32, at: usize) {
         let mut bytes = std::mem::take(&mut self.buffer);
         let mut has_written = false;
-        loop {
-            let Some(session) = self.carrier.session(node) else { break };
+        while let Some(session) = self.carrier.session(node) {
             let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) else { break };
             if !line.has_room() || !session.has_output() {
                 break;
@@ -607,12 +427,12 @@ impl Thread {
         }
     }
 
-    fn flush(&mut self, at: usize) {
+    pub(super) fn flush(&mut self, at: usize) {
         let Some(line) = self.lines.get_mut(at).and_then(Option::as_mut) else { return };
         match line.flush() {
             Ok(is_flushed) => {
                 if let Some(watch) = line.new_watch(is_flushed) {
-                    let _ = epoll::modify(&self.poll, line.fd(), EventData::new_u64(LINES + at as u64), watch);
+                    let _ = epoll::modify(&self.poll, line.fd(), event_data(at, line), watch);
                 }
                 if is_flushed && matches!(line.stage, Stage::Closing) {
                     self.close_line(at, false);
@@ -628,6 +448,44 @@ impl Thread {
         nodes.into_iter().all(|node| self.carrier.session(node).is_none_or(|session| session.counts().kept == 0))
     }
 
+    /// What the carrier has heard. Some of it is this thread's own affair, the rest goes to the node's, in order. True: something is to be sent.
+    fn hear(&mut self) -> bool {
+        let mut answers = false;
+        let mut told = std::mem::take(&mut self.rings.told);
+        for said in told.drain(..) {
+            match said {
+                ToHub::Said { node, message: Between::Renews { request } } => {
+                    self.on_renews(node, &request);
+                    answers = true;
+                }
+                ToHub::Said { message: Between::Renewed { certificate }, .. } => self.on_renewed(certificate),
+                ToHub::Said { node, message: Between::Enters(info) } => match self.check_entering(node, &info) {
+                    Ok(()) => self.told.push_back(Told::Hub(ToHub::Said { node, message: Between::Enters(info) })),
+                    Err(why) => {
+                        self.warn(|| format!("node {node} cannot belong to the cluster: {why}"));
+                        let why = format!("the head refuses this node: {why}").into();
+                        self.carrier.send(node, &Between::Lost { node, why });
+                        answers = true;
+                    }
+                },
+                said => self.told.push_back(Told::Hub(said)),
+            }
+        }
+        self.rings.told = told;
+        answers
+    }
+
+    /// What a node says of itself when it comes in, and where it can be reached from now on.
+    fn check_entering(&mut self, node: u32, info: &NodeInfo) -> Result<(), String> {
+        info.check()?;
+        let (life, now) = (NodeLife { node: info.number, life: info.life }, now());
+        if life.node != node || self.neighbours.get(node).is_none_or(|known| known.life != Some(life)) {
+            return Err("its number or its life are not those of its certificate".into());
+        }
+        self.neighbours.add(now, node, Some(life), address_of(info), false);
+        Ok(())
+    }
+
     /// What is to be heard on the node's own thread, in order.
     fn tell_node(&mut self) {
         if let Some(length) = self.rings.needs_room.take()
@@ -635,19 +493,24 @@ impl Thread {
         {
             self.told.push_back(Told::WantExtent(length));
         }
-        self.told.extend(self.rings.told.drain(..).map(Told::Hub));
         self.told.extend(self.rings.broken.drain(..).map(Told::Broken));
         if self.told.is_empty() {
             return;
         }
         self.desk.told.lock().expect("never poisoned").append(&mut self.told);
         let _ = rustix::io::write(self.desk.wake.as_fd(), &1_u64.to_ne_bytes());
+        // What has not been read holds its senders up: they have credit for no more.
+        let until = now().plus_ms(TOLD_WAIT_MS);
+        while self.desk.told.lock().expect("never poisoned").len() > TOLD_MAX && now() < until {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 }
 
-fn configs(belonging: &Belonging) -> Result<Configs, identity::Error> {
-    let membership = belonging.membership();
-    let accepts = Accepts::new(|_| true);
-    let door = if belonging.is_head() { Some(identity::for_door(&membership, &clock())?) } else { None };
-    Ok(Configs { members: identity::for_members(&membership, &accepts, &clock())?, door })
+fn event_data(at: usize, line: &Line) -> EventData {
+    EventData::new_u64(u64::from(line.serial) << 32 | (LINES + at as u64))
+}
+
+pub(super) fn address_of(info: &NodeInfo) -> Option<SocketAddr> {
+    info.addresses.iter().find_map(|address| address.parse().ok())
 }
