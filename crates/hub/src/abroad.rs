@@ -104,16 +104,14 @@ impl<B: Body> Hub<B> {
         self.abroad.nodes.insert(node);
     }
 
-    /// A process of another node had died before this one came in.
-    pub(crate) fn heir_from_before(&mut self, dead: ProcId, heir: ProcId) {
+    /// A process of another node had died before this one came in. Workers that were started ahead count it like those that come later.
+    pub(crate) fn heir_from_before(&mut self, step: &mut Step<'_, B>, dead: ProcId, heir: ProcId) {
         if self.abroad.note_dead(dead) {
             self.estates.note_heir(dead, heir);
+            for to in self.everyone_who_hears() {
+                self.tell(step, to, FromNodeOf::PeerDied { peer: dead, exit: WorkerExit::Unknown, heir: Some(heir) });
+            }
         }
-    }
-
-    /// Jobs that begin here get numbers above this one, which no other node gives.
-    pub fn number_jobs_above(&mut self, last: u32) {
-        self.jobs.number_from(last);
     }
 
     /// Whether the process is one of this node.
@@ -131,21 +129,17 @@ impl<B: Body> Hub<B> {
     }
 
     /// Which other node this message is for.
-    pub(crate) fn is_for(&self, step: &Step<'_, B>, who: ProcId, message: &ToNodeOf<B::Letter>) -> Option<u32> {
+    pub(crate) fn is_for(&self, who: ProcId, message: &ToNodeOf<B::Letter>) -> Option<u32> {
         if self.abroad.nodes.is_empty() || !self.is_here(who) {
             return None;
         }
         let node = match message {
-            ToNodeOf::RequestLease { number, .. } | ToNodeOf::ReturnLease { number } => {
-                step.body.lease_home(model::LeaseId { owner: who, number: *number })?
-            }
-            ToNodeOf::CreateActor { actor, .. }
-            | ToNodeOf::WatchActor { actor }
-            | ToNodeOf::KillActor { actor, .. }
-            | ToNodeOf::ActorOutOfScope { actor } => {
-                step.body.actor_home(*actor).or_else(|| self.head_elsewhere())?
-            }
-            ToNodeOf::WatchGroup { .. } | ToNodeOf::RemoveGroup(_) => self.head_elsewhere()?,
+            ToNodeOf::CreateActor { .. }
+            | ToNodeOf::WatchActor { .. }
+            | ToNodeOf::KillActor { .. }
+            | ToNodeOf::ActorOutOfScope { .. }
+            | ToNodeOf::WatchGroup { .. }
+            | ToNodeOf::RemoveGroup(_) => self.head_elsewhere()?,
             // Its place is the head's to know; what it has printed, and how it ends, is known here as well.
             ToNodeOf::ActorBuildFailed { .. } if self.lodgings.has_worker(who) => self.head_elsewhere()?,
             ToNodeOf::KillWorker { worker } | ToNodeOf::Served { worker } => worker.node(),
@@ -295,7 +289,7 @@ impl<B: Body> Hub<B> {
                 home.into_iter().for_each(|home| self.note_home(*home));
                 self.on_asks(step, node, ticket, by, job, question);
             }
-            Between::Answers { ticket, answer } => self.on_answers(step, node, ticket, *answer),
+            Between::Answers { ticket, answer, .. } => self.on_answers(step, node, ticket, *answer),
             Between::Function { function, job, body, home } => {
                 home.into_iter().for_each(|home| self.note_home(*home));
                 self.on_function(step, function, job, body);
@@ -312,8 +306,9 @@ impl<B: Body> Hub<B> {
         match &mut message {
             FromNodeOf::Granted { number, worker, .. } => {
                 let (number, worker) = (*number, *worker);
-                if !self.link(step, to, worker) {
-                    let lease = LeaseId { owner: to, number };
+                let lease = LeaseId { owner: to, number };
+                // One that was asked for twice may be granted again when its first worker is dead, and nobody waits for it.
+                if !self.is_elsewhere(&lease) || !self.link(step, to, worker) {
                     self.forget_lease(step, &lease);
                     if !self.return_elsewhere(step, lease) {
                         let message = Box::new(ToNodeOf::ReturnLease { number });
@@ -321,7 +316,7 @@ impl<B: Body> Hub<B> {
                     }
                     return self.tell(step, to, FromNodeOf::Revoke { number });
                 }
-                self.granted_elsewhere(LeaseId { owner: to, number }, worker);
+                self.granted_elsewhere(lease, worker);
             }
             FromNodeOf::LeaseRefused { number, .. } => {
                 self.refused_elsewhere(step, &LeaseId { owner: to, number: *number });
@@ -405,7 +400,9 @@ impl<B: Body> Hub<B> {
     /// A process there is dead, and everyone who must know has heard: nothing of it is kept.
     pub(crate) fn forget_there(&mut self, step: &mut Step<'_, B>, peer: ProcId, exit: WorkerExit) {
         self.leases.process_gone(peer);
-        self.overflow.process_gone(peer);
+        for lease in self.overflow.process_gone(peer) {
+            self.forget_lease(step, &lease);
+        }
         self.act(step, control::Event::ProcessDied { process: peer, exit });
         self.actors.process_gone(peer);
         self.groups.process_gone(peer);

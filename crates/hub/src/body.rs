@@ -3,7 +3,7 @@
 //! A step is generic over the body, so that the real one compiles to plain calls. A body does what it is told and answers what it is asked;
 //! it never calls back. What it learns meanwhile (a connection that broke, a fork that failed) it says with a step of its own.
 
-use model::{ActorId, FunctionId, JobId, LeaseId, ProcId, Tick, WorkerExit};
+use model::{FunctionId, JobId, ProcId, Tick, WorkerExit};
 use wire::abroad::{Between, Death};
 use wire::control::{Answer, FromNodeOf, Rings};
 use wire::members::NodeInfo;
@@ -186,12 +186,4 @@ pub trait Body {
     fn part(&mut self, _node: u32) {}
     /// This node does not belong to the cluster any more, or there is none: it is to end.
     fn left_cluster(&mut self, _why: &str) {}
-    /// The node whose table an actor is in.
-    fn actor_home(&self, _actor: ActorId) -> Option<u32> {
-        None
-    }
-    /// The node that gives this lease, if not this one.
-    fn lease_home(&self, _lease: LeaseId) -> Option<u32> {
-        None
-    }
 }

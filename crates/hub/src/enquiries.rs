@@ -88,7 +88,7 @@ impl<B: Body> Hub<B> {
         question: Question,
     ) {
         if let Some(answer) = self.answer_at_once(step, by, job, question) {
-            step.body.send(node, Between::Answers { ticket, answer: Box::new(answer) });
+            step.body.send(node, Between::Answers { ticket, to: by, answer: Box::new(answer) });
         }
     }
 

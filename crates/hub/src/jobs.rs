@@ -29,10 +29,6 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn number_from(&mut self, last: u32) {
-        self.numbers = Numbers::above(last);
-    }
-
     /// This block is this node's, and what it had before is not.
     pub(crate) fn number_block(&mut self, above: u32) {
         (self.numbers, self.left) = (Numbers::above(above), Some(JOBS_A_BLOCK));

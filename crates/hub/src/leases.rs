@@ -123,7 +123,8 @@ impl<B: Body> Hub<B> {
         need: Need,
         name: Box<str>,
     ) {
-        if !self.lives(lease.owner) {
+        // A request that comes late, behind the lease's return, asks for nothing.
+        if !self.lives(lease.owner) || self.leases.scheduler().was_returned(&lease) {
             return;
         }
         self.estates.lease_wanted(lease, job);
@@ -135,7 +136,7 @@ impl<B: Body> Hub<B> {
         }
         self.leases.of_tasks.insert(lease, Wanted { need: need.clone(), job, name });
         self.schedule(step, scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need });
-        // A request that comes late, behind the lease's return, asks for nothing.
+        // The owner may be known to be dead by now, or the lease be refused.
         if !self.leases.scheduler.has_lease(&lease) {
             self.forget_lease(step, &lease);
         }
@@ -143,9 +144,8 @@ impl<B: Body> Hub<B> {
 
     pub(crate) fn return_lease(&mut self, step: &mut Step<'_, B>, lease: LeaseId) {
         self.forget_lease(step, &lease);
-        if !self.return_elsewhere(step, lease) {
-            self.schedule(step, scheduler::Event::LeaseReturned(lease));
-        }
+        self.return_elsewhere(step, lease);
+        self.schedule(step, scheduler::Event::LeaseReturned(lease));
     }
 
     pub(crate) fn forget_lease(&mut self, step: &mut Step<'_, B>, lease: &LeaseId) {

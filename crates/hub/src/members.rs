@@ -46,6 +46,11 @@ impl Members {
         self.is_member
     }
 
+    /// Whether this node has founded a cluster, or asked to belong to one.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.me.is_some()
+    }
+
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeInfo> {
         self.nodes.values()
     }
@@ -166,8 +171,9 @@ impl<B: Body> Hub<B> {
     }
 
     fn say_known(&mut self, step: &mut Step<'_, B>, node: u32) {
-        let of_ours = self.estates.past().heirs.into_iter().filter(|(of, _)| self.is_here(*of));
-        let heirs = of_ours.collect();
+        // For those that are not settled it is a witness, which hears of them as of any death.
+        let is_told = |of: ProcId| self.is_here(of) && !self.estates.is_unsettled(of);
+        let heirs = self.estates.past().heirs.into_iter().filter(|(of, _)| is_told(*of)).collect();
         if self.options.number == HEAD {
             return self.on_knows(step, HEAD, node, heirs);
         }
@@ -221,7 +227,7 @@ impl<B: Body> Hub<B> {
             }
         }
         for (dead, heir) in heirs {
-            self.heir_from_before(dead, heir);
+            self.heir_from_before(step, dead, heir);
         }
         self.jobs.number_block(jobs_above);
         self.members.is_member = true;

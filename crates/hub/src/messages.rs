@@ -18,13 +18,13 @@ impl<B: Body> Hub<B> {
             return self.on_ask(step, from, request, question);
         }
         let Some(who) = from.who.filter(|who| self.lives(*who)) else { return };
-        if let Some(node) = self.is_for(step, who, &message) {
+        if let Some(node) = self.is_for(who, &message) {
             // What that keeps of it ends with it.
             if let Some(proc) = self.procs.get_mut(who) {
                 proc.is_met_by(node);
             }
             let job = match &message {
-                ToNodeOf::RequestLease { job, .. } | ToNodeOf::CreateActor { job, .. } => Some(*job),
+                ToNodeOf::CreateActor { job, .. } => Some(*job),
                 _ => None,
             };
             let home = job.and_then(|job| self.home_of(job)).map(Box::new);

@@ -56,9 +56,10 @@ impl Overflow {
         self.said = None;
     }
 
-    /// A process is dead: what it had asked for, or was granted, is over.
-    pub(crate) fn process_gone(&mut self, gone: ProcId) {
-        self.routes.retain(|lease, route| lease.owner != gone && route.worker != Some(gone));
+    /// A process is dead: what it had asked for is over, and so are these, which had it as their worker.
+    pub(crate) fn process_gone(&mut self, gone: ProcId) -> Vec<LeaseId> {
+        self.routes.retain(|lease, _| lease.owner != gone);
+        self.routes.extract_if(|_, route| route.worker == Some(gone)).map(|(lease, _)| lease).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -72,9 +73,9 @@ impl<B: Body> Hub<B> {
         self.members.is_member() && self.abroad.has_nodes()
     }
 
-    /// The head, if this node is another one.
+    /// The head, if this node is another one. It answers before this one is a member: workers that were started ahead may ask by then.
     pub(crate) fn head_elsewhere(&self) -> Option<u32> {
-        (self.members.is_member() && self.options.number != HEAD).then_some(HEAD)
+        (self.members.has_begun() && self.options.number != HEAD).then_some(HEAD)
     }
 
     /// The living node of this id, if it is another one.
@@ -124,6 +125,11 @@ impl<B: Body> Hub<B> {
         true
     }
 
+    /// Whether another node is to give this lease, or has.
+    pub(crate) fn is_elsewhere(&self, lease: &LeaseId) -> bool {
+        self.overflow.routes.contains_key(lease)
+    }
+
     pub(crate) fn granted_elsewhere(&mut self, lease: LeaseId, worker: ProcId) {
         if let Some(route) = self.overflow.routes.get_mut(&lease) {
             route.worker = Some(worker);
@@ -133,14 +139,15 @@ impl<B: Body> Hub<B> {
     /// There will be no worker for a lease that another node was to give.
     pub(crate) fn refused_elsewhere(&mut self, step: &mut Step<'_, B>, lease: &LeaseId) {
         if self.overflow.routes.remove(lease).is_some() {
-            self.forget_lease(step, lease);
+            self.return_lease(step, *lease);
         }
     }
 
-    /// What another node has asked for waits elsewhere.
+    /// What another node has asked for waits elsewhere, unless it is to be had here only.
     pub(crate) fn bounce_if_it_waits(&mut self, step: &mut Step<'_, B>, lease: LeaseId, from: u32) {
         let is_elsewhere = from != self.options.number && self.members.is_member();
-        if !is_elsewhere || !self.leases.scheduler().is_waiting(&lease) {
+        let may_go = self.leases.need(&lease).is_some_and(|need| need.at == Where::Anywhere);
+        if !is_elsewhere || !may_go || !self.leases.scheduler().is_waiting(&lease) {
             return;
         }
         self.schedule(step, scheduler::Event::LeaseMoved(lease));

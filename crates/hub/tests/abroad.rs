@@ -2,8 +2,8 @@
 
 mod bench;
 
-use bench::{FromNode, Node, ToNode, is_death_of, killed};
-use model::ProcId;
+use bench::{FromNode, Node, ToNode, info, is_death_of, killed, one_cpu};
+use model::{JobId, LeaseId, Need, ProcId, Where};
 use wire::abroad::{Between, Death};
 
 const THERE: ProcId = ProcId::new(2, 4, 1);
@@ -79,38 +79,105 @@ fn a_letter_to_the_dead_comes_back_behind_the_death() {
     assert_eq!((death.peer, *to), (worker, worker));
 }
 
+/// Node 2 of a cluster with a third, which has a worker.
+fn member() -> (Node, Where) {
+    (Node::member(2, 2, &[3]), Where::Node(info(3, 2).id))
+}
+
+const WORKER: ProcId = ProcId::new(3, 4, 1);
+
+fn granted(to: ProcId, number: u64) -> Between<u32> {
+    Between::Told { to, message: Box::new(FromNode::Granted { number, worker: WORKER, pid: 8, gpus: vec![] }) }
+}
+
+fn is_request(message: &Between<u32>, number: u64) -> bool {
+    let Between::Said { message, .. } = message else { return false };
+    matches!(**message, ToNode::RequestLease { number: other, .. } if other == number)
+}
+
+fn returned(by: ProcId, number: u64) -> (u32, Between<u32>) {
+    (3, Between::Said { by, message: Box::new(ToNode::ReturnLease { number }), home: None })
+}
+
 #[test]
 fn a_lease_of_another_node_is_asked_for_there_and_its_worker_is_linked_here() {
-    let mut node = node();
+    let (mut node, there) = member();
     let (a, _) = node.driver();
-    node.body.lease_homes.insert(1, 2);
-    node.request_lease(a, 1);
+    node.request_lease_at(a, 1, there);
     let sent = node.sent();
-    let [(2, Between::Said { by, message, .. })] = &sent[..] else { panic!("{sent:?}") };
-    assert!(*by == a && matches!(**message, ToNode::RequestLease { number: 1, .. }));
-    let granted = FromNode::Granted { number: 1, worker: THERE, pid: 8, gpus: vec![] };
-    node.hears(2, Between::Told { to: a, message: Box::new(granted) });
-    assert_eq!(node.granted(a, 1), Some(THERE));
-    assert_eq!(node.body.carrier_links, [(a, THERE)]);
+    assert!(matches!(&sent[..], [(3, message)] if is_request(message, 1)), "{sent:?}");
+    node.hears(3, granted(a, 1));
+    assert_eq!(node.granted(a, 1), Some(WORKER));
+    assert_eq!(node.body.carrier_links, [(a, WORKER)]);
+    node.says(a, ToNode::ReturnLease { number: 1 });
+    assert_eq!(node.sent(), [returned(a, 1)]);
     node.dies(a);
-    assert_eq!(node.body.deaths_sent, [(a, vec![2, 3])]);
+    assert_eq!(node.body.deaths_sent, [(a, vec![1, 3])]);
 }
 
 /// The death came by another way, and first.
 #[test]
 fn a_worker_that_is_dead_is_not_granted() {
-    let mut node = node();
+    let (mut node, there) = member();
     let (a, _) = node.driver();
-    node.body.lease_homes.insert(1, 2);
-    node.request_lease(a, 1);
-    node.hears(2, death(THERE, None));
+    node.request_lease_at(a, 1, there);
+    node.hears(3, death(WORKER, None));
     node.sent();
-    let granted = FromNode::Granted { number: 1, worker: THERE, pid: 8, gpus: vec![] };
-    node.hears(2, Between::Told { to: a, message: Box::new(granted) });
+    node.hears(3, granted(a, 1));
     assert_eq!(node.granted(a, 1), None);
     assert_eq!(node.count(a, |message| matches!(message, FromNode::Revoke { number: 1 })), 1);
-    let back = Between::Said { by: a, message: Box::new(ToNode::ReturnLease { number: 1 }), home: None };
-    assert_eq!(node.sent(), [(2, back)]);
+    assert_eq!(node.sent(), [returned(a, 1)]);
+}
+
+/// Its request came twice, and a second time behind the death of its first worker: its owner would give it back, and nobody would say so there.
+#[test]
+fn a_lease_that_is_granted_again_goes_back() {
+    let (mut node, there) = member();
+    let (a, _) = node.driver();
+    node.request_lease_at(a, 1, there.clone());
+    node.hears(3, granted(a, 1));
+    node.request_lease_at(a, 1, there);
+    node.hears(3, death(WORKER, None));
+    node.sent();
+    let worker = ProcId::new(3, 5, 1);
+    let again = FromNode::Granted { number: 1, worker, pid: 9, gpus: vec![] };
+    node.hears(3, Between::Told { to: a, message: Box::new(again) });
+    assert_eq!(node.sent(), [returned(a, 1)]);
+    assert_eq!(node.granted(a, 1), Some(WORKER));
+}
+
+/// What it asks for can be had nowhere else: it would go to and fro.
+#[test]
+fn a_lease_that_asks_for_this_node_waits_here_and_any_other_goes_back() {
+    let mut node = Node::head(1, &[(2, 2)]);
+    let there = ProcId::new(2, 4, 1);
+    for (number, at, goes_back) in
+        [(1, Where::Anywhere, false), (2, Where::Anywhere, true), (3, Where::Node(info(1, 1).id), false)]
+    {
+        let need = Need { at, ..one_cpu() };
+        let message = ToNode::RequestLease { number, job: JobId([9; 4]), need, name: "f".into() };
+        node.hears(2, Between::Said { by: there, message: Box::new(message), home: None });
+        let lease = LeaseId { owner: there, number };
+        assert_eq!(node.sent().contains(&(2, Between::Bounced { lease })), goes_back, "{number}");
+    }
+}
+
+/// A request that comes behind its lease's return is none, wherever it went.
+#[test]
+fn sched_2_a_lease_that_was_given_back_is_not_asked_for_again() {
+    let (mut node, there) = member();
+    let (a, _) = node.driver();
+    node.request_lease_at(a, 1, there.clone());
+    node.says(a, ToNode::ReturnLease { number: 1 });
+    node.request_lease_at(a, 2, there.clone());
+    let refused = FromNode::LeaseRefused { number: 2, why: model::Failure::GroupRemoved };
+    node.hears(3, Between::Told { to: a, message: Box::new(refused) });
+    node.sent();
+    node.request_lease_at(a, 1, there.clone());
+    node.request_lease_at(a, 2, there);
+    assert_eq!(node.sent(), []);
+    node.says(a, ToNode::Bye);
+    assert_eq!(node.hub.left(), Vec::<&str>::new());
 }
 
 /// CUT-1, at a node that has to do with a dead process of another one.

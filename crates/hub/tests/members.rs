@@ -5,8 +5,14 @@ mod bench;
 use bench::{FromNode, Node, ToNode, info, is_death_of};
 use model::{ProcId, WorkerExit};
 use wire::abroad::{Between, Death, Membership};
+use wire::control::{Answer, Question};
 
 const THERE: ProcId = ProcId::new(3, 4, 1);
+
+fn old_death() -> Death {
+    let exit = WorkerExit::Unknown;
+    Death { peer: THERE, exit, heir: None, job: None, calls: Vec::new(), is_old: true }
+}
 
 fn lost(node: u32) -> Between<u32> {
     Between::Lost { node, why: "no answer".into() }
@@ -175,4 +181,48 @@ fn more_numbers_for_jobs_are_asked_for_in_good_time() {
         }
     }
     assert_eq!(jobs.len(), 1_500);
+}
+
+/// Its node is a witness of an estate that was begun when it was known, and hears of that death. If it had heard of it before, it would not testify.
+#[test]
+fn cut_1_a_newcomer_is_told_of_estates_that_wait_for_it_by_their_deaths_alone() {
+    let mut node = Node::member(2, 2, &[]);
+    let (a, _) = node.driver();
+    let (first, second) = (node.lease(a, 1), node.lease(a, 2));
+    node.body.with_records.extend([first, second]);
+    node.dies(first);
+    node.hears(1, Between::Joined(Box::new(info(3, 2))));
+    node.dies(second);
+    node.sent();
+    let keeper = node.body.keepers[0].0;
+    node.says(keeper, ToNode::Settled { of: first, serving: vec![] });
+    let sent = node.sent();
+    assert!(sent.contains(&(1, Between::Knows { node: 3, heirs: vec![(first, keeper)] })), "{sent:?}");
+}
+
+/// Workers say how many deaths they know of with all that gives references away. Those that were started ahead count these.
+#[test]
+fn who_is_here_before_its_node_is_a_member_counts_the_deaths_from_before() {
+    let mut node = Node::numbered(4, 2);
+    let (a, _) = node.driver();
+    node.step(|hub, step| hub.enter(step, info(4, 2), info(1, 2)));
+    let heirs = vec![(THERE, ProcId::new(3, 9, 1))];
+    let nodes = vec![info(1, 2), info(3, 2)];
+    node.hears(1, Between::Members(Box::new(Membership { nodes, heirs, jobs_above: 3_000 })));
+    let is_told = |message: &FromNode| matches!(message, FromNode::PeerDied { peer: THERE, heir: Some(_), .. });
+    assert_eq!(node.count(a, is_told), 1);
+    node.hears(3, Between::Died(Death { peer: THERE, heir: Some(ProcId::new(3, 9, 1)), ..old_death() }));
+    assert_eq!(node.count(a, is_told), 1, "once");
+}
+
+/// What a process says and what it asks is one channel: a name is looked up behind the kill, a group is waited for when it is made.
+#[test]
+fn questions_to_the_head_keep_their_place_among_what_a_process_says() {
+    let by = ProcId::new(2, 4, 1);
+    let said: Between<u32> = Between::Said { by, message: Box::new(ToNode::Leaving), home: None };
+    let asks = Between::<u32>::Asks { ticket: 1, by: Some(by), home: None, question: Question::Sync };
+    assert_eq!(said.way(), asks.way());
+    let told: Between<u32> = Between::Told { to: by, message: Box::new(FromNode::CollectGarbage) };
+    let answers = Between::<u32>::Answers { ticket: 1, to: Some(by), answer: Box::new(Answer::Done) };
+    assert_eq!(told.way(), answers.way());
 }

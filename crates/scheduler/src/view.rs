@@ -107,6 +107,12 @@ impl Scheduler {
         self.leases.find(*lease).is_some()
     }
 
+    /// Whether its owner has given it back: it is not granted again.
+    #[must_use]
+    pub fn was_returned(&self, lease: &LeaseId) -> bool {
+        self.ended.has(*lease)
+    }
+
     /// Who has leases for tasks, or waits for some.
     pub fn owners(&self) -> impl Iterator<Item = ProcId> {
         self.owners.keys().copied()

@@ -29,6 +29,8 @@ pub(crate) enum Ask {
     Unlinked(ProcId, ProcId),
     Flush(u64),
     Reach(u64, Vec<(u32, u64)>),
+    Meet(u32),
+    Part(u32),
 }
 
 /// A connection between two nodes; the one with the lower index dials.
@@ -65,7 +67,8 @@ pub(crate) fn pid_of(process: ProcId) -> Pid {
     (process.node() as usize - 1, process)
 }
 
-fn life_of(index: usize) -> NodeLife {
+/// The node as sessions know it.
+pub(crate) fn life_of(index: usize) -> NodeLife {
     NodeLife { node: index as u32 + 1, life: index as u64 + 77 }
 }
 
@@ -87,11 +90,9 @@ fn limits(rng: &mut Rng) -> Limits {
     }
 }
 
-/// The carrier of a node that knows all others.
-pub(crate) fn carrier_of(index: usize, nodes: usize, rng: &mut Rng) -> Carrier {
-    let mut carrier = Carrier::new(life_of(index), limits(rng));
-    (0..nodes).filter(|other| *other != index).for_each(|other| carrier.add_node(life_of(other)));
-    carrier
+/// The carrier of a node that knows no other yet.
+pub(crate) fn carrier_of(index: usize, rng: &mut Rng) -> Carrier {
+    Carrier::new(life_of(index), limits(rng))
 }
 
 impl Env {
@@ -246,7 +247,25 @@ impl Node {
             Ask::Unlinked(here, there) => carrier.on_link_closed(env, here, there),
             Ask::Flush(ticket) => carrier.flush(env, ticket),
             Ask::Reach(ticket, positions) => carrier.reach(env, ticket, &positions),
+            Ask::Meet(node) => self.meet(env, node as usize - 1),
+            Ask::Part(node) => self.part(env, node as usize - 1),
         }
+    }
+
+    /// There is a session with another node from now on; of two the first dials.
+    fn meet(&mut self, env: &mut Env, other: usize) {
+        self.carrier.add_node(life_of(other));
+        if self.index < other {
+            env.later(1, Item::Dial { from: self.index, to: other });
+        }
+    }
+
+    /// A verdict: what is on the line is lost.
+    fn part(&mut self, env: &mut Env, other: usize) {
+        if let Some(line) = env.abroad.lines.remove(&(self.index.min(other), self.index.max(other))) {
+            env.queue.cut(other, self.index, line.number, 0);
+        }
+        self.carrier.remove_node(env, other as u32 + 1);
     }
 
     fn hear_carrier(&mut self, env: &mut Env, said: ToHub) {
@@ -331,14 +350,15 @@ impl Node {
     }
 
     pub(crate) fn dial(&mut self, env: &mut Env, other: usize) {
-        let session = self.carrier.session(other as u32 + 1).expect("all know all");
+        let Some(session) = self.carrier.session(other as u32 + 1) else { return };
         let number = session.dial(env.now).expect("no verdict was given");
         env.abroad.lines.insert((self.index, other), Line { number, ..Line::default() });
         self.go_round(env);
     }
 
     pub(crate) fn on_closed(&mut self, env: &mut Env, other: usize, line: u64) {
-        self.carrier.session(other as u32 + 1).expect("all know all").closed(line);
+        let Some(session) = self.carrier.session(other as u32 + 1) else { return };
+        session.closed(line);
         if self.index < other {
             let us = if env.has_faults() { env.rng.between(100, 200_000) } else { env.rng.between(100, 5_000) };
             env.later(us, Item::Dial { from: self.index, to: other });
@@ -350,8 +370,11 @@ impl Node {
         let peer = from as u32 + 1;
         env.stepping = self.index;
         let mut rest = bytes.to_vec();
+        if self.carrier.session(peer).is_none() {
+            return;
+        }
         if from < self.index {
-            let known = env.abroad.lines.get_mut(&(from, self.index)).expect("it was dialled");
+            let Some(known) = env.abroad.lines.get_mut(&(from, self.index)) else { return };
             if known.number != line {
                 return;
             }
@@ -360,7 +383,7 @@ impl Node {
                 let Ok(Some((hello, length))) = cluster::read_hello(&known.hello) else { return };
                 rest = known.hello.split_off(length);
                 known.is_answered = true;
-                let session = self.carrier.session(peer).expect("all know all");
+                let session = self.carrier.session(peer).expect("seen above");
                 session.answer(env.now, &hello).expect("an honest hello is taken");
             }
         }
@@ -370,30 +393,27 @@ impl Node {
 }
 
 impl World {
-    /// Every pair of nodes has a line now and then.
-    pub(crate) fn connect(&mut self) {
-        let count = self.env.settings.nodes;
-        for from in 0..count {
-            for to in from + 1..count {
-                self.env.later(1, Item::Dial { from, to });
-            }
-        }
-    }
-
     /// One line is cut: of what is on it, in either direction, some still arrives.
     pub(crate) fn cut_line(&mut self) {
         let up: Vec<(usize, usize)> =
             self.env.abroad.lines.iter().filter(|(_, line)| !line.is_cut).map(|(key, _)| *key).collect();
         let Some(key) = self.env.rng.pick(&up).copied() else { return };
-        let line = self.env.abroad.lines.get_mut(&key).expect("it is up");
+        self.env.counts.cut += 1;
+        self.env.cut_at(key);
+    }
+}
+
+impl Env {
+    /// The line between these two is cut, if it was not.
+    pub(crate) fn cut_at(&mut self, key: (usize, usize)) {
+        let Some(line) = self.abroad.lines.get_mut(&key).filter(|line| !line.is_cut) else { return };
         line.is_cut = true;
         let number = line.number;
-        self.env.counts.cut += 1;
         for (from, to) in [key, (key.1, key.0)] {
-            let arriving = self.env.rng.below(4) as usize;
-            self.env.queue.cut(from, to, number, arriving);
-            let us = self.env.rng.between(1_000, 60_000);
-            self.env.later(us, Item::Closed { node: to, other: from, line: number });
+            let arriving = self.rng.below(4) as usize;
+            self.queue.cut(from, to, number, arriving);
+            let us = self.rng.between(1_000, 60_000);
+            self.later(us, Item::Closed { node: to, other: from, line: number });
         }
     }
 }

@@ -173,7 +173,7 @@ impl Process {
             namespace: "".into(),
             lifetime: if env.rng.chance(200) { Lifetime::Detached } else { Lifetime::Owned },
             restarts_max: *env.rng.pick(&[0, 1, 3, -1]).expect("not empty"),
-            need: Need { to_place: cpu(10_000), ..Need::same(to_hold) },
+            need: Need { to_place: cpu(10_000), at: env.plans.place(&mut env.rng), ..Need::same(to_hold) },
             concurrency: 1,
             is_async: false,
         };
@@ -190,9 +190,6 @@ impl Process {
         };
         let get_if_exists = has_name && env.rng.chance(500);
         let (job, spec) = (self.job, Vec::new());
-        if let Some(node) = env.elsewhere(self.pid.0) {
-            env.actor_homes.insert(actor, node);
-        }
         env.tell_node(self.pid, ToNode::CreateActor { actor, job, options, get_if_exists, spec });
     }
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher as _};
 
-use model::{ActorId, Bulk, FileId, LeaseId, Place, ProcId, Tick, Where};
+use model::{Bulk, FileId, JobId, Place, ProcId, Tick, Where};
 use rustc_hash::{FxHashMap, FxHasher};
+use wire::control::Question;
 
 use crate::Settings;
 use crate::abroad::Abroad;
@@ -56,8 +57,18 @@ pub struct Counts {
     pub cut: u64,
     /// Calls that were taken back on another node.
     pub taken_back: u64,
-    /// Leases and actors of other nodes.
+    /// Leases that other nodes were asked for.
     pub abroad: u64,
+    /// Leases that waited and were offered room on other nodes.
+    pub offered: u64,
+    /// Leases and actors that had no room where they were sent.
+    pub bounced: u64,
+    /// Lives of actors that began on other nodes than the head.
+    pub lodged: u64,
+    /// Functions that workers asked for.
+    pub functions: u64,
+    /// Nodes that died.
+    pub nodes_killed: u64,
 }
 
 impl Counts {
@@ -66,7 +77,7 @@ impl Counts {
     pub fn sum(&self) -> u64 {
         let messages = self.dropped + self.repeated + self.delayed;
         let processes = self.not_started + self.workers_killed + self.drivers_killed + self.paused;
-        messages + processes + self.harmed + self.cut
+        messages + processes + self.harmed + self.cut + self.nodes_killed
     }
 }
 
@@ -94,6 +105,11 @@ impl std::ops::Add for Counts {
             cut: self.cut + other.cut,
             taken_back: self.taken_back + other.taken_back,
             abroad: self.abroad + other.abroad,
+            offered: self.offered + other.offered,
+            bounced: self.bounced + other.bounced,
+            lodged: self.lodged + other.lodged,
+            functions: self.functions + other.functions,
+            nodes_killed: self.nodes_killed + other.nodes_killed,
         }
     }
 }
@@ -118,9 +134,12 @@ pub(crate) struct Env {
     pub(crate) stepping: usize,
     /// What lies between nodes.
     pub(crate) abroad: Abroad,
-    /// Leases and actors that another node was asked for.
-    pub(crate) lease_homes: FxHashMap<LeaseId, u32>,
-    pub(crate) actor_homes: FxHashMap<ActorId, u32>,
+    /// Nodes that are dead.
+    pub(crate) dead_nodes: BTreeSet<usize>,
+    /// The program of each job.
+    pub(crate) programs: FxHashMap<JobId, Pid>,
+    /// Who waits for the answer to which question.
+    pub(crate) asked: BTreeSet<(Pid, u64)>,
     /// Of each node.
     pub(crate) memories: Vec<Memory>,
     /// Workers that own something that others may need: a word in shared memory.
@@ -153,8 +172,9 @@ impl Env {
             plans: Plans::default(),
             stepping: 0,
             abroad: Abroad::default(),
-            lease_homes: FxHashMap::default(),
-            actor_homes: FxHashMap::default(),
+            dead_nodes: BTreeSet::new(),
+            programs: FxHashMap::default(),
+            asked: BTreeSet::new(),
             memories,
             needed: BTreeSet::new(),
             is_short: false,
@@ -166,6 +186,11 @@ impl Env {
             runs: 0,
             trace: 0,
         }
+    }
+
+    /// Whether the program of this job lives.
+    pub(crate) fn has_program(&self, job: JobId) -> bool {
+        self.programs.get(&job).is_some_and(|program| !self.oracle.is_dead(*program))
     }
 
     pub(crate) fn has_faults(&self) -> bool {
@@ -195,6 +220,7 @@ impl Env {
             ToNode::CreateActor { .. } | ToNode::KillActor { .. } | ToNode::ActorOutOfScope { .. } => {
                 (Order::Kept, true)
             }
+            ToNode::Ask { question: Question::Function(_), .. } => (Order::Kept, false),
             ToNode::Ask { .. } | ToNode::RemoveGroup(_) | ToNode::Met { .. } => (Order::Kept, true),
             _ => (Order::Kept, false),
         };
@@ -213,17 +239,6 @@ impl Env {
         } else {
             self.needed.remove(&process);
         }
-    }
-
-    /// Another node, now and then: for what is to be done elsewhere.
-    pub(crate) fn elsewhere(&mut self, from: usize) -> Option<u32> {
-        let nodes = self.settings.nodes as u64;
-        if nodes < 2 || !self.rng.chance(self.settings.elsewhere) {
-            return None;
-        }
-        self.counts.abroad += 1;
-        let step = self.rng.between(1, nodes - 1);
-        Some(((from as u64 + step) % nodes) as u32 + 1)
     }
 
     /// From a process to another of its node, or from a carrier, which stands for one of another node.
@@ -264,6 +279,7 @@ impl Env {
             Fault::HarmFile => self.settings.harm_every_ms,
             Fault::Shortage => self.settings.shortage_every_ms,
             Fault::CutLine => self.settings.cut_every_ms,
+            Fault::KillNode => self.settings.kill_node_every_ms,
         };
         if every_ms > 0 {
             let us = self.rng.between(1, 2_000 * every_ms);

@@ -141,6 +141,7 @@ impl World {
                 self.env.counts.harmed += u64::from(memories[node].harm(|most| rng.below(most)));
             }
             Fault::CutLine => self.cut_line(),
+            Fault::KillNode => self.kill_node(),
             Fault::Shortage => unreachable!("seen above"),
             Fault::Pause => {
                 let all: Vec<Pid> = self.procs.keys().copied().collect();

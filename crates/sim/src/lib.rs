@@ -26,8 +26,9 @@
 //!
 //! The brains' own invariants are checked all along: after each step in a debug build, else now and then.
 //!
-//! Several nodes have real carriers and sessions (`abroad`), over lines that are cut. Leases and actors of other nodes are asked for at random,
-//! so that calls, values, references, gifts, deaths and estates cross nodes all the time.
+//! Several nodes form a cluster (`members`): the first is its head, the others come in, and some die as a whole. They have real carriers and
+//! sessions (`abroad`), over lines that are cut. What waits on one node goes to another, and some tasks and actors ask for a certain node, so
+//! that calls, values, references, gifts, deaths and estates cross nodes all the time.
 
 mod abroad;
 mod body;
@@ -39,11 +40,13 @@ mod journal;
 mod keeper;
 mod large;
 mod looks;
+mod members;
 mod memory;
 mod network;
 mod node;
 mod oracle;
 mod process;
+mod questions;
 mod refs;
 mod rng;
 mod settings;

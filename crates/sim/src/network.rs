@@ -12,6 +12,7 @@ use hub::Past;
 use model::{Place, ProcId, Tick, WorkerExit};
 use rustc_hash::FxHashMap;
 
+use crate::abroad::pid_of;
 use crate::looks::{Look, Seen};
 use crate::process::{Frame, FromNode, ToNode};
 
@@ -67,6 +68,14 @@ pub(crate) enum Item {
     SessionTick {
         node: usize,
         peer: u32,
+    },
+    /// A node wants to belong to the cluster.
+    Enters {
+        node: usize,
+    },
+    /// A node that is dead is found to be.
+    Verdict {
+        node: usize,
     },
     /// A worker that was asked for is up, or failed to start.
     Forked {
@@ -158,6 +167,41 @@ pub(crate) enum Item {
 }
 
 impl Item {
+    /// The node that it concerns.
+    pub(crate) fn node(&self) -> Option<usize> {
+        match self {
+            Self::ToNode { from: process, .. }
+            | Self::FromNode { to: process, .. }
+            | Self::Frame { to: process, .. }
+            | Self::Outward { from: process, .. }
+            | Self::Forked { process, .. }
+            | Self::KeeperStarted { process, .. }
+            | Self::Kill { process, .. }
+            | Self::HungUp { process }
+            | Self::Ended { process, .. }
+            | Self::Computed { process, .. }
+            | Self::LetGo { process, .. }
+            | Self::Read { process, .. }
+            | Self::MakeRoom { process }
+            | Self::Written { process }
+            | Self::Look { process, .. }
+            | Self::Looked { process, .. }
+            | Self::Unpin { process, .. }
+            | Self::Answer { process }
+            | Self::Step { process }
+            | Self::OwnerTick { process }
+            | Self::Resume { process } => Some(process.0),
+            Self::Room { here, .. } => Some(pid_of(*here).0),
+            Self::Bytes { to: node, .. }
+            | Self::Dial { from: node, .. }
+            | Self::Closed { node, .. }
+            | Self::SessionTick { node, .. }
+            | Self::Enters { node }
+            | Self::NodeTick { node } => Some(*node),
+            Self::Verdict { .. } | Self::Healed | Self::Fault(_) => None,
+        }
+    }
+
     /// What tells it from other items, as far as the order of a run is concerned.
     pub(crate) fn trace(&self, hasher: &mut impl Hasher) {
         mem::discriminant(self).hash(hasher);
@@ -188,7 +232,7 @@ impl Item {
             | Self::Step { process }
             | Self::OwnerTick { process }
             | Self::Resume { process } => process.hash(hasher),
-            Self::NodeTick { node } => node.hash(hasher),
+            Self::NodeTick { node } | Self::Enters { node } | Self::Verdict { node } => node.hash(hasher),
             Self::Healed => {}
             Self::Fault(fault) => mem::discriminant(fault).hash(hasher),
         }
@@ -208,6 +252,8 @@ pub(crate) enum Fault {
     Shortage,
     /// A line between two nodes is cut.
     CutLine,
+    /// A whole node dies.
+    KillNode,
 }
 
 /// Whether what is sent later may arrive sooner.

@@ -3,17 +3,17 @@
 use carrier::Carrier;
 use hub::links::Level;
 use hub::{Asker, Body, Dead, Door, Hub, Listening, NoRoom, Options, Past, Step, StoreUse};
-use model::{ActorId, FunctionId, JobId, LeaseId, NodeId, ProcId, Tick, WorkerExit};
+use model::{FunctionId, JobId, ProcId, Tick, WorkerExit};
 use wire::abroad::{Between, Death};
 use wire::control::{Answer, Rings};
+use wire::members::NodeInfo;
 use wire::peer::Peer;
 
 use crate::abroad::Ask;
 use crate::env::Env;
-use crate::grouped::with_seats;
+use crate::members::id_of;
 use crate::network::{Item, Pid};
 use crate::process::{FromNode, ToNode};
-use crate::work::with_licence;
 
 const GRACE_MS: u64 = 2_000;
 const LINK_IDLE_MS: u64 = 60_000;
@@ -27,6 +27,8 @@ pub(crate) struct Node {
     pub(crate) index: usize,
     pub(crate) hub: Hub<Env>,
     pub(crate) carrier: Carrier,
+    /// It has let its programs in.
+    pub(crate) is_open: bool,
     tick_at: Option<Tick>,
 }
 
@@ -41,28 +43,27 @@ fn pid_of(who: ProcId) -> i32 {
 }
 
 impl Node {
-    pub(crate) fn new(index: usize, cpus: i64, carrier: Carrier) -> Self {
-        let mut hub = Hub::new(Options {
+    pub(crate) fn new(index: usize, env: &Env, carrier: Carrier) -> Self {
+        let is_guest = env.is_guest(index);
+        let hub = Hub::new(Options {
             number: index as u32 + 1,
-            id: NodeId([index as u8 + 1; 28]),
+            id: id_of(index),
             pid: i32::MAX,
-            total: with_seats(with_licence(model::Resources::cpus(cpus))),
+            total: env.total_of(index),
             gpu_names: Vec::new(),
             procs_max: WORKERS_MAX + OTHERS_MAX,
-            workers_max: u32::from(WORKERS_MAX),
+            workers_max: if is_guest { 0 } else { u32::from(WORKERS_MAX) },
             starts_max: 3,
-            prestart: 1,
+            prestart: u32::from(!is_guest),
             idle_ms_max: 1_000,
             rings_max: u32::MAX,
             link_idle_ms_max: LINK_IDLE_MS,
             grace_ms_max: GRACE_MS,
         });
-        carrier.nodes().for_each(|node| hub.node_joined(node));
-        hub.number_jobs_above(index as u32 * 1_000);
-        Self { index, hub, carrier, tick_at: None }
+        Self { index, hub, carrier, is_open: false, tick_at: None }
     }
 
-    fn step<R>(&mut self, env: &mut Env, step: impl FnOnce(&mut Hub<Env>, &mut Step<'_, Env>) -> R) -> R {
+    pub(crate) fn step<R>(&mut self, env: &mut Env, step: impl FnOnce(&mut Hub<Env>, &mut Step<'_, Env>) -> R) -> R {
         let result = self.step_hub(env, step);
         self.go_round(env);
         result
@@ -133,6 +134,19 @@ impl Body for Env {
     type Letter = Peer;
 
     fn send(&mut self, node: u32, message: Between<Peer>) {
+        if self.settings.is_printed {
+            println!("{} {} to {node}: {message:?}", self.now.0, self.stepping + 1);
+        }
+        let counts = &mut self.counts;
+        match &message {
+            Between::Said { message, .. } => {
+                counts.abroad += u64::from(matches!(**message, ToNode::RequestLease { .. }));
+            }
+            Between::Bounced { .. } => counts.bounced += 1,
+            Between::Lodged { .. } => counts.lodged += 1,
+            Between::Offer { count, .. } => counts.offered += u64::from(*count),
+            _ => {}
+        }
         self.abroad.asked.push_back(Ask::Send(node, message));
     }
 
@@ -156,12 +170,16 @@ impl Body for Env {
         self.abroad.asked.push_back(Ask::Reach(ticket, positions.to_vec()));
     }
 
-    fn actor_home(&self, actor: ActorId) -> Option<u32> {
-        self.actor_homes.get(&actor).copied()
+    fn meet(&mut self, node: &NodeInfo) {
+        self.abroad.asked.push_back(Ask::Meet(node.number));
     }
 
-    fn lease_home(&self, lease: LeaseId) -> Option<u32> {
-        self.lease_homes.get(&lease).copied()
+    fn part(&mut self, node: u32) {
+        self.abroad.asked.push_back(Ask::Part(node));
+    }
+
+    fn left_cluster(&mut self, why: &str) {
+        self.oracle.fail(format!("node {} is told to leave: {why}", self.stepping));
     }
 
     fn tell(&mut self, to: ProcId, message: FromNode) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{ActorId, Failure, GroupId, ObjectId, TaskKey};
+use model::{ActorId, Failure, GroupId, JobId, ObjectId, TaskKey};
 use owner::Value;
 use rustc_hash::FxHashMap;
 
@@ -24,9 +24,17 @@ struct History {
     is_generator: bool,
     actor: Option<ActorId>,
     group: Option<GroupId>,
+    /// The only node that it may run on, if there is one.
+    at: Option<usize>,
     /// Counts the submissions of its owner.
     index: u64,
     starts: u32,
+    /// Who runs it.
+    runs_on: Option<Pid>,
+    /// The node that answered last.
+    answered_on: Option<usize>,
+    /// Calls that lay on a node when that died, and may have run for all that others know.
+    perhaps: u32,
     /// Runs that ended with their process.
     lost: u32,
     is_cancelled: bool,
@@ -60,6 +68,7 @@ pub(crate) struct Submission {
     pub(crate) is_generator: bool,
     pub(crate) actor: Option<ActorId>,
     pub(crate) group: Option<GroupId>,
+    pub(crate) at: Option<usize>,
     pub(crate) index: u64,
 }
 
@@ -82,6 +91,8 @@ pub(crate) struct Oracle {
     /// Who had a reference to an object in hands.
     handled: FxHashMap<ObjectId, BTreeSet<Pid>>,
     dead: BTreeSet<Pid>,
+    dead_nodes: BTreeSet<usize>,
+    jobs: BTreeSet<JobId>,
     /// Objects that calls name whose callers are dead, and that have not started: nobody holds them for those.
     unheld: BTreeSet<ObjectId>,
     /// Groups that were removed.
@@ -95,7 +106,7 @@ impl Oracle {
     }
 
     pub(crate) fn submitted(&mut self, task: Task, submission: Submission) {
-        let Submission { id, plan, children, deps, retries_max, is_generator, actor, group, index } = submission;
+        let Submission { id, plan, children, deps, retries_max, is_generator, actor, group, at, index } = submission;
         let inputs: Vec<u64> = deps.iter().map(|dep| self.expected(dep)).chain(children).collect();
         let expected = crate::work::value_of(plan, &inputs);
         let history = History {
@@ -106,8 +117,12 @@ impl Oracle {
             is_generator,
             actor,
             group,
+            at,
             index,
             starts: 0,
+            runs_on: None,
+            answered_on: None,
+            perhaps: 0,
             lost: 0,
             is_cancelled: false,
             raised: Vec::new(),
@@ -160,6 +175,7 @@ impl Oracle {
     pub(crate) fn argument_lost(&mut self, task: Task) {
         let history = self.history(task);
         history.arguments_lost += 1;
+        history.runs_on = None;
         // One that may be tried again is sent again behind those that are under way; any other only if there are none.
         history.is_late |= history.retries_max != 0;
     }
@@ -196,8 +212,13 @@ impl Oracle {
 
     /// A worker starts the task. Returns how often it was started by now.
     pub(crate) fn started(&mut self, task: Task, worker: Pid) -> u32 {
+        let is_lost = self.is_lost_on_its_way(task);
         let history = self.history(task);
         history.starts += 1;
+        history.runs_on = Some(worker);
+        if is_lost {
+            (history.has_sent_value, history.is_late) = (false, true);
+        }
         let (starts, retries_max, index) = (history.starts, history.retries_max, history.index);
         let (is_actor, is_late, has_sent_value) = (history.actor.is_some(), history.is_late, history.has_sent_value);
         if has_sent_value {
@@ -231,6 +252,33 @@ impl Oracle {
         self.dead.insert(pid);
     }
 
+    pub(crate) fn is_dead(&self, pid: Pid) -> bool {
+        self.dead.contains(&pid)
+    }
+
+    pub(crate) fn node_died(&mut self, node: usize) {
+        self.dead_nodes.insert(node);
+    }
+
+    /// NAME-1: no job has the number of another.
+    pub(crate) fn job_began(&mut self, job: JobId) {
+        if !self.jobs.insert(job) {
+            self.fail(format!("two jobs are {job:?}"));
+        }
+    }
+
+    /// A call lay with a process of a node that is dead, and nothing has come of it. Whoever called cannot know whether it ran.
+    pub(crate) fn lay_with_the_dead(&mut self, task: Task, worker: Pid) {
+        let history = self.history(task);
+        history.perhaps += u32::from(history.runs_on != Some(worker));
+    }
+
+    /// It was answered by a node that is dead, and nobody has taken that up.
+    fn is_lost_on_its_way(&self, task: Task) -> bool {
+        let History { has_sent_value, answered_on, .. } = &self.tasks[&task];
+        *has_sent_value && answered_on.is_some_and(|node| self.dead_nodes.contains(&node))
+    }
+
     /// The task that makes the object; `None`: it was put.
     pub(crate) fn maker_of(&self, object: &ObjectId) -> Option<Task> {
         self.values.get(object).and_then(|known| known.task)
@@ -248,7 +296,10 @@ impl Oracle {
     pub(crate) fn is_excused(&self, object: &ObjectId) -> bool {
         let owner = self.values.get(object).map(|known| known.owner);
         let is_gone = |pid: &Pid| self.dead.contains(pid) && Some(*pid) != owner;
-        self.unheld.contains(object) || self.handled.get(object).is_some_and(|by| by.iter().any(is_gone))
+        let is_gone_whole = owner.is_some_and(|owner| self.dead_nodes.contains(&owner.0));
+        is_gone_whole
+            || self.unheld.contains(object)
+            || self.handled.get(object).is_some_and(|by| by.iter().any(is_gone))
     }
 
     /// A call that has not started names it, and whoever called is dead.
@@ -256,8 +307,9 @@ impl Oracle {
         self.unheld.insert(object);
     }
 
-    pub(crate) fn answered(&mut self, task: Task, answer: &Result<Number, Failure>) {
+    pub(crate) fn answered(&mut self, task: Task, answer: &Result<Number, Failure>, by: Pid) {
         let history = self.history(task);
+        (history.runs_on, history.answered_on) = (None, Some(by.0));
         match answer {
             Ok(_) => history.has_sent_value = true,
             Err(failure) => history.raised.push(failure.clone()),
@@ -266,7 +318,8 @@ impl Oracle {
 
     pub(crate) fn resolved(&mut self, task: Task, value: Option<&Value>) {
         let history = &self.tasks[&task];
-        let is_spent = history.retries_max >= 0 && history.starts > history.retries_max.unsigned_abs();
+        let starts = history.starts + history.perhaps;
+        let is_spent = history.retries_max >= 0 && starts > history.retries_max.unsigned_abs();
         let is_orphan = self.dead.contains(&task.0) && history.retries_max >= 0;
         let (outcome, is_explained) = match value {
             None => (Outcome::Unseen, true),
@@ -283,9 +336,9 @@ impl Oracle {
                     // What waited with its worker when its owner died may have run, for all that its heir knows. And if it did not begin for
                     // want of an argument, nobody knows that before the answer has gone.
                     Failure::WorkerDied(_) => {
-                        let runs = history.starts + history.arguments_lost;
+                        let runs = starts + history.arguments_lost;
                         let may_be_spent = history.retries_max >= 0 && runs > history.retries_max.unsigned_abs();
-                        (history.lost > 0 && may_be_spent) || is_orphan
+                        (history.lost + history.perhaps > 0 && may_be_spent) || is_orphan
                     }
                     Failure::Cancelled => history.is_cancelled,
                     Failure::ActorDied(actor, _) => history.actor == Some(*actor),
@@ -307,12 +360,12 @@ impl Oracle {
                         let is_lost = self.values[&history.id].is_lost;
                         is_orphan || (self.dead.contains(&task.0) && (is_lost || history.is_generator))
                     }
+                    Failure::Unschedulable(_) => history.at.is_some_and(|node| self.dead_nodes.contains(&node)),
                     Failure::Freed
                     | Failure::NodeDied
                     | Failure::StoreFull(_)
                     | Failure::ArgumentLost(_)
-                    | Failure::Replay { .. }
-                    | Failure::Unschedulable(_) => false,
+                    | Failure::Replay { .. } => false,
                 };
                 (Outcome::Failure, is_explained)
             }

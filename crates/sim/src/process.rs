@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hub::Past;
-use model::{GroupId, JobId, LeaseId, ObjectId, ProcId, TaskId, TaskKey, Where, WorkerExit};
+use model::{GroupId, JobId, ObjectId, ProcId, TaskId, TaskKey, Where, WorkerExit};
 use owner::{ActorNews, Effect, Heirs, Slot, Spec, Stage, Submitted, Target, Value};
 use party::{Party, Sent, view};
 use rustc_hash::FxHashMap;
@@ -20,6 +20,7 @@ use crate::grouped::Made;
 use crate::journal::Journal;
 use crate::large::{Content, Holdings};
 use crate::looks::Look;
+use crate::members::index_of;
 use crate::network::{Item, Pid};
 use crate::oracle::{Submission, Task};
 use crate::refs::Ref;
@@ -196,7 +197,7 @@ impl Process {
             }
             FromNode::Exit { .. } => self.on_exit(env),
             FromNode::Retire => self.on_retire(env),
-            FromNode::Assigned { job, .. } => self.job = job,
+            FromNode::Assigned { job, .. } => self.on_assigned(env, job),
             FromNode::Linked { peer, .. } => {
                 self.party.has_met(peer);
                 self.linked.insert(peer);
@@ -204,7 +205,8 @@ impl Process {
             // Links are never given back here; what then happens is run by the tests of `hub::links`.
             FromNode::MayUnlink { peer } => env.tell_node(self.pid, ToNode::Idle { peer, quiet: None }),
             FromNode::Notice { kind, text } if &*kind == "infeasible" => env.oracle.fail(text.into()),
-            FromNode::Notice { .. } | FromNode::Answer { .. } => {}
+            FromNode::Answer { request, answer } => self.on_answered(env, request, &answer),
+            FromNode::Notice { .. } => {}
             FromNode::Welcome(_)
             | FromNode::Refused(_)
             | FromNode::Keep { .. }
@@ -265,11 +267,24 @@ impl Process {
     /// All that the dead one had written is read first; then its calls are lost. `heir`: who takes over what it has left.
     fn on_peer_died(&mut self, env: &mut Env, peer: ProcId, exit: &WorkerExit, heir: Option<ProcId>) {
         self.drain_from(env, peer);
+        if env.dead_nodes.contains(&pid_of(peer).0) {
+            self.note_calls_on(env, peer);
+        }
         let (party, mut hands) = self.parts(env);
         party.on_peer_died(&mut hands, peer, exit, heir);
         self.reader_died(env, peer, exit);
         if self.linked.remove(&peer) {
             env.tell_node(self.pid, ToNode::LinkClosed { peer });
+        }
+    }
+
+    /// What this process had sent to one of a node that is dead, and what has not come back.
+    fn note_calls_on(&self, env: &mut Env, peer: ProcId) {
+        let is_there = |stage: Stage| matches!(stage, Stage::Under { worker, .. } if worker == peer);
+        for (_, task) in self.party.owner.tasks().filter(|(_, task)| is_there(task.stage)) {
+            if let Some(first) = self.maker.get(&task.returns[0]) {
+                env.oracle.lay_with_the_dead(*first, pid_of(peer));
+            }
         }
     }
 
@@ -291,7 +306,11 @@ impl Process {
         let Inputs { deps, names } = inputs;
         let template = env.plans.get(plan).template.clone();
         let retries_max = template.retries_max;
-        let group = if let Where::Bundle(seat) = template.need.at { Some(seat.group) } else { None };
+        let (group, at) = match template.need.at {
+            Where::Bundle(seat) => (Some(seat.group), None),
+            Where::Node(id) => (None, Some(index_of(id))),
+            Where::Anywhere => (None, None),
+        };
         let id_of = |slot: &Slot| self.party.owner.object(*slot).expect("held").id;
         let (dep_ids, name_ids): (Vec<_>, Vec<_>) =
             (deps.iter().map(id_of).collect(), names.iter().map(id_of).collect());
@@ -325,6 +344,7 @@ impl Process {
             retries_max,
             is_generator: stream.is_some(),
             group,
+            at,
             actor: if let Target::Actor(actor) = call { Some(actor) } else { None },
             index: self.submissions,
         };
@@ -397,11 +417,6 @@ impl Process {
             Effect::RequestLease { number, need, name: _ } => {
                 let is_keeper = matches!(self.role, Role::Keeper);
                 let job = self.party.owner.job_waiting(&need).filter(|_| is_keeper).unwrap_or(self.job);
-                if !matches!(need.at, Where::Bundle(_))
-                    && let Some(node) = env.elsewhere(self.pid.0)
-                {
-                    env.lease_homes.insert(LeaseId { owner: self.pid.1, number }, node);
-                }
                 env.tell_node(self.pid, ToNode::RequestLease { number, job, need, name: "f".into() });
             }
             Effect::ReturnLease { number } => env.tell_node(self.pid, ToNode::ReturnLease { number }),

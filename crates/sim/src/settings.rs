@@ -46,10 +46,16 @@ pub struct Settings {
     pub full: u64,
     /// Large values that the arena of a node has room for.
     pub blocks_max: u64,
-    /// Leases and actors that another node is asked for.
+    /// The last so many nodes are guests: without resources, with a program whose work all runs elsewhere.
+    pub guests: usize,
+    /// Tasks and actors that are to run on a certain node.
     pub elsewhere: u64,
     /// A line between two nodes is cut about this often; zero: never.
     pub cut_every_ms: u64,
+    /// A whole node dies about this often; zero: never.
+    pub kill_node_every_ms: u64,
+    /// Nodes come in until then.
+    pub enter_ms_max: u64,
     /// Everything that happens is printed.
     pub is_printed: bool,
 }
@@ -68,7 +74,10 @@ impl Settings {
         let mut some = |most: u64| if rng.chance(600) { rng.between(1, most) } else { 0 };
         let kill_owner = some(60);
         let full = some(200);
-        let (elsewhere, cut) = (rng.between(100, 700), if rng.chance(700) { rng.between(1, 60) } else { 0 });
+        let (elsewhere, cut) = (rng.between(0, 500), if rng.chance(700) { rng.between(1, 60) } else { 0 });
+        let guests = usize::from(nodes > 1 && rng.chance(300));
+        let kill_node = if rng.chance(500) { rng.between(30, 300) } else { 0 };
+        let enter_ms_max = rng.between(1, 150);
         Self {
             seed,
             nodes,
@@ -91,8 +100,11 @@ impl Settings {
             die_giving,
             full,
             blocks_max,
+            guests,
             elsewhere,
             cut_every_ms: cut,
+            kill_node_every_ms: if nodes > 1 { kill_node } else { 0 },
+            enter_ms_max,
             is_printed: false,
         }
     }

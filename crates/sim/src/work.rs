@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{FunctionId, Need, Quantity, Resources, Template, Yields};
+use model::{FunctionId, Need, NodeId, Quantity, Resources, Template, Where, Yields};
 
 use crate::rng::{Rng, mix};
 
@@ -66,11 +66,25 @@ pub(crate) enum Ending {
 }
 
 #[derive(Default)]
-pub(crate) struct Plans(Vec<Plan>);
+pub(crate) struct Plans {
+    all: Vec<Plan>,
+    /// Nodes that tasks may ask for.
+    pub(crate) nodes: Vec<NodeId>,
+    /// How often they do, of a thousand times.
+    pub(crate) elsewhere: u64,
+}
 
 impl Plans {
     pub(crate) fn get(&self, id: PlanId) -> &Plan {
-        &self.0[id as usize]
+        &self.all[id as usize]
+    }
+
+    /// Where something is to run.
+    pub(crate) fn place(&self, rng: &mut Rng) -> Where {
+        if self.nodes.len() < 2 || !rng.chance(self.elsewhere) {
+            return Where::Anywhere;
+        }
+        rng.pick(&self.nodes).map_or(Where::Anywhere, |node| Where::Node(*node))
     }
 
     pub(crate) fn task(&mut self, rng: &mut Rng, depth: u32) -> PlanId {
@@ -90,9 +104,10 @@ impl Plans {
             2 => cpu(0),
             _ => with_licence(cpu(10_000)),
         });
+        let need = Need { at: self.place(rng), ..need };
         // Only a program's own calls know beforehand what they are given references to; and see above.
         if depth == 2 && need.to_hold.amount("licence") == Quantity::ZERO {
-            children.iter().for_each(|child| self.0[*child as usize].takes_refs = rng.chance(300));
+            children.iter().for_each(|child| self.all[*child as usize].takes_refs = rng.chance(300));
         }
         self.add(rng, need, children, ending)
     }
@@ -108,7 +123,7 @@ impl Plans {
         };
         let children = if rng.chance(100) && may_wait { vec![self.task(rng, 0)] } else { Vec::new() };
         let id = self.add(rng, Need::default(), children, ending);
-        let plan = &mut self.0[id as usize];
+        let plan = &mut self.all[id as usize];
         if may_wait {
             Arc::make_mut(&mut plan.template).retries_max = 0;
         }
@@ -120,7 +135,7 @@ impl Plans {
     pub(crate) fn seated(&mut self, rng: &mut Rng, need: Need) -> PlanId {
         let ending = if rng.chance(50) { Ending::CrashesFirst(1) } else { Ending::Value };
         let id = self.add(rng, need, Vec::new(), ending);
-        self.0[id as usize].with_refs.reads = false;
+        self.all[id as usize].with_refs.reads = false;
         id
     }
 
@@ -152,7 +167,7 @@ impl Plans {
         let puts = rng.chance(300).then_some(put);
         let with_refs =
             RefUse { reads, forwards, keeps_us, returns: rng.chance(400), introduces: rng.chance(600), puts };
-        self.0.push(Plan {
+        self.all.push(Plan {
             us,
             children,
             ending,
@@ -162,7 +177,7 @@ impl Plans {
             template: Arc::new(template),
             with_refs,
         });
-        PlanId::try_from(self.0.len() - 1).expect("few plans")
+        PlanId::try_from(self.all.len() - 1).expect("few plans")
     }
 }
 

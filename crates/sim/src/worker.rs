@@ -384,7 +384,7 @@ impl Process {
     /// As the real body: shares for what the value names, then what is kept, then the reply.
     fn answer(&mut self, env: &mut Env, run: Run, answer: Result<Number, Failure>) {
         let Run { call, refs, pins, made, .. } = run;
-        env.oracle.answered(call.first, &answer);
+        env.oracle.answered(call.first, &answer, self.pid);
         let to = self.party.living(call.caller);
         let is_large = env.plans.get(call.plan).is_large && !self.party.is_dead(to) && pid_of(to).0 == self.pid.0;
         let answer = answer.map(|number| match number {

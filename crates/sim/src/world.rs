@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use hub::Past;
 use model::{JobId, Tick, WorkerExit};
 use owner::Value;
 
 use crate::Settings;
 use crate::abroad::{carrier_of, pid_of};
-use crate::driver::Driver;
 use crate::env::{Counts, Env};
-use crate::memory::Memory;
+use crate::members::index_of;
 use crate::network::{Fault, Item, Pid};
 use crate::node::Node;
 use crate::process::{Process, Role};
@@ -19,6 +17,18 @@ use crate::process::{Process, Role};
 /// After the last program is done, this long until nothing may be held any more: leases and workers are
 /// kept for a while.
 const REST_MS: u64 = 20_000;
+/// Rooms of a node's core that are empty then, though programs and workers are still there.
+const OVER_AT_REST: [&str; 9] = [
+    "letters",
+    "estates",
+    "groups",
+    "cuts",
+    "members",
+    "leases of other nodes",
+    "lodgings",
+    "enquiries",
+    "last words",
+];
 const EVENTS_MAX: u64 = 2_000_000;
 const CHECK_EVERY: u64 = 32;
 
@@ -68,7 +78,7 @@ impl fmt::Display for Broken {
 
 pub(crate) struct World {
     pub(crate) env: Env,
-    nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Node>,
     pub(crate) procs: BTreeMap<Pid, Process>,
     events: u64,
 }
@@ -96,21 +106,18 @@ pub fn run(settings: Settings) -> Result<Report, Broken> {
 impl World {
     fn new(settings: Settings) -> Self {
         let mut env = Env::new(settings);
+        env.plans.elsewhere = env.settings.elsewhere;
         let mut nodes = Vec::new();
-        let mut procs = BTreeMap::new();
         for index in 0..env.settings.nodes {
-            let carrier = carrier_of(index, env.settings.nodes, &mut env.rng);
-            let mut node = Node::new(index, env.settings.cpus, carrier);
-            node.open(&mut env);
-            for number in 0..env.settings.drivers {
-                let (who, job) = node.add_driver(&mut env, 1_000 + number as i32);
-                let pid = (index, who);
-                let driver = Driver::new(job, index, env.settings.steps);
-                procs.insert(pid, Process::new(pid, job, Role::Driver(driver), Past::default()));
-                env.later(1, Item::Step { process: pid });
-            }
-            nodes.push(node);
+            let carrier = carrier_of(index, &mut env.rng);
+            nodes.push(Node::new(index, &env, carrier));
         }
+        let mut world = Self { env, nodes, procs: BTreeMap::new(), events: 0 };
+        if world.env.settings.nodes > 1 {
+            world.found();
+        }
+        world.open_members();
+        let env = &mut world.env;
         for fault in [
             Fault::KillWorker,
             Fault::KillOwner,
@@ -119,13 +126,12 @@ impl World {
             Fault::HarmFile,
             Fault::Shortage,
             Fault::CutLine,
+            Fault::KillNode,
         ] {
             env.plan_fault(fault);
         }
         let healed_at = Tick(0).plus_ms(env.settings.faults_ms);
         env.queue.at(healed_at, Item::Healed);
-        let mut world = Self { env, nodes, procs, events: 0 };
-        world.connect();
         world
     }
 
@@ -136,7 +142,10 @@ impl World {
             self.env.now = when;
             self.events += 1;
             self.env.record(&item);
-            self.handle(item);
+            if item.node().is_none_or(|node| !self.env.dead_nodes.contains(&node)) {
+                self.handle(item);
+                self.open_members();
+            }
             if let Some(what) = self.env.oracle.broken.take() {
                 return Err(what);
             }
@@ -180,7 +189,9 @@ impl World {
             Item::Outward { from, to, frame } => self.nodes[from.0].on_outward(env, from, to, frame),
             Item::Room { here, there } => self.nodes[pid_of(here).0].on_room(env, here, there),
             Item::Bytes { from, to, line, bytes } => self.nodes[to].on_bytes(env, from, line, &bytes),
-            Item::Dial { from, to } => self.nodes[from].dial(env, to),
+            Item::Dial { from, to } => self.dial(from, to),
+            Item::Enters { node } => self.enter(node),
+            Item::Verdict { node } => self.judge(node),
             Item::Closed { node, other, line } => self.nodes[node].on_closed(env, other, line),
             Item::SessionTick { node, peer } => self.nodes[node].on_session_tick(env, peer),
             Item::Frame { from, to, frame } => {
@@ -270,15 +281,16 @@ impl World {
     }
 
     fn are_programs_done(&self) -> bool {
-        self.procs.values().all(|process| match &process.role {
+        let is_done = |process: &Process| match &process.role {
             Role::Driver(driver) => driver.is_done,
             Role::Worker(_) | Role::Keeper => true,
-        })
+        };
+        self.have_all_come() && self.procs.values().all(is_done)
     }
 
     fn waits(&self) -> String {
         let mut waits = self.env.oracle.unended(|pid| self.procs.contains_key(&pid));
-        for node in &self.nodes {
+        for node in self.living_nodes() {
             waits.extend(node.hub.scheduler().waiting().map(|wait| format!("{wait:?}")));
             waits.extend(node.hub.scheduler().granted().map(|(lease, worker)| format!("{lease:?} has {worker}")));
             waits.push(format!("available {}", node.hub.scheduler().available()));
@@ -287,7 +299,7 @@ impl World {
     }
 
     fn check_brains(&self) {
-        for node in &self.nodes {
+        for node in self.living_nodes() {
             node.hub.check_invariants();
         }
         for process in self.procs.values() {
@@ -318,8 +330,8 @@ impl World {
     }
 
     fn check_groups(&self) -> Result<(), String> {
-        self.nodes.iter().enumerate().try_for_each(|(index, node)| {
-            node.check_groups(&self.env, self.procs.values().filter(|process| process.pid.0 == index))
+        self.living_nodes().try_for_each(|node| {
+            node.check_groups(&self.env, self.procs.values().filter(|process| process.pid.0 == node.index))
         })
     }
 
@@ -350,27 +362,50 @@ impl World {
         if let Some(process) = self.procs.values().find(|process| process.holds_memory()) {
             return Err(format!("SIM-6: {:?} holds memory", process.pid));
         }
-        if let Some(left) = self.env.memories.iter().map(Memory::left).find(|left| !left.is_empty()) {
+        let memories = self.living_nodes().map(|node| self.env.memories[node.index].left());
+        if let Some(left) = memories.into_iter().find(|left| !left.is_empty()) {
             return Err(format!("SIM-6: at rest there is still {left}"));
         }
-        self.check_brains();
-        if let Some(node) = self.nodes.iter().find(|node| !node.carrier.is_at_rest()) {
-            return Err(format!("SIM-6: the carrier of node {} is not at rest", node.index));
+        if let Some((process, request)) = self.env.asked.iter().find(|(process, _)| self.procs.contains_key(process)) {
+            return Err(format!("NODE-4: question {request} of {process:?} is not answered"));
         }
-        for node in &self.nodes {
+        self.check_brains();
+        self.check_nodes_at_rest()
+    }
+
+    fn living_nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| !self.env.dead_nodes.contains(&node.index))
+    }
+
+    /// Of what is over no node keeps anything; what detached actors have is in the table of the first.
+    fn check_nodes_at_rest(&self) -> Result<(), String> {
+        let records = self.living_nodes().flat_map(|node| node.hub.actor_table().iter());
+        let alive: Vec<_> = records.filter(|record| record.death().is_none()).collect();
+        if let Some(left) = alive.iter().find(|record| record.is_owned() || record.worker().is_none()) {
+            return Err(format!("SIM-6: an actor is left: {left:?}"));
+        }
+        let workers: Vec<_> = alive.iter().filter_map(|record| record.worker()).collect();
+        for node in self.living_nodes() {
+            if !node.carrier.is_at_rest() {
+                return Err(format!("SIM-6: the carrier of node {} is not at rest", node.index));
+            }
             let waiting: Vec<_> = node.hub.scheduler().waiting().collect();
             if !waiting.is_empty() {
                 return Err(format!("SIM-6: at rest somebody waits: {waiting:?}"));
             }
             node.check_groups_at_rest()?;
-            let alive: Vec<_> = node.hub.actor_table().iter().filter(|record| record.death().is_none()).collect();
-            if let Some(left) = alive.iter().find(|record| record.is_owned() || record.worker().is_none()) {
-                return Err(format!("SIM-6: an actor is left: {left:?}"));
-            }
-            let workers: Vec<_> = alive.iter().filter_map(|record| record.worker()).collect();
             if let Some((lease, worker)) = node.hub.scheduler().granted().find(|(_, worker)| !workers.contains(worker))
             {
                 return Err(format!("SIM-6: {lease:?} is still held by {worker}"));
+            }
+            let left = node.hub.left();
+            let kept_by_actors = ["lodgings", "jobs", "actors"];
+            let is_over = |room: &&&str| OVER_AT_REST.contains(room) && (alive.is_empty() || !kept_by_actors.contains(room));
+            if let Some(room) = left.iter().find(is_over) {
+                return Err(format!("SIM-6: node {} keeps {room}", node.index));
+            }
+            if let Some(known) = node.hub.nodes().find(|info| self.env.dead_nodes.contains(&index_of(info.id))) {
+                return Err(format!("SIM-6: node {} takes {known:?} for alive", node.index));
             }
         }
         Ok(())

@@ -186,6 +186,8 @@ pub enum Between<M> {
     Answers {
         /// As asked.
         ticket: u64,
+        /// Who asked.
+        to: Option<ProcId>,
         /// The answer.
         answer: Box<Answer>,
     },
@@ -280,6 +282,9 @@ impl<M> Between<M> {
             Self::Letter { sender, to, .. } => (sender.slot(), to.slot()),
             // Whoever had asked for it hears of it in order with what it is told of others.
             Self::Bounced { lease } => (NODE, lease.owner.slot()),
+            // What a process says and what it asks comes in order, and so does what it is told: a name is looked up behind the kill.
+            Self::Asks { by: Some(by), .. } => (by.slot(), NODE),
+            Self::Answers { to: Some(to), .. } => (NODE, to.slot()),
             // Its death comes behind this.
             Self::Lodged { worker, .. } => (worker.slot(), NODE),
             Self::Load(_)

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hub::links::Level;
 use hub::{Asker, Body, Dead, Door, Hub, Kind, Listening, NoRoom, Options, Past, Step, StoreUse};
 use model::{
-    ActorId, ActorOptions, FunctionId, JobId, LeaseId, Lifetime, Need, NodeId, ProcId, Resources, Tick, WorkerExit,
+    ActorId, ActorOptions, FunctionId, JobId, Lifetime, Need, NodeId, ProcId, Resources, Tick, Where, WorkerExit,
 };
 use wire::abroad::{Between, Death, Membership};
 use wire::control::{Answer, FromNodeOf, Question, Rings, ToNodeOf};
@@ -50,7 +50,6 @@ pub(crate) struct Fake {
     pub(crate) carrier_links: Vec<(ProcId, ProcId)>,
     pub(crate) flushes: Vec<u64>,
     pub(crate) reaches: Vec<(u64, Vec<(u32, u64)>)>,
-    pub(crate) lease_homes: BTreeMap<u64, u32>,
     /// Nodes with which sessions were begun and ended, and why this one was told to end.
     pub(crate) met: Vec<u32>,
     pub(crate) parted: Vec<u32>,
@@ -224,10 +223,6 @@ impl Body for Fake {
     fn left_cluster(&mut self, why: &str) {
         self.left = Some(why.into());
     }
-
-    fn lease_home(&self, lease: LeaseId) -> Option<u32> {
-        self.lease_homes.get(&lease.number).copied()
-    }
 }
 
 /// The node of a story.
@@ -352,8 +347,12 @@ impl Node {
     }
 
     pub(crate) fn request_lease(&mut self, who: ProcId, number: u64) {
+        self.request_lease_at(who, number, Where::Anywhere);
+    }
+
+    pub(crate) fn request_lease_at(&mut self, who: ProcId, number: u64, at: Where) {
         let job = self.hub.proc(who).expect("it lives").job();
-        self.says(who, ToNode::RequestLease { number, job, need: one_cpu(), name: "f".into() });
+        self.says(who, ToNode::RequestLease { number, job, need: Need { at, ..one_cpu() }, name: "f".into() });
     }
 
     /// A worker that the process has under this number.
