@@ -148,7 +148,8 @@ impl<B: Body> Hub<B> {
     /// Jobs that are over and have no actor left need nothing any more.
     fn forget_departed(&mut self, step: &mut Step<'_, B>) {
         let living = self.actors.table().iter().filter(|record| record.death().is_none());
-        let jobs: FxHashSet<JobId> = living.map(|record| record.creation.job).chain(self.lodgings.jobs()).chain(self.jobs_kept()).collect();
+        let jobs: FxHashSet<JobId> =
+            living.map(|record| record.creation.job).chain(self.lodgings.jobs()).chain(self.jobs_kept()).collect();
         self.jobs.departed.retain(|job, _| jobs.contains(job));
         let drivers = self.procs.iter().filter(|proc| proc.is_driver()).map(Proc::job);
         let known = self.jobs.departed.keys().chain(self.jobs.elsewhere.keys()).copied();

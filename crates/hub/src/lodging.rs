@@ -119,7 +119,7 @@ impl<B: Body> Hub<B> {
         let event = scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Actor, need: need.clone() };
         self.schedule(step, event);
         // What asks for this very node waits here.
-        if need.at == Where::Anywhere && self.leases.scheduler().is_waiting(&lease) {
+        if need.at == Where::Anywhere && self.leases.scheduler().lacks_room(&lease) {
             self.schedule(step, scheduler::Event::LeaseMoved(lease));
             self.lodgings.here.remove(&lease);
             self.overflow.has_changed();
@@ -153,14 +153,7 @@ impl<B: Body> Hub<B> {
     }
 
     /// At the head: the life has its worker.
-    pub(crate) fn on_lodged(
-        &mut self,
-        step: &mut Step<'_, B>,
-        node: u32,
-        lodging: &Lodging,
-        worker: ProcId,
-        pid: i32,
-    ) {
+    pub(crate) fn on_lodged(&mut self, step: &mut Step<'_, B>, node: u32, lodging: &Lodging, worker: ProcId, pid: i32) {
         let Lodging { lease, actor, incarnation, .. } = *lodging;
         let Some(guest) = self.lodgings.out.get_mut(&lease).filter(|guest| guest.node == node) else {
             return step.body.send(node, Between::Unlodge { lease });

@@ -146,6 +146,10 @@ impl<B: Body> Hub<B> {
         for other in &others {
             step.body.send(*other, Between::Joined(Box::new(info.clone())));
         }
+        // Lines begin at once: what others say to a node that does not know them would hold up what they say to everyone.
+        for other in self.members.nodes() {
+            step.body.send(node, Between::Joined(Box::new(other.clone())));
+        }
         let awaited = others.into_iter().chain([HEAD]).collect();
         self.members.entering.insert(node, Entering { awaited, heirs: Vec::new() });
         self.know(info);
@@ -277,7 +281,11 @@ impl<B: Body> Hub<B> {
             NodeStatus {
                 info: info.clone(),
                 free: view.map(|(free, _)| free.clone()).unwrap_or_default(),
-                waiting: view.iter().flat_map(|(_, waiting)| *waiting).map(|wait| (wait.need.clone(), wait.count)).collect(),
+                waiting: view
+                    .iter()
+                    .flat_map(|(_, waiting)| *waiting)
+                    .map(|wait| (wait.need.clone(), wait.count))
+                    .collect(),
                 gone: gone.cloned(),
             }
         };

@@ -86,12 +86,13 @@ impl<B: Body> Hub<B> {
     /// Whether another node could hold this, if nothing else ran there.
     pub(crate) fn is_feasible_elsewhere(&self, need: &Need) -> bool {
         let mut others = self.members.nodes().filter(|info| !info.is_guest);
-        self.members.is_member() && others.any(|info| info.total.fits(&need.to_place) && info.total.fits(&need.to_hold))
+        self.members.has_begun() && others.any(|info| info.total.fits(&need.to_place) && info.total.fits(&need.to_hold))
     }
 
     /// Another node gives this lease if it can be had there only. None: this one does, as far as is known.
     pub(crate) fn lease_goes_to(&self, lease: &LeaseId, need: &Need) -> Option<u32> {
-        if !self.members.is_member() || !self.is_here(lease.owner) {
+        // A worker that was started ahead may serve others before its node is a member.
+        if !self.members.has_begun() || !self.is_here(lease.owner) {
             return None;
         }
         if let Some(route) = self.overflow.routes.get(lease) {
@@ -147,7 +148,7 @@ impl<B: Body> Hub<B> {
     pub(crate) fn bounce_if_it_waits(&mut self, step: &mut Step<'_, B>, lease: LeaseId, from: u32) {
         let is_elsewhere = from != self.options.number && self.members.is_member();
         let may_go = self.leases.need(&lease).is_some_and(|need| need.at == Where::Anywhere);
-        if !is_elsewhere || !may_go || !self.leases.scheduler().is_waiting(&lease) {
+        if !is_elsewhere || !may_go || !self.leases.scheduler().lacks_room(&lease) {
             return;
         }
         self.schedule(step, scheduler::Event::LeaseMoved(lease));

@@ -47,7 +47,9 @@ impl<B: Body> Hub<B> {
                 let names = self.actors.table().names((!all).then_some(&*namespace));
                 Answer::ActorNames(names.map(|(space, name, _)| (Box::from(space), Box::from(name))).collect())
             }
-            Question::CreateGroup { group, options } => Answer::GroupMade(self.create_group(step, who.zip(job), group, options)),
+            Question::CreateGroup { group, options } => {
+                Answer::GroupMade(self.create_group(step, who.zip(job), group, options))
+            }
             Question::RemoveGroup(group) => {
                 self.remove_group(step, who, group);
                 Answer::Done

@@ -45,9 +45,7 @@ impl<B: Body> Hub<B> {
                 let actor = record.creation.actor;
                 let (phase, pid) = match record.state {
                     control::ActorState::Pending => (ActorPhase::Pending, 0),
-                    control::ActorState::Alive { worker } => {
-                        (ActorPhase::Alive, self.pid_of(worker))
-                    }
+                    control::ActorState::Alive { worker } => (ActorPhase::Alive, self.pid_of(worker)),
                     control::ActorState::Restarting => (ActorPhase::Restarting, 0),
                     control::ActorState::Dead(_) => return None,
                 };

@@ -134,7 +134,7 @@ fn a_worker_that_is_dead_is_not_granted() {
 fn a_lease_that_is_granted_again_goes_back() {
     let (mut node, there) = member();
     let (a, _) = node.driver();
-    node.request_lease_at(a, 1, there.clone());
+    node.request_lease_at(a, 1, there);
     node.hears(3, granted(a, 1));
     node.request_lease_at(a, 1, there);
     node.hears(3, death(WORKER, None));
@@ -167,13 +167,13 @@ fn a_lease_that_asks_for_this_node_waits_here_and_any_other_goes_back() {
 fn sched_2_a_lease_that_was_given_back_is_not_asked_for_again() {
     let (mut node, there) = member();
     let (a, _) = node.driver();
-    node.request_lease_at(a, 1, there.clone());
+    node.request_lease_at(a, 1, there);
     node.says(a, ToNode::ReturnLease { number: 1 });
-    node.request_lease_at(a, 2, there.clone());
+    node.request_lease_at(a, 2, there);
     let refused = FromNode::LeaseRefused { number: 2, why: model::Failure::GroupRemoved };
     node.hears(3, Between::Told { to: a, message: Box::new(refused) });
     node.sent();
-    node.request_lease_at(a, 1, there.clone());
+    node.request_lease_at(a, 1, there);
     node.request_lease_at(a, 2, there);
     assert_eq!(node.sent(), []);
     node.says(a, ToNode::Bye);

@@ -23,7 +23,8 @@ fn a_newcomer_belongs_to_the_cluster_when_all_know_it() {
     let mut head = Node::head(2, &[(2, 2), (3, 2)]);
     head.hears(4, Between::Enters(Box::new(info(4, 2))));
     let joined = || Between::Joined(Box::new(info(4, 2)));
-    assert_eq!(head.sent(), [(2, joined()), (3, joined())]);
+    let known = |number| (4, Between::Joined(Box::new(info(number, 2))));
+    assert_eq!(head.sent(), [(2, joined()), (3, joined()), known(2), known(3)], "lines may begin");
     head.hears(2, Between::Knows { node: 4, heirs: vec![] });
     assert_eq!(head.sent(), [], "one does not know it");
     let heirs = vec![(THERE, ProcId::new(3, 9, 1))];

@@ -32,7 +32,7 @@ pub struct Offer {
     pub from: u32,
     /// Where there is room.
     pub to: u32,
-    /// Which.
+    /// What they ask for, and how many they are.
     pub demand: Demand,
 }
 

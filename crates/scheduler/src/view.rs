@@ -124,6 +124,14 @@ impl Scheduler {
         self.leases.find(*lease).is_some_and(|at| self.leases.get(at).state == State::Waiting)
     }
 
+    /// Whether there is no room for the lease. One that waits though there is has its turn here, after a while if too many like it run.
+    pub fn lacks_room(&self, lease: &LeaseId) -> bool {
+        self.leases.find(*lease).map(|at| self.leases.get(at)).is_some_and(|lease| {
+            let shape = self.shapes.get(lease.shape);
+            lease.state == State::Waiting && shape.choose(&self.ledger.free, &self.devices.free).is_none()
+        })
+    }
+
     /// What waits for resources and may be had on any node, by kind and need.
     pub fn demands(&self) -> impl Iterator<Item = Demand> {
         let waiting = self.shapes.iter().map(|(_, shape)| shape).filter(|shape| shape.waiting > 0);

@@ -80,6 +80,7 @@ impl Node {
         if let Some(at) = self.hub.next_deadline(now)
             && self.tick_at.is_none_or(|planned| at < planned)
         {
+            let at = at.max(now);
             self.tick_at = Some(at);
             env.queue.at(at, Item::NodeTick { node: self.index });
         }
@@ -124,8 +125,11 @@ impl Node {
     }
 
     pub(crate) fn on_tick(&mut self, env: &mut Env) {
-        self.tick_at = None;
-        self.step(env, |hub, step| hub.on_time(step));
+        // An earlier one has come, and planned the next.
+        if self.tick_at == Some(env.now) {
+            self.tick_at = None;
+            self.step(env, |hub, step| hub.on_time(step));
+        }
     }
 }
 

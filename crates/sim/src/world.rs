@@ -18,17 +18,8 @@ use crate::process::{Process, Role};
 /// kept for a while.
 const REST_MS: u64 = 20_000;
 /// Rooms of a node's core that are empty then, though programs and workers are still there.
-const OVER_AT_REST: [&str; 9] = [
-    "letters",
-    "estates",
-    "groups",
-    "cuts",
-    "members",
-    "leases of other nodes",
-    "lodgings",
-    "enquiries",
-    "last words",
-];
+const OVER_AT_REST: [&str; 9] =
+    ["letters", "estates", "groups", "cuts", "members", "leases of other nodes", "lodgings", "enquiries", "last words"];
 const EVENTS_MAX: u64 = 2_000_000;
 const CHECK_EVERY: u64 = 32;
 
@@ -400,7 +391,8 @@ impl World {
             }
             let left = node.hub.left();
             let kept_by_actors = ["lodgings", "jobs", "actors"];
-            let is_over = |room: &&&str| OVER_AT_REST.contains(room) && (alive.is_empty() || !kept_by_actors.contains(room));
+            let is_over =
+                |room: &&&str| OVER_AT_REST.contains(room) && (alive.is_empty() || !kept_by_actors.contains(room));
             if let Some(room) = left.iter().find(is_over) {
                 return Err(format!("SIM-6: node {} keeps {room}", node.index));
             }

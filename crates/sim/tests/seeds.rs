@@ -64,25 +64,23 @@ fn what_a_guest_wants_runs_elsewhere() {
 /// What was wrong when they failed is in docs/reliability.md.
 #[test]
 fn seeds_of_several_nodes_that_failed_once_hold() {
-    for (seed, nodes) in
-        [
-            (841, 2),
-            (413, 2),
-            (1_377, 2),
-            (10, 2),
-            (51, 3),
-            (683, 3),
-            (524, 3),
-            (1_060, 3),
-            (1_237, 3),
-            (1_711, 3),
-            (24, 3),
-            (30, 3),
-            (40, 3),
-            (243, 3),
-            (32, 4),
-        ]
-    {
+    for (seed, nodes) in [
+        (841, 2),
+        (413, 2),
+        (1_377, 2),
+        (10, 2),
+        (51, 3),
+        (683, 3),
+        (524, 3),
+        (1_060, 3),
+        (1_237, 3),
+        (1_711, 3),
+        (24, 3),
+        (30, 3),
+        (40, 3),
+        (243, 3),
+        (32, 4),
+    ] {
         if let Err(broken) = run(Settings::of_seed(seed, nodes)) {
             panic!("seed {seed}: {broken}");
         }
