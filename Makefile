@@ -49,6 +49,11 @@ bench-ab: build ## an old and this build in turn: make bench-ab BASE=HEAD~1, or 
 bench-peers: build ## the same cases on Ray, dask, Monarch and multiprocessing, each in its own environment
 	$(BIN)/python benches/peers.py $(ARGS)
 
+.PHONY: bench-cluster
+bench-cluster: build ## calls, objects and lives over several nodes beside Ray's Cluster, and what a call between nodes has to cost
+	cargo build $(LOCKED) --release --package eagleray-node --example hop
+	$(BIN)/python benches/cluster.py $(ARGS)
+
 .PHONY: bench-tune
 bench-tune: build ## what Tune costs beside Ray Tune and Optuna; how good its searchers and ASHA are; takes long
 	$(BIN)/python benches/tune.py
@@ -120,7 +125,7 @@ ray-dist: $(TOOLS) ## a wheel of the name `ray` that eagleray answers to, in dis
 test: test-tools check deny-if-installed rust-test loom pytest two-nodes examples ## everything that CI runs, quickest first
 
 .PHONY: test-all
-test-all: test ## the same, all semantics over two nodes, and large libraries that are written for Ray: installs 10 GB
+test-all: test fuzz ## the same, a fuzzer at every decoder, all semantics over two nodes, and large libraries that are written for Ray: installs 10 GB
 	EAGLERAY_TEST_NODES=2 $(BIN)/python -m pytest tests/python/semantics $(ARGS)
 	EAGLERAY_TEST_ALL=1 $(BIN)/python -m pytest tests/python/libraries $(ARGS)
 
@@ -145,6 +150,24 @@ rust-test: ## Rust tests and doctests
 	if cargo nextest --version > /dev/null 2>&1; then cargo nextest run $(LOCKED) --workspace; \
 	else cargo test $(LOCKED) --workspace --quiet; fi
 	cargo test $(LOCKED) --workspace --doc --quiet
+
+# What libFuzzer wants of the compiler; nothing of it needs a nightly one. A panic is what it looks for, so overflow is one too.
+FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 \
+	-Coverflow-checks=on -Cdebug-assertions=on
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= $(notdir $(wildcard crates/fuzz/corpus/*))
+
+.PHONY: fuzz
+fuzz: ## a minute of anything for each decoder of bytes from outside: make fuzz FUZZ_SECONDS=600 FUZZ_TARGETS=carrier
+	RUSTFLAGS="$(FUZZ_FLAGS)" cargo build $(LOCKED) --release --target $(shell rustc -vV | sed -n 's/host: //p') --package eagleray-fuzz \
+		--features engine --bin fuzz --target-dir build/fuzz
+	@for target in $(FUZZ_TARGETS); do \
+		mkdir -p build/fuzz/corpus/$$target; echo "$$target for $(FUZZ_SECONDS) s"; \
+		FUZZ_TARGET=$$target build/fuzz/*/release/fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -timeout=10 -rss_limit_mb=1024 \
+			-print_final_stats=0 -verbosity=0 -artifact_prefix=build/fuzz/$$target- build/fuzz/corpus/$$target crates/fuzz/corpus/$$target || \
+			{ echo "$$target does not take what lies in build/fuzz/$$target-*"; exit 1; }; \
+	done
 
 .PHONY: loom
 loom: ## rings, claim words and doorbells in every order of threads that a weak memory allows

@@ -56,6 +56,7 @@ ARROWS: dict[str, set[str]] = {
     "cli": BELOW_FACES | {"eagleray"},
     **dict.fromkeys(LIBRARIES, MODEL | {"seeded"}),
     "sim": BELOW_FACES | {"seeded"},
+    "fuzz": BELOW_FACES,
 }
 
 #: Further arrows that tests may use: (crate, dev-dependency) -> why.

@@ -185,12 +185,15 @@ impl Carrier {
     pub(crate) fn on_arrival(&mut self, body: &mut impl Body, node: u32, arrival: Arrival) {
         match arrival {
             Arrival::Frame { from, to, frame, channel, length } => {
-                if !self.on_arrived(body, to, from, frame, length)
+                // A node speaks for its own processes, by their channels. What it says in others' names would be let go of by channels of theirs.
+                let is_its_own = (from.node(), to.node()) == (node, self.me.node) && frames(from, to) == channel;
+                if !(is_its_own && self.on_arrived(body, to, from, frame, length))
                     && let Some(peer) = self.peers.get_mut(&node)
                 {
                     peer.session.taken(channel, length);
                 }
             }
+            Arrival::Message(Between::Died(death)) if death.peer.node() != node => {}
             Arrival::Message(Between::Died(death)) => self.on_died_there(body, death),
             Arrival::Message(message) => body.tell_hub(ToHub::Said { node, message }),
         }

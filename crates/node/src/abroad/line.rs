@@ -102,6 +102,20 @@ pub(crate) struct Configs {
     pub(crate) door: Option<Arc<ServerConfig>>,
 }
 
+/// Takes up what was read.
+fn process(tls: &mut Connection, socket: &mut TcpStream, plain: &mut Vec<u8>) -> Result<(), Over> {
+    let processed = tls.process_new_packets();
+    if processed.is_err() {
+        // The other side is told why.
+        let _ = tls.write_tls(socket);
+    }
+    let state = processed?;
+    let before = plain.len();
+    plain.resize(before + state.plaintext_bytes_to_read(), 0);
+    tls.reader().read_exact(&mut plain[before..])?;
+    Ok(())
+}
+
 /// A socket that listens there.
 ///
 /// # Errors
@@ -228,6 +242,10 @@ impl Line {
                     Ok(read) => {
                         self.came += read;
                         self.choose(configs)?;
+                        if let Tls::Spoken(tls) = &mut self.tls {
+                            // What came behind the first message, which says no more than that.
+                            process(tls, &mut self.socket, plain)?;
+                        }
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -243,15 +261,7 @@ impl Line {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
             }
-            let processed = tls.process_new_packets();
-            if processed.is_err() {
-                // The other side is told why.
-                let _ = tls.write_tls(&mut self.socket);
-            }
-            let state = processed?;
-            let before = plain.len();
-            plain.resize(before + state.plaintext_bytes_to_read(), 0);
-            tls.reader().read_exact(&mut plain[before..])?;
+            process(tls, &mut self.socket, plain)?;
             if tls.is_handshaking() {
                 self.came += std::mem::take(&mut count);
                 self.check_came()?;

@@ -167,3 +167,36 @@ fn who_sends_on_and_on_at_the_door_is_turned_away() {
     assert!(failed.is_some(), "it was heard for ever");
     check_calls(&mut head, &mut member);
 }
+
+/// In a process of its own, since descriptors are a process's. An accept that fails and is tried at once again would take a whole core.
+#[test]
+fn a_head_without_descriptors_goes_on_and_does_not_spin() {
+    const IS_CHILD: &str = "EAGLERAY_TEST_FEW_DESCRIPTORS";
+    const NAME: &str = "abroad::tests::attacks::a_head_without_descriptors_goes_on_and_does_not_spin";
+    if std::env::var_os(IS_CHILD).is_none() {
+        let program = std::env::current_exe().unwrap();
+        let child =
+            std::process::Command::new(program).args(["--exact", NAME, "--nocapture"]).env(IS_CHILD, "1").output();
+        let child = child.unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+        return;
+    }
+    let mut head = Station::head();
+    let mut member = Station::member_of(&head);
+    check_calls(&mut head, &mut member);
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let few = rustix::process::Rlimit { current: Some(open + 30), maximum: limit.maximum };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
+    let callers: Vec<TcpStream> = (0..100).map_while(|_| TcpStream::connect(head.address()).ok()).collect();
+    assert!(callers.len() < 100, "there are none left");
+    let cpu = || rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let before = cpu();
+    std::thread::sleep(Duration::from_secs(2));
+    let used = cpu() - before;
+    assert_eq!(used.tv_sec, 0, "{used:?} of two seconds");
+    check_calls(&mut head, &mut member);
+    drop(callers);
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    drop(Station::member_of(&head));
+}
