@@ -7,11 +7,13 @@ import json
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from cases import CASES
-from measure import LIMIT_SECONDS, OutOfTime, Rounds, Timing, measure, time_limit
+from cases import CASES, Case
+from measure import LIMIT_SECONDS, Job, OutOfTime, Rounds, Timing, measure, time_limit
 from outcome import Outcome
 from systems import SYSTEMS, Session, job_of, open_session
 
@@ -19,18 +21,25 @@ CLOSE_LIMIT_SECONDS = 15.0
 
 
 def run_case(system: str, name: str, timing: Timing) -> tuple[Outcome, Session | None]:
-    """Open the system and measure; every failure becomes part of the outcome and never an exception."""
+    """Open the system and measure."""
     case = CASES[name]
     prepare = job_of(system, name)
     if prepare is None:
         return Outcome(absent=True), None
+    return time_case(case, prepare, lambda: open_session(system, start=case.needs_session), timing)
+
+
+def time_case(
+    case: Case, prepare: Callable[[Any], Job], open_it: Callable[[], Session], timing: Timing
+) -> tuple[Outcome, Session | None]:
+    """Open a session and measure; every failure becomes part of the outcome and never an exception."""
     timed = Rounds()
     outcome = Outcome()
     session = None
     try:
         began = time.perf_counter()
         with time_limit(LIMIT_SECONDS, "starting the system"):
-            session = open_session(system, start=case.needs_session)
+            session = open_it()
         outcome.session_seconds = time.perf_counter() - began
         with time_limit(LIMIT_SECONDS, "the case"):
             measure(prepare(session.handle), timing, repeats_min=case.repeats_min, into=timed)
@@ -58,11 +67,16 @@ def main() -> None:
     outcome, session = run_case(options.system, options.case, Timing(options.seconds, options.rounds))
     options.out.write_text(json.dumps(asdict(outcome)))
     if session is not None:
-        try:
-            with time_limit(CLOSE_LIMIT_SECONDS, "ending the system"):
-                session.close()
-        except Exception as error:
-            print(f"ending {options.system}: {error}", file=sys.stderr)
+        close(session)
+
+
+def close(session: Session) -> None:
+    """End the system, which must not take for ever; whoever started this process ends what is left."""
+    try:
+        with time_limit(CLOSE_LIMIT_SECONDS, "ending the system"):
+            session.close()
+    except Exception as error:
+        print(f"ending the system: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

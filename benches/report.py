@@ -108,12 +108,12 @@ def _case_table(
     for name, outcomes in cases.items():
         case = CASES[name]
         row = [case.title, case.unit, cell(outcomes.get(OURS)), cell(outcomes.get(REFERENCE))]
-        row += [times(ratio(case, outcomes)), _goal(case, beside), *(cell(outcomes.get(system)) for system in others)]
+        row += [times(ratio(case, outcomes)), goal(case, beside), *(cell(outcomes.get(system)) for system in others)]
         rows.append(row)
     return ["case", "unit", OURS, REFERENCE, "ratio", "goal", *others], rows
 
 
-def _goal(case: Case, beside: int) -> str:
+def goal(case: Case, beside: int = 0) -> str:
     """What was promised: times Ray, then the absolute figure, which is meant for a machine without strangers."""
     if beside:
         return times(case.goal_times_ray_beside)

@@ -67,13 +67,14 @@ def case(
     needs_session: bool = True,
     goal: float | None = None,
     goal_times_ray: float | None = None,
+    into: dict[str, Case] = CASES,
 ) -> Callable[[CaseFunction], CaseFunction]:
-    """Enter the decorated function into CASES under its own name. A goal is a figure of its own, a multiple of Ray's, or both."""
+    """Enter the decorated function into a list under its own name. A goal is a figure of its own, a multiple of Ray's, or both."""
 
     def enter(function: CaseFunction) -> CaseFunction:
         name = function.__name__
-        assert name not in CASES, f"two cases are called {name}"
-        CASES[name] = Case(name, title, unit, amount, repeats_min, needs_session, goal, goal_times_ray, function)
+        assert name not in into, f"two cases are called {name}"
+        into[name] = Case(name, title, unit, amount, repeats_min, needs_session, goal, goal_times_ray, function)
         return function
 
     return enter
