@@ -77,11 +77,8 @@ impl Abroad {
         self.unburied.push(peer);
     }
 
-    /// False: it was known to be dead.
-    pub(crate) fn note_dead(&mut self, dead: ProcId) -> bool {
-        let is_news = !self.dead.has(dead);
+    pub(crate) fn note_dead(&mut self, dead: ProcId) {
         self.dead.note(dead);
-        is_news
     }
 
     /// Those whose rings nobody holds any more are forgotten.
@@ -106,7 +103,9 @@ impl<B: Body> Hub<B> {
 
     /// A process of another node had died before this one came in. Workers that were started ahead count it like those that come later.
     pub(crate) fn heir_from_before(&mut self, step: &mut Step<'_, B>, dead: ProcId, heir: ProcId) {
-        if self.abroad.note_dead(dead) {
+        // It may count as dead since another one had its slot, of whose death this node has heard.
+        if !self.estates.has_heir(dead) {
+            self.abroad.note_dead(dead);
             self.estates.note_heir(dead, heir);
             for to in self.everyone_who_hears() {
                 self.tell(step, to, FromNodeOf::PeerDied { peer: dead, exit: WorkerExit::Unknown, heir: Some(heir) });
@@ -218,7 +217,8 @@ impl<B: Body> Hub<B> {
         job: Option<JobId>,
     ) {
         self.abroad.process_gone(dead);
-        if self.abroad.nodes.is_empty() {
+        // The carrier may have rings of its to the dead of a node that is dead, too.
+        if self.abroad.nodes.is_empty() && self.abroad.is_empty() {
             return;
         }
         let met = self.procs.take_met_by_nodes(dead);

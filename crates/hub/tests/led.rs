@@ -118,3 +118,19 @@ fn a_lease_of_the_keepers_is_over_when_its_worker_elsewhere_is_dead() {
     node.step(|hub, step| hub.parted(step, 3, vec![]));
     assert!(!node.hub.left().contains(&"estates"), "{:?}", node.hub.left());
 }
+
+/// Its rings are the carrier's as well, also when no other node is left: nobody else says that nobody reads them.
+#[test]
+fn node_1_the_carrier_hears_of_deaths_when_all_other_nodes_are_dead() {
+    let mut node = Node::head(1, &[(2, 2)]);
+    let (a, _) = node.driver();
+    node.request_lease_at(a, 1, Where::Node(info(2, 2).id));
+    let granted = FromNode::Granted { number: 1, worker: THERE, pid: 8, gpus: vec![] };
+    node.hears(2, Between::Told { to: a, message: Box::new(granted) });
+    node.step(|hub, step| hub.node_lost(step, 2, "no answer"));
+    node.step(|hub, step| hub.parted(step, 2, vec![]));
+    node.dies(a);
+    assert_eq!(node.body.deaths_sent, [(a, vec![])]);
+    node.step(|hub, step| hub.carrier_let_go(step, a, THERE));
+    assert_eq!(node.hub.left(), Vec::<&str>::new());
+}

@@ -216,6 +216,19 @@ fn who_is_here_before_its_node_is_a_member_counts_the_deaths_from_before() {
     assert_eq!(node.count(a, is_told), 1, "once");
 }
 
+/// A node that comes in hears of deaths before it is a member. One that has died since in the same slot does not hide who has what the first had.
+#[test]
+fn a_newcomer_knows_who_has_what_was_left_by_the_first_in_a_slot_whose_second_died_meanwhile() {
+    let mut node = Node::numbered(4, 2);
+    node.step(|hub, step| hub.enter(step, info(4, 2), info(1, 2)));
+    node.hears(1, Between::Joined(Box::new(info(3, 2))));
+    let (second, heir) = (ProcId::new(3, 4, 2), ProcId::new(3, 9, 1));
+    node.hears(3, Between::Died(Death { peer: second, is_old: false, ..old_death() }));
+    let nodes = vec![info(1, 2), info(3, 2)];
+    node.hears(1, Between::Members(Box::new(Membership { nodes, heirs: vec![(THERE, heir)], jobs_above: 3_000 })));
+    assert_eq!(node.hub.past().heirs, [(THERE, heir)]);
+}
+
 /// What a process says and what it asks is one channel: a name is looked up behind the kill, a group is waited for when it is made.
 #[test]
 fn questions_to_the_head_keep_their_place_among_what_a_process_says() {

@@ -264,6 +264,8 @@ impl Node {
     fn part(&mut self, env: &mut Env, other: usize) {
         if let Some(line) = env.abroad.lines.remove(&(self.index.min(other), self.index.max(other))) {
             env.queue.cut(other, self.index, line.number, 0);
+            let us = env.rng.between(1_000, 60_000);
+            env.later(us, Item::Closed { node: other, other: self.index, line: line.number });
         }
         self.carrier.remove_node(env, other as u32 + 1);
     }

@@ -67,8 +67,10 @@ pub struct Counts {
     pub lodged: u64,
     /// Functions that workers asked for.
     pub functions: u64,
-    /// Nodes that died.
+    /// Nodes that died or ended.
     pub nodes_killed: u64,
+    /// Of those, nodes that lived when they were taken for dead.
+    pub taken_for_dead: u64,
 }
 
 impl Counts {
@@ -110,6 +112,7 @@ impl std::ops::Add for Counts {
             lodged: self.lodged + other.lodged,
             functions: self.functions + other.functions,
             nodes_killed: self.nodes_killed + other.nodes_killed,
+            taken_for_dead: self.taken_for_dead + other.taken_for_dead,
         }
     }
 }

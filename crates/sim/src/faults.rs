@@ -45,13 +45,14 @@ impl World {
     pub(crate) fn kill(&mut self, pid: Pid, exit: WorkerExit) {
         let Some(process) = self.procs.remove(&pid) else { return };
         self.env.oracle.died(pid);
+        let is_lost = self.env.oracle.is_lost(pid.0);
         if let Role::Worker(worker) = &process.role
-            && let Some(task) = worker.running()
+            && let Some(task) = worker.running().filter(|_| !is_lost)
         {
             self.env.oracle.lost(task);
         }
         if let Role::Worker(worker) = &process.role
-            && let Some(task) = worker.unanswered()
+            && let Some(task) = worker.unanswered().filter(|_| !is_lost)
         {
             // It had an answer, and nobody got it.
             self.env.oracle.lost(task);

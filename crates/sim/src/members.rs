@@ -1,6 +1,7 @@
 //! Nodes that form a cluster: the first is its head, the others come in one after the other, and some die as a whole.
 //!
-//! A node that dies says nothing of it: its processes are gone at once, and its lines are closed. The verdict follows after a while.
+//! A node that dies says nothing of it: its processes are gone at once, and its lines are closed. The verdict follows after a while. Others end in
+//! order, or are taken for dead while they live: what they do until they end concerns nobody.
 
 use model::{NodeId, Resources};
 use wire::members::NodeInfo;
@@ -115,35 +116,57 @@ impl World {
         self.nodes.iter().all(|node| node.is_open || self.env.dead_nodes.contains(&node.index))
     }
 
-    /// A node other than the head dies, if somebody is left to tell.
+    /// A node other than the head dies, if somebody is left to tell. Or it ends in order, or is taken for dead while it lives.
     pub(crate) fn kill_node(&mut self) {
-        let is_alive = |node: &usize| !self.env.dead_nodes.contains(node);
+        let is_alive = |node: &usize| !self.env.oracle.is_lost(*node);
         let alive: Vec<usize> = (1..self.nodes.len()).filter(is_alive).collect();
         let Some(victim) = self.env.rng.pick(&alive).copied() else { return };
-        let is_driver = |process: &&Process| matches!(process.role, Role::Driver(_)) && process.pid.0 != victim;
-        if self.procs.values().find(is_driver).is_none() {
+        let is_left =
+            |process: &&Process| matches!(process.role, Role::Driver(_)) && !self.env.oracle.is_lost(process.pid.0);
+        if !self.procs.values().filter(is_left).any(|process| process.pid.0 != victim) {
             return;
         }
         self.env.counts.nodes_killed += 1;
-        self.end_node(victim);
+        self.lose_node(victim);
+        let is_member = self.nodes[victim].hub.is_member();
+        match self.env.rng.below(4) {
+            0 if is_member => {
+                self.nodes[victim].step(&mut self.env, |hub, step| hub.leave(step, "its program ended"));
+                let us = self.env.rng.below(20_000);
+                self.env.later(us, Item::EndNode { node: victim });
+            }
+            1 if is_member => {
+                self.env.counts.taken_for_dead += 1;
+                self.judge(victim);
+                let us = self.env.rng.below(100_000);
+                self.env.later(us, Item::EndNode { node: victim });
+            }
+            _ => self.end_node(victim),
+        }
         let us = self.env.rng.between(1_000, 100_000);
         self.env.later(us, Item::Verdict { node: victim });
     }
 
-    /// All of it is gone at once.
-    fn end_node(&mut self, victim: usize) {
+    /// Whatever only it has may be lost from now on, and nobody needs to take up what it says.
+    fn lose_node(&mut self, victim: usize) {
         let Self { env, procs, .. } = self;
-        env.dead_nodes.insert(victim);
-        env.oracle.node_died(victim);
-        env.plans.nodes.retain(|id| index_of(*id) != victim);
-        for (pid, process) in procs.extract_if(.., |pid, _| pid.0 == victim) {
-            env.oracle.died(pid);
+        for (pid, process) in procs.iter().filter(|(pid, _)| pid.0 == victim) {
+            env.oracle.died(*pid);
             if let Role::Worker(worker) = &process.role
                 && let Some(task) = worker.running()
             {
                 env.oracle.lost(task);
             }
         }
+        env.oracle.node_lost(victim);
+        env.plans.nodes.retain(|id| index_of(*id) != victim);
+    }
+
+    /// All of it is gone at once.
+    pub(crate) fn end_node(&mut self, victim: usize) {
+        let Self { env, procs, .. } = self;
+        env.dead_nodes.insert(victim);
+        procs.retain(|pid, _| pid.0 != victim);
         env.journals.retain(|pid, _| pid.0 != victim);
         env.asked.retain(|(pid, _)| pid.0 != victim);
         let lines = env.abroad.lines.keys().filter(|(one, other)| [*one, *other].contains(&victim));

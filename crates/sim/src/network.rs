@@ -73,6 +73,10 @@ pub(crate) enum Item {
     Enters {
         node: usize,
     },
+    /// A node that is to end does.
+    EndNode {
+        node: usize,
+    },
     /// A node that is dead is found to be.
     Verdict {
         node: usize,
@@ -197,6 +201,7 @@ impl Item {
             | Self::Closed { node, .. }
             | Self::SessionTick { node, .. }
             | Self::Enters { node }
+            | Self::EndNode { node }
             | Self::NodeTick { node } => Some(*node),
             Self::Verdict { .. } | Self::Healed | Self::Fault(_) => None,
         }
@@ -232,7 +237,9 @@ impl Item {
             | Self::Step { process }
             | Self::OwnerTick { process }
             | Self::Resume { process } => process.hash(hasher),
-            Self::NodeTick { node } | Self::Enters { node } | Self::Verdict { node } => node.hash(hasher),
+            Self::NodeTick { node } | Self::Enters { node } | Self::EndNode { node } | Self::Verdict { node } => {
+                node.hash(hasher)
+            }
             Self::Healed => {}
             Self::Fault(fault) => mem::discriminant(fault).hash(hasher),
         }

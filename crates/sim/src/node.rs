@@ -9,7 +9,7 @@ use wire::control::{Answer, Rings};
 use wire::members::NodeInfo;
 use wire::peer::Peer;
 
-use crate::abroad::Ask;
+use crate::abroad::{Ask, pid_of as place_of};
 use crate::env::Env;
 use crate::members::id_of;
 use crate::network::{Item, Pid};
@@ -146,6 +146,8 @@ impl Body for Env {
             Between::Said { message, .. } => {
                 counts.abroad += u64::from(matches!(**message, ToNode::RequestLease { .. }));
             }
+            // As above: whoever called it may hear that it is dead before it is.
+            Between::EndWorker { worker, .. } => self.oracle.died(place_of(*worker)),
             Between::Bounced { .. } => counts.bounced += 1,
             Between::Lodged { .. } => counts.lodged += 1,
             Between::Offer { count, .. } => counts.offered += u64::from(*count),
@@ -183,7 +185,10 @@ impl Body for Env {
     }
 
     fn left_cluster(&mut self, why: &str) {
-        self.oracle.fail(format!("node {} is told to leave: {why}", self.stepping));
+        if !self.oracle.is_lost(self.stepping) {
+            self.oracle.fail(format!("node {} is told to leave: {why}", self.stepping));
+        }
+        self.later(1, Item::EndNode { node: self.stepping });
     }
 
     fn tell(&mut self, to: ProcId, message: FromNode) {

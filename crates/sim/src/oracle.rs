@@ -33,6 +33,8 @@ struct History {
     runs_on: Option<Pid>,
     /// The node that answered last.
     answered_on: Option<usize>,
+    /// A node that was taken for dead has answered.
+    may_be_answered: bool,
     /// Calls that lay on a node when that died, and may have run for all that others know.
     perhaps: u32,
     /// Runs that ended with their process.
@@ -91,7 +93,8 @@ pub(crate) struct Oracle {
     /// Who had a reference to an object in hands.
     handled: FxHashMap<ObjectId, BTreeSet<Pid>>,
     dead: BTreeSet<Pid>,
-    dead_nodes: BTreeSet<usize>,
+    /// Nodes that are dead, or are taken for it.
+    lost_nodes: BTreeSet<usize>,
     jobs: BTreeSet<JobId>,
     /// Objects that calls name whose callers are dead, and that have not started: nobody holds them for those.
     unheld: BTreeSet<ObjectId>,
@@ -122,6 +125,7 @@ impl Oracle {
             starts: 0,
             runs_on: None,
             answered_on: None,
+            may_be_answered: false,
             perhaps: 0,
             lost: 0,
             is_cancelled: false,
@@ -160,7 +164,7 @@ impl Oracle {
         let id = history.id;
         if is_lost {
             self.put_lost(&id);
-        } else if has_failed {
+        } else if has_failed && !self.is_lost(task.0.0) {
             self.fail(format!("SIM-1: {task:?} failed, and is not failed any more"));
         }
     }
@@ -172,9 +176,13 @@ impl Oracle {
         history.outcome.get_or_insert(Outcome::Gone);
     }
 
-    pub(crate) fn argument_lost(&mut self, task: Task) {
+    pub(crate) fn argument_lost(&mut self, task: Task, by: Pid) {
+        let is_lost = self.is_lost(by.0);
         let history = self.history(task);
         history.arguments_lost += 1;
+        if is_lost {
+            return;
+        }
         history.runs_on = None;
         // One that may be tried again is sent again behind those that are under way; any other only if there are none.
         history.is_late |= history.retries_max != 0;
@@ -190,11 +198,11 @@ impl Oracle {
 
     /// Somebody reads that an object has no value.
     pub(crate) fn read_failure(&mut self, by: Pid, object: ObjectId, failure: &Failure) {
-        if *failure == Failure::Freed && !self.is_excused(&object) {
+        if *failure == Failure::Freed && !self.is_excused(&object) && !self.is_lost(by.0) {
             self.fail(format!("SIM-8: {by:?} holds {object}, and reads that it was freed"));
         }
         let is_explained = self.values.contains_key(&object) && self.may_lack(&object);
-        if !is_explained {
+        if !is_explained && !self.is_lost(by.0) {
             self.fail(format!("SIM-1: {by:?} reads {failure:?} as {object}, which nothing explains"));
         }
     }
@@ -212,6 +220,11 @@ impl Oracle {
 
     /// A worker starts the task. Returns how often it was started by now.
     pub(crate) fn started(&mut self, task: Task, worker: Pid) -> u32 {
+        if self.is_lost(worker.0) {
+            let history = self.history(task);
+            history.perhaps += 1;
+            return history.starts + history.perhaps;
+        }
         let is_lost = self.is_lost_on_its_way(task);
         let history = self.history(task);
         history.starts += 1;
@@ -256,8 +269,13 @@ impl Oracle {
         self.dead.contains(&pid)
     }
 
-    pub(crate) fn node_died(&mut self, node: usize) {
-        self.dead_nodes.insert(node);
+    pub(crate) fn node_lost(&mut self, node: usize) {
+        self.lost_nodes.insert(node);
+    }
+
+    /// Whether this node is dead, or is taken for it.
+    pub(crate) fn is_lost(&self, node: usize) -> bool {
+        self.lost_nodes.contains(&node)
     }
 
     /// NAME-1: no job has the number of another.
@@ -276,7 +294,7 @@ impl Oracle {
     /// It was answered by a node that is dead, and nobody has taken that up.
     fn is_lost_on_its_way(&self, task: Task) -> bool {
         let History { has_sent_value, answered_on, .. } = &self.tasks[&task];
-        *has_sent_value && answered_on.is_some_and(|node| self.dead_nodes.contains(&node))
+        *has_sent_value && answered_on.is_some_and(|node| self.is_lost(node))
     }
 
     /// The task that makes the object; `None`: it was put.
@@ -295,8 +313,8 @@ impl Oracle {
     /// Whether somebody who had the reference in hands, and does not own it, is dead: what it was to pass on may have died with it.
     pub(crate) fn is_excused(&self, object: &ObjectId) -> bool {
         let owner = self.values.get(object).map(|known| known.owner);
-        let is_gone = |pid: &Pid| self.dead.contains(pid) && Some(*pid) != owner;
-        let is_gone_whole = owner.is_some_and(|owner| self.dead_nodes.contains(&owner.0));
+        let is_gone = |pid: &Pid| (self.dead.contains(pid) || self.is_lost(pid.0)) && Some(*pid) != owner;
+        let is_gone_whole = owner.is_some_and(|owner| self.is_lost(owner.0));
         is_gone_whole
             || self.unheld.contains(object)
             || self.handled.get(object).is_some_and(|by| by.iter().any(is_gone))
@@ -308,6 +326,13 @@ impl Oracle {
     }
 
     pub(crate) fn answered(&mut self, task: Task, answer: &Result<Number, Failure>, by: Pid) {
+        if self.is_lost(by.0) {
+            // Whoever has not heard the verdict takes it up.
+            let history = self.history(task);
+            history.may_be_answered = true;
+            history.raised.extend(answer.as_ref().err().cloned());
+            return;
+        }
         let history = self.history(task);
         (history.runs_on, history.answered_on) = (None, Some(by.0));
         match answer {
@@ -321,13 +346,14 @@ impl Oracle {
         let starts = history.starts + history.perhaps;
         let is_spent = history.retries_max >= 0 && starts > history.retries_max.unsigned_abs();
         let is_orphan = self.dead.contains(&task.0) && history.retries_max >= 0;
+        let has_sent_value = history.has_sent_value || history.may_be_answered;
         let (outcome, is_explained) = match value {
             None => (Outcome::Unseen, true),
             Some(Value::Inline(bytes)) => {
-                (Outcome::Value, Number::from_bytes(bytes).number == history.expected && history.has_sent_value)
+                (Outcome::Value, Number::from_bytes(bytes).number == history.expected && has_sent_value)
             }
             // Its number is seen by whoever reads it.
-            Some(Value::Bulk(_)) => (Outcome::Value, history.has_sent_value),
+            Some(Value::Bulk(_)) => (Outcome::Value, has_sent_value),
             Some(Value::Failed(failure)) => {
                 let is_explained = match &**failure {
                     Failure::Raised(_) => history.raised.contains(failure),
@@ -360,7 +386,7 @@ impl Oracle {
                         let is_lost = self.values[&history.id].is_lost;
                         is_orphan || (self.dead.contains(&task.0) && (is_lost || history.is_generator))
                     }
-                    Failure::Unschedulable(_) => history.at.is_some_and(|node| self.dead_nodes.contains(&node)),
+                    Failure::Unschedulable(_) => history.at.is_some_and(|node| self.is_lost(node)),
                     Failure::Freed
                     | Failure::NodeDied
                     | Failure::StoreFull(_)
@@ -371,9 +397,9 @@ impl Oracle {
             }
         };
         let first = history.outcome;
-        if first.is_some_and(|first| first != Outcome::Gone) {
+        if first.is_some_and(|first| first != Outcome::Gone) && !self.is_lost(task.0.0) {
             self.fail(format!("SIM-1: {task:?} ends twice: {first:?}, then {value:?}"));
-        } else if !is_explained {
+        } else if !is_explained && !self.is_lost(task.0.0) {
             let history = &self.tasks[&task];
             self.fail(format!("SIM-1, SIM-2: {task:?} ends with {value:?}, which {history:?} does not explain"));
         }

@@ -267,7 +267,7 @@ impl Process {
     /// All that the dead one had written is read first; then its calls are lost. `heir`: who takes over what it has left.
     fn on_peer_died(&mut self, env: &mut Env, peer: ProcId, exit: &WorkerExit, heir: Option<ProcId>) {
         self.drain_from(env, peer);
-        if env.dead_nodes.contains(&pid_of(peer).0) {
+        if env.oracle.is_lost(pid_of(peer).0) {
             self.note_calls_on(env, peer);
         }
         let (party, mut hands) = self.parts(env);

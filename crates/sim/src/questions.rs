@@ -42,7 +42,7 @@ impl Process {
         let function = function_of(self.job);
         match body {
             Some(body) if *body != function.0 => env.oracle.fail(format!("{:?} gets another function", self.pid)),
-            None if env.has_program(self.job) => {
+            None if env.has_program(self.job) && !env.oracle.is_lost(self.pid.0) => {
                 env.oracle.fail(format!("NODE-4: {:?} does not get the function of {:?}", self.pid, self.job));
             }
             Some(_) | None => {}

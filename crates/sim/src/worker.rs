@@ -173,7 +173,7 @@ impl Process {
             let Some((args, pins)) = self.read_arguments(env, &call) else {
                 // Its owner finds out which one.
                 let answer = Err(Failure::ArgumentLost("".into()));
-                env.oracle.argument_lost(call.first);
+                env.oracle.argument_lost(call.first, self.pid);
                 self.send_reply(env, &call, answer, &[]);
                 return self.start_next(env);
             };

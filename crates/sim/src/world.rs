@@ -182,6 +182,7 @@ impl World {
             Item::Bytes { from, to, line, bytes } => self.nodes[to].on_bytes(env, from, line, &bytes),
             Item::Dial { from, to } => self.dial(from, to),
             Item::Enters { node } => self.enter(node),
+            Item::EndNode { node } => self.end_node(node),
             Item::Verdict { node } => self.judge(node),
             Item::Closed { node, other, line } => self.nodes[node].on_closed(env, other, line),
             Item::SessionTick { node, peer } => self.nodes[node].on_session_tick(env, peer),
@@ -300,7 +301,7 @@ impl World {
 
     /// SIM-8: what somebody holds is there.
     fn check_borrowed(&self) -> Result<(), String> {
-        for process in self.procs.values() {
+        for process in self.procs.values().filter(|process| !self.env.oracle.is_lost(process.pid.0)) {
             for (_, object) in process.party.owner.objects() {
                 let Some(owner) = object.owner.and_then(|owner| self.procs.get(&pid_of(owner))) else {
                     continue;
