@@ -10,7 +10,9 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 use store::View;
 use wire::Reader;
-use wire::value::{HAS_REFS, INLINE_ALIGNMENT, OF_LIST, OF_TUPLE, PICKLE, PLAIN, PLAIN_COPY, REF_BYTES, REFS, STORED_ALIGNMENT};
+use wire::value::{
+    HAS_REFS, INLINE_ALIGNMENT, OF_LIST, OF_TUPLE, PICKLE, PLAIN, PLAIN_COPY, REF_BYTES, REFS, STORED_ALIGNMENT,
+};
 
 use crate::buffer::{Buffer, Memory};
 use crate::ending::Inside;

@@ -121,7 +121,13 @@ mod tests {
     use super::{LogEvent, LogQueue, NOTICES_MAX};
 
     fn lines(bytes: usize) -> LogEvent {
-        LogEvent::Lines(LogLines { node: "".into(), pid: 1, name: "f".into(), is_error: false, lines: vec!["x".repeat(bytes)] })
+        LogEvent::Lines(LogLines {
+            node: "".into(),
+            pid: 1,
+            name: "f".into(),
+            is_error: false,
+            lines: vec!["x".repeat(bytes)],
+        })
     }
 
     #[test]
