@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.python import two_nodes
 
 import eagleray as ray
-from tests.python import two_nodes
 
 # A daemon of the user's own must neither be joined nor be disturbed.
 for _name in ("RAY_ADDRESS", "EAGLERAY_ADDRESS"):
