@@ -9,6 +9,8 @@ use wire::peer::Peer;
 
 /// A frame's header and body.
 pub type Frame = (Header, Vec<u8>);
+/// Frames of one process for others, by receiver.
+pub type FramesByReceiver = Vec<(ProcId, Vec<Frame>)>;
 
 /// What a carrier says to the hub of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub enum ToHub {
         death: Death,
         /// The last that it wrote to processes here, and what was sent to it and has not started: for them to read before they hear of the
         /// death.
-        last: Vec<(ProcId, Vec<Frame>)>,
+        last: FramesByReceiver,
     },
     /// A frame has come for a process here from one there, and there are no rings for it.
     WantLink {
@@ -55,7 +57,7 @@ pub enum ToHub {
         node: u32,
         /// The last that its processes wrote to those here, and what was sent to them and certainly has not started: to be read before they
         /// are dead.
-        last: Vec<(ProcId, Vec<(ProcId, Vec<Frame>)>)>,
+        last: Vec<(ProcId, FramesByReceiver)>,
     },
     /// Answers `Carrier::reach`.
     Reached {

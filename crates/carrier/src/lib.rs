@@ -28,7 +28,7 @@ use rustc_hash::FxHashMap;
 use wire::abroad::{Between, Way};
 use wire::peer::Peer;
 
-pub use body::{Body, Frame, ToHub};
+pub use body::{Body, Frame, FramesByReceiver, ToHub};
 
 use crate::frames::Link;
 use crate::positions::Waits;

@@ -287,7 +287,9 @@ impl<B: Body> Hub<B> {
             Between::Asks { ticket, by, home, question } => {
                 let job = home.as_ref().map(|home| home.job);
                 home.into_iter().for_each(|home| self.note_home(*home));
-                self.on_asks(step, node, ticket, by, job, question);
+                if let Some(answer) = self.answer_at_once(step, by, job, question) {
+                    step.body.send(node, Between::Answers { ticket, to: by, answer: Box::new(answer) });
+                }
             }
             Between::Answers { ticket, answer, .. } => self.on_answers(step, node, ticket, *answer),
             Between::Function { function, job, body, home } => {

@@ -77,21 +77,6 @@ impl<B: Body> Hub<B> {
         None
     }
 
-    /// At the head.
-    pub(crate) fn on_asks(
-        &mut self,
-        step: &mut Step<'_, B>,
-        node: u32,
-        ticket: u64,
-        by: Option<ProcId>,
-        job: Option<JobId>,
-        question: Question,
-    ) {
-        if let Some(answer) = self.answer_at_once(step, by, job, question) {
-            step.body.send(node, Between::Answers { ticket, to: by, answer: Box::new(answer) });
-        }
-    }
-
     pub(crate) fn on_answers(&mut self, step: &mut Step<'_, B>, node: u32, ticket: u64, answer: Answer) {
         if node == HEAD
             && let Some((asker, request)) = self.enquiries.open.remove(&ticket)
