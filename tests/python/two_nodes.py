@@ -1,15 +1,17 @@
 """Runs programs that are written for one node with caller and callee on different ones, where EAGLERAY_TEST_NODES=2.
 
-What a program asks of `init` is then given to a node of its own; the program itself is joined to the head, which has no CPUs. So whatever
-needs some runs on the other node.
+What a program asks of `init` is then given to a node of its own, and the program joins that as one from another machine does: as a guest,
+whose node has no workers. So whatever it starts runs on the other node, also what needs no CPU.
 """
 
 import os
 import time
+from unittest import mock
 
 import pytest
 
 import eagleray
+from eagleray._node import finding
 from eagleray.cluster_utils import Cluster
 
 #: Whether the tests run so.
@@ -28,6 +30,8 @@ _OF_NODE = {
         "_system_config",
     )
 } | {"_memory": "memory"}
+#: Of these, what the program's own node is told as well.
+_OF_BOTH = ("_system_config",)
 #: About a node that the program hosts itself.
 _OF_HOST = ("_meminfo", "_temp_dir")
 #: Of no use where workers are started by another node than the driver's.
@@ -50,7 +54,6 @@ class _Kept:
             self.end()
         if self.cluster is None:
             cluster = Cluster()
-            cluster.add_node(num_cpus=0, object_store_memory=wanted.get("object_store_memory"))
             cluster.add_node(**{"num_cpus": os.cpu_count(), "object_store_memory": None, **wanted})
             self.cluster, self.wanted = cluster, wanted
         return self.cluster
@@ -86,7 +89,12 @@ def init(address=None, **options):
     wanted = {_OF_NODE[name]: options.pop(name) for name in list(options) if name in _OF_NODE}
     for name in _LEFT_OUT:
         options.pop(name, None)
-    return _init(KEPT.get(wanted).address, **options)
+    cluster = KEPT.get(wanted)
+    # As on a machine that has the token, and none of the cluster's nodes.
+    elsewhere = mock.patch.object(finding, "of_cluster", lambda _: [])
+    token = mock.patch.dict(os.environ, EAGLERAY_TOKEN_FILE=cluster.head_node.token_file)
+    with elsewhere, token:
+        return _init(cluster.address, **{name: wanted[name] for name in _OF_BOTH if name in wanted}, **options)
 
 
 def take_over():

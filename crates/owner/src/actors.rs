@@ -344,9 +344,17 @@ impl Owner {
         self.send_lane(actor, group, out);
     }
 
+    /// Why the actor will never run anything again, if the node has said so.
+    pub(crate) fn death_of(&self, actor: ActorId) -> Option<ActorDeath> {
+        match &self.callees.get(&actor)?.state {
+            CalleeState::Dead(death) => Some(death.clone()),
+            _ => None,
+        }
+    }
+
     /// A call of a dead process's is with the actor, and will be answered to us.
     pub(crate) fn orphan_under_actor(&mut self, actor: ActorId, worker: ProcId, key: TaskKey, out: &mut Vec<Effect>) {
-        if let Some(CalleeState::Dead(death)) = self.callees.get(&actor).map(|callee| callee.state.clone()) {
+        if let Some(death) = self.death_of(actor) {
             return self.end_for_dead_actor(actor, key, &death, out);
         }
         let group = self.group_of(key);
@@ -405,6 +413,9 @@ impl Owner {
 
     /// A call that is to be tried again goes before all that were submitted later.
     pub(crate) fn reenter_actor(&mut self, actor: ActorId, key: TaskKey, out: &mut Vec<Effect>) {
+        if let Some(death) = self.death_of(actor) {
+            return self.end_for_dead_actor(actor, key, &death, out);
+        }
         if self.queue_again(actor, key, out) {
             self.actor_call_checked(actor, key, out);
         }
@@ -450,7 +461,9 @@ impl Owner {
                 task.stage = Stage::Limbo { started: started(ticket) };
             }
         }
-        if !is_news_to_come {
+        if let Some(death) = self.death_of(actor) {
+            self.end_all_for_dead_actor(actor, &death, out);
+        } else if !is_news_to_come {
             // The node spoke of the next life before this one's worker was seen to end.
             self.settle_limbo(actor, out);
             self.send_calls(actor, out);
@@ -489,16 +502,28 @@ impl Owner {
             }
             ActorNews::Dead(death) => {
                 callee.state = CalleeState::Dead(death.clone());
-                let mut calls = Vec::new();
-                for lane in &mut callee.lanes {
-                    // Taken, not drained: what the longest queue took goes too.
-                    calls.extend(std::mem::take(&mut lane.under).into_iter().chain(std::mem::take(&mut lane.queue)));
-                    lane.ended = 0;
-                }
-                for key in calls {
-                    self.end_for_dead_actor(actor, key, &death, out);
-                }
+                self.end_all_for_dead_actor(actor, &death, out);
                 self.callee_died(actor);
+            }
+        }
+    }
+
+    /// Those that are with a worker that has not been seen to end may have their answers on the way: from another node these come by another
+    /// way than the news. They end with the worker.
+    fn end_all_for_dead_actor(&mut self, actor: ActorId, death: &ActorDeath, out: &mut Vec<Effect>) {
+        let Some(callee) = self.callees.get_mut(&actor) else { return };
+        let mut calls = Vec::new();
+        for lane in &mut callee.lanes {
+            // Taken, not drained: what the longest queue took goes too.
+            calls.extend(std::mem::take(&mut lane.under).into_iter().chain(std::mem::take(&mut lane.queue)));
+            lane.ended = 0;
+        }
+        for key in calls {
+            match self.task(key).map(|task| (task.stage, task.cancelled)) {
+                Some((Stage::Under { .. }, false)) => {
+                    self.lane_of(actor, key).expect("it was there").under.push_back(key);
+                }
+                _ => self.end_for_dead_actor(actor, key, death, out),
             }
         }
     }

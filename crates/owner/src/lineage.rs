@@ -268,6 +268,7 @@ impl Owner {
         let (target, is_cancelled) = (task.spec.target, task.cancelled);
         let is_over = match target {
             _ if is_cancelled => Some(Failure::Cancelled),
+            Target::Actor(actor) if let Some(death) = self.death_of(actor) => Some(Failure::ActorDied(actor, death)),
             // Seen now: those that were sent behind it may have run by the time that all is known.
             Target::Actor(actor) if !self.has_its_turn(actor, key) => Some(Failure::Lost(why.into())),
             Target::Pool | Target::Actor(_) => None,

@@ -122,6 +122,23 @@ fn calls_of_all_groups_are_tried_again_or_fail_with_their_actor() {
     assert_eq!(process.value_of(&a), dead());
 }
 
+/// An actor of another node had ended by itself: the head said so before its last answers had come, which were large, and these were lost.
+#[test]
+fn a_dead_actor_s_last_answers_come_behind_the_news_of_its_death() {
+    let mut process = Process::calling();
+    let (a, b) = (process.submit(call()), process.submit(call()));
+    assert_eq!(
+        process.news(0, ActorNews::Dead(ActorDeath::Crashed(exit()))),
+        [],
+        "its worker has not been seen to end"
+    );
+    let c = process.submit(call());
+    assert_eq!(c.effects, [resolved(&c)], "nothing more is sent there");
+    assert_eq!(process.replied(&a, W1, value(1)), [resolved(&a)]);
+    assert_eq!(process.died(W1, &[&a, &b]), [resolved(&b)]);
+    assert_eq!((process.value_of(&a), process.value_of(&b)), (Some(value(1)), dead()));
+}
+
 #[test]
 fn calls_without_retries_fail_when_the_actor_starts_again() {
     let mut process = Process::calling();

@@ -241,6 +241,7 @@ fn a_dead_actor_s_generator_ends_with_its_death() {
     let stream = made.stream();
     process.yielded(&made, W1, value(1));
     process.news(0, ActorNews::Dead(ActorDeath::Killed));
+    process.died(W1, &[&made]);
     assert_eq!(process.read_all(stream), (vec![value(1), failed(Failure::ActorDied(ACTOR, ActorDeath::Killed))], true));
 }
 
