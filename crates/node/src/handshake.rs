@@ -57,6 +57,7 @@ impl Machine {
             process: id,
             worker: WorkerId(worker),
             node: options.id,
+            realm: options.cluster.as_ref().map_or(seed, |cluster| cluster.belonging.realm()),
             job,
             root: TaskId::root(job, seed).child(id.to_u64()),
             namespace: namespace.into(),

@@ -180,11 +180,11 @@ impl ObjectRef {
         if context::named(*slot) {
             return (rebuild, (id, owner)).into_pyobject(py).map(Bound::into_any);
         }
-        // Left by plain pickle: nobody can say when the copy goes, so it counts for ever. Nor where it goes: owners are numbered anew by
-        // every node, so the node is named too.
+        // Left by plain pickle: nobody can say when the copy goes, so it counts for ever. Nor where it goes: owners are numbered anew in
+        // every cluster, and by every node that is alone, so that is named too.
         session::check_out_of_band(py)?;
         runtime.add_handle(*slot);
-        (rebuild, (id, owner, PyBytes::new(py, &runtime.node_id.0))).into_pyobject(py).map(Bound::into_any)
+        (rebuild, (id, owner, PyBytes::new(py, &runtime.realm))).into_pyobject(py).map(Bound::into_any)
     }
 
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -220,13 +220,12 @@ impl ObjectRef {
     }
 }
 
-/// Makes a ref from its pickled form. What plain pickle took from another node's session is a name only.
+/// Makes a ref from its pickled form. What plain pickle took from another cluster is a name only.
 #[pyfunction]
-#[pyo3(signature = (id, owner, node=None))]
-fn rebuild_ref(id: &[u8], owner: u64, node: Option<&[u8]>) -> PyResult<ObjectRef> {
+#[pyo3(signature = (id, owner, realm=None))]
+fn rebuild_ref(id: &[u8], owner: u64, realm: Option<&[u8]>) -> PyResult<ObjectRef> {
     let id = ObjectId::from_slice(id).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let is_known =
-        |runtime: &Arc<Runtime>| owner != u64::MAX && node.is_none_or(|node| node == runtime.node_id.0.as_slice());
+    let is_known = |runtime: &Arc<Runtime>| owner != u64::MAX && realm.is_none_or(|realm| realm == runtime.realm);
     let Some(runtime) = session::current().filter(is_known) else {
         return Ok(ObjectRef { id, held: None });
     };

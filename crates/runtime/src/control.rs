@@ -127,8 +127,9 @@ impl Runtime {
     fn on_message(self: &Arc<Self>, message: FromNode) {
         match message {
             FromNode::Welcome(_) | FromNode::Refused(_) | FromNode::Carrier => {}
-            FromNode::Granted { number, worker, .. } => self.with_state(|state| {
+            FromNode::Granted { number, worker, pid, .. } => self.with_state(|state| {
                 state.party.has_met(worker);
+                self.note_pid(state, worker, pid);
                 state.party.owner.on_lease_granted(net::clock::now(), number, worker, &mut state.party.effects);
             }),
             FromNode::LeaseRefused { number, why } => {
@@ -150,7 +151,10 @@ impl Runtime {
                 self.assignments.store(serial, Ordering::Release);
             }),
             FromNode::PeerDied { peer, exit, heir } => {
-                self.with_state(|state| self.on_peer_died(state, peer, &exit, heir))
+                self.with_state(|state| {
+                    state.pids_there.remove(&peer);
+                    self.on_peer_died(state, peer, &exit, heir);
+                });
             }
             FromNode::Inherit { of, witnesses } => self.with_state(|state| self.on_inherit(state, of, witnesses)),
             FromNode::NodeTestified { of, node } => self.with_state(|state| state.party.on_node_testified(of, node)),
@@ -176,8 +180,9 @@ impl Runtime {
             FromNode::Actor { actor, state: place, incarnation } => self.with_state(|state| {
                 let news = match place {
                     ActorPlace::Pending => ActorNews::Pending,
-                    ActorPlace::Alive { worker, .. } => {
+                    ActorPlace::Alive { worker, pid } => {
                         state.party.has_met(worker);
+                        self.note_pid(state, worker, pid);
                         ActorNews::Alive(worker)
                     }
                     ActorPlace::Restarting => ActorNews::Restarting,

@@ -80,6 +80,8 @@ pub struct Runtime {
     pub worker_id: WorkerId,
     /// Its node.
     pub node_id: NodeId,
+    /// Within what names of processes are one process's.
+    pub realm: [u8; 16],
     /// The driver's job; a worker's changes with its lease.
     pub job: Mutex<JobId>,
     /// The driver's root task.

@@ -71,6 +71,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         me,
         worker_id: welcome.worker,
         node_id: welcome.node,
+        realm: welcome.realm,
         job: Mutex::new(welcome.job),
         root: welcome.root,
         namespace: Mutex::new(welcome.namespace),

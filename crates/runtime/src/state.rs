@@ -46,6 +46,8 @@ pub(crate) struct State {
     /// Of detached actors that we made: what holds their arguments while they may be built again.
     pub(crate) detached_args: FxHashMap<model::ActorId, owner::Slot>,
     pub(crate) groups: Groups,
+    /// Of living workers of other nodes that we have to do with, for people.
+    pub(crate) pids_there: FxHashMap<ProcId, i32>,
 }
 
 impl State {
@@ -71,6 +73,7 @@ impl State {
             calls_told: FxHashMap::default(),
             detached_args: FxHashMap::default(),
             groups: Groups::default(),
+            pids_there: FxHashMap::default(),
         }
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::Tick;
+use model::{ProcId, Tick};
 use owner::{Slot, Stage, Target, Task};
 use wire::control::ToNode;
 use wire::waits::{Awaited, ObjectName, Verb, WaitRecord, Waiter};
@@ -118,7 +118,7 @@ impl Runtime {
             (Stage::Queued, Target::Pool) => Awaited::Worker,
             (Stage::Queued, Target::Actor(actor)) => Awaited::Actor(actor),
             (Stage::Under { worker, ticket }, target) => Awaited::Process {
-                pid: self.pid_of(worker),
+                pid: self.pid_of(state, worker),
                 actor: match target {
                     Target::Pool => None,
                     Target::Actor(actor) => Some(actor),
@@ -140,12 +140,22 @@ impl Runtime {
         ObjectName {
             object: Some(object.id),
             task: maker.map(|task| task.spec.template.name.clone()),
-            owner_pid: object.owner.map(|owner| self.pid_of(owner)),
+            owner_pid: object.owner.map(|owner| self.pid_of(state, owner)),
         }
     }
 
-    fn pid_of(&self, process: model::ProcId) -> i32 {
-        self.segment.proc(process.slot()).pid.load(Ordering::Relaxed)
+    /// Zero: it is not known here.
+    fn pid_of(&self, state: &State, process: ProcId) -> i32 {
+        if process.node() == self.me.node() {
+            return self.segment.proc(process.slot()).pid.load(Ordering::Relaxed);
+        }
+        state.pids_there.get(&process).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn note_pid(&self, state: &mut State, process: ProcId, pid: i32) {
+        if process.node() != self.me.node() && !state.party.is_dead(process) {
+            state.pids_there.insert(process, pid);
+        }
     }
 
     /// What a `get` or `wait` for these objects waits for.
@@ -162,6 +172,6 @@ impl Runtime {
     }
 }
 
-fn has_started(state: &State, worker: model::ProcId, ticket: u64) -> bool {
+fn has_started(state: &State, worker: ProcId, ticket: u64) -> bool {
     state.links.get(worker).is_some_and(|link| link.fate(ticket).may_have_run())
 }

@@ -72,6 +72,8 @@ pub struct Welcome {
     pub worker: WorkerId,
     /// The node.
     pub node: NodeId,
+    /// Within what names of processes are one process's: the cluster, or a node that is alone.
+    pub realm: [u8; 16],
     /// The driver's job; for a worker, none yet.
     pub job: JobId,
     /// The driver's root task.

@@ -67,7 +67,10 @@ impl Display for Awaited {
                 if let Some(actor) = actor {
                     write!(f, " on actor {actor}")?;
                 }
-                write!(f, " in process {pid}")
+                match pid {
+                    0 => f.write_str(" in a process of another node"),
+                    pid => write!(f, " in process {pid}"),
+                }
             }
             Self::Restart => f.write_str("its actor, whose process died"),
             Self::Look => f.write_str("a look for an argument that its worker did not find"),

@@ -28,7 +28,7 @@ _CYAN, _PLAIN = "\033[36m", "\033[0m"
 
 
 class Source:
-    """A worker, as its lines name it. `node` is empty for the driver's own."""
+    """A worker, as its lines name it; `node` says where it is."""
 
     __slots__ = ("_key", "name", "node", "pid")
 

@@ -10,6 +10,8 @@ from typing import Any
 from eagleray import _native
 from eagleray._driver import notices
 
+#: Where lines come from whose node is the driver's own.
+_HERE = "ip=127.0.0.1"
 #: At the end the node is waited for so long. Whoever takes this program's output is waited for as long as it takes, as by any program.
 _NODE_PATIENCE_S = 30.0
 #: How often a program that was told to hurry looks whether somebody takes its output.
@@ -114,7 +116,7 @@ class Printer:
             import os
 
             self._dedup = LogDedup.from_environ(os.environ)
-        source, now = Source(name, pid, node), time.monotonic()
+        source, now = Source(name, pid, node or _HERE), time.monotonic()
         self._write([printed for line in lines for printed in self._dedup.feed(now, source, line, is_error=is_error)])
 
     def _on_notice(self, kind: str, text: str) -> None:

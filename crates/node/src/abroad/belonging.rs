@@ -144,6 +144,12 @@ impl Belonging {
         self.membership().member().who
     }
 
+    /// The cluster's name, as bytes.
+    #[must_use]
+    pub fn realm(&self) -> [u8; 16] {
+        self.membership().member().cluster.0
+    }
+
     /// The cluster's name, as certificates and tokens have it.
     #[must_use]
     pub fn cluster(&self) -> String {

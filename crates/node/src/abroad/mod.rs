@@ -189,9 +189,11 @@ impl Abroad {
     /// What tells lines of this node's workers from others' on a driver's terminal.
     pub(crate) fn shown(&self) -> Box<str> {
         let ip = self.address().and_then(|address| address.parse::<SocketAddr>().ok()).map(|address| address.ip());
-        match ip.filter(|ip| !ip.is_loopback()) {
+        let number = self.info.number;
+        match ip {
+            Some(ip) if ip.is_loopback() => format!("ip={ip}, node={number}").into(),
             Some(ip) => format!("ip={ip}").into(),
-            None => format!("node={}", self.info.number).into(),
+            None => format!("node={number}").into(),
         }
     }
 

@@ -77,6 +77,18 @@ fn what_a_waiting_worker_gives_back_runs_elsewhere() {
     assert_eq!(process.given_back(&b, W1), [], "it is elsewhere now");
 }
 
+/// On another node calls that are taken back come later than the next worker: both idle workers asked for the same one, and the second had
+/// nothing to do for ever.
+#[test]
+fn what_comes_back_late_is_not_all_that_the_next_idle_worker_gets() {
+    let mut process = Process::leased();
+    let made: Vec<Made> = (0..4).map(|_| process.submit(task())).collect();
+    assert_eq!(process.granted(1, W2), [request(3), take_back(&made[3], W1), take_back(&made[2], W1)]);
+    assert_eq!(process.granted(2, W3), [take_back(&made[3], W1), take_back(&made[2], W1)]);
+    assert_eq!(process.given_back(&made[3], W1), [push(&made[3], W2), take_back(&made[2], W1)], "W3 has nothing");
+    assert_eq!(process.given_back(&made[2], W1), [push(&made[2], W3)]);
+}
+
 /// A thread that a finished call left behind waits, so the worker gives back whatever comes: the call went to and fro
 /// between the two, and for ever if it was what the thread waited for.
 #[test]
