@@ -175,8 +175,11 @@ class RuntimeContext:
 
     @property
     def gcs_address(self) -> str:
-        """Where the node can be joined."""
-        return str(_native.identity()["address"])
+        """Where the cluster can be joined; of a node that is alone, where that can."""
+        from eagleray._node import facts
+
+        identity = _native.identity()
+        return facts.head_of(identity["session_dir"]) or str(identity["address"])
 
     @property
     def current_placement_group_id(self) -> Any:

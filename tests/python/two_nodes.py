@@ -91,7 +91,7 @@ def init(address=None, **options):
         options.pop(name, None)
     cluster = KEPT.get(wanted)
     # As on a machine that has the token, and none of the cluster's nodes.
-    elsewhere = mock.patch.object(finding, "of_cluster", lambda _: [])
+    elsewhere = mock.patch.object(finding, "of_cluster", return_value=[])
     token = mock.patch.dict(os.environ, EAGLERAY_TOKEN_FILE=cluster.head_node.token_file)
     with elsewhere, token:
         return _init(cluster.address, **{name: wanted[name] for name in _OF_BOTH if name in wanted}, **options)

@@ -303,9 +303,7 @@ def _context() -> RayContext:
     from eagleray._node import facts
 
     identity = _native.identity()
-    about = facts.of_session(identity["session_dir"])
-    head = None if about is None else about.head
-    address = head or identity["address"] or f"local:{os.getpid()}"
+    address = facts.head_of(identity["session_dir"]) or identity["address"] or f"local:{os.getpid()}"
     return RayContext(
         {
             "address": address,

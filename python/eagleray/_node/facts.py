@@ -119,6 +119,12 @@ def of_session(session_dir: str) -> Facts | None:
         return None  # of another version, perhaps
 
 
+def head_of(session_dir: str) -> str | None:
+    """Say where the head of the cluster is that the node of this session belongs to; None if it is alone."""
+    about = of_session(session_dir)
+    return None if about is None else about.head
+
+
 @functools.lru_cache(maxsize=4)
 def _ip_of(session_dir: str) -> str:
     facts = of_session(session_dir)

@@ -5,7 +5,7 @@ import pytest
 import eagleray as ray
 from eagleray.actor import ActorClassInheritanceException
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.two_nodes]
 
 
 @ray.remote(num_cpus=0)

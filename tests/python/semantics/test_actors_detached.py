@@ -11,6 +11,8 @@ from eagleray.job_config import JobConfig
 ACTOR = """
 import numpy as np
 
+pytestmark = pytest.mark.two_nodes
+
 @ray.remote
 def double(value):
     return 2 * value

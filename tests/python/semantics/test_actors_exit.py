@@ -11,7 +11,7 @@ import eagleray as ray
 from eagleray.actor import exit_actor
 from eagleray.exceptions import ActorDiedError, ActorUnavailableError, AsyncioActorExit, RayActorError
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.two_nodes]
 
 
 @pytest.fixture

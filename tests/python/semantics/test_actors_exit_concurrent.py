@@ -12,7 +12,7 @@ import eagleray as ray
 from eagleray.actor import exit_actor
 from eagleray.exceptions import ActorDiedError, RayActorError
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.two_nodes]
 
 
 @pytest.fixture

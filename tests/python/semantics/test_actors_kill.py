@@ -9,6 +9,8 @@ import pytest
 import eagleray as ray
 from eagleray.exceptions import ActorDiedError, ActorHandleNotFoundError, RayActorError
 
+pytestmark = pytest.mark.two_nodes
+
 
 @pytest.fixture
 def ends(leaks, wait_until):
@@ -216,6 +218,7 @@ def test_A15c_a_handle_of_an_earlier_session_cannot_be_killed(stale):
         ray.kill(handle, no_restart=False)
 
 
+@pytest.mark.one_node("the same cluster remembers actors of earlier sessions")
 def test_A15d_a_handle_of_an_earlier_session_cannot_be_called(stale):
     handle, Actor = stale
     with pytest.raises(RayActorError, match="It might be dead or it's from a different cluster"):

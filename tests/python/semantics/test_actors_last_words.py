@@ -10,6 +10,8 @@ import eagleray as ray
 from eagleray.actor import exit_actor
 from eagleray.exceptions import ActorDiedError, RayActorError
 
+pytestmark = pytest.mark.two_nodes
+
 
 @pytest.fixture
 def ends(leaks, wait_until):

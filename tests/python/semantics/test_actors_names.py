@@ -9,7 +9,7 @@ import eagleray as ray
 from eagleray.exceptions import ActorDiedError
 from eagleray.util import list_named_actors
 
-pytestmark = pytest.mark.usefixtures("ray_session")
+pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.two_nodes]
 
 
 @pytest.fixture

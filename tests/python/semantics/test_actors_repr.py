@@ -5,6 +5,8 @@ import pytest
 import eagleray as ray
 from eagleray.exceptions import RayTaskError
 
+pytestmark = pytest.mark.two_nodes
+
 PROGRAM = """
 ray.init(num_cpus=1)
 

@@ -6,6 +6,8 @@ import pytest
 
 import eagleray as ray
 
+pytestmark = pytest.mark.two_nodes
+
 
 @pytest.fixture
 def Default():

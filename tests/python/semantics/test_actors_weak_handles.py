@@ -11,7 +11,7 @@ import pytest
 import eagleray as ray
 from eagleray.exceptions import ActorDiedError
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.two_nodes]
 
 
 @ray.remote(num_cpus=0)

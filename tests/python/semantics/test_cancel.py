@@ -14,7 +14,7 @@ from eagleray.exceptions import (
     TaskCancelledError,
 )
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.two_nodes]
 
 
 @ray.remote(max_retries=0)

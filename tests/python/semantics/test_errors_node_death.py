@@ -10,6 +10,8 @@ import pytest
 CODE = """
 import subprocess
 
+pytestmark = pytest.mark.two_nodes
+
 SLEEP = "import time; time.sleep(600)"
 INNER = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True).wait()"
 

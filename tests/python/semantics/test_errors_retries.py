@@ -14,7 +14,7 @@ from eagleray.exceptions import (
     WorkerCrashedError,
 )
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.two_nodes]
 
 
 @pytest.fixture

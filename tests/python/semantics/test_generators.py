@@ -12,7 +12,7 @@ import pytest
 import eagleray as ray
 from eagleray.exceptions import ActorDiedError, RayTaskError, WorkerCrashedError
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.two_nodes]
 
 
 @ray.remote

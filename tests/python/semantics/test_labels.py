@@ -6,6 +6,8 @@ import eagleray as ray
 from eagleray._calls.labels import read
 from eagleray.util.scheduling_strategies import DoesNotExist, Exists, In, NodeLabelSchedulingStrategy, NotIn
 
+pytestmark = pytest.mark.one_node("the only node has the labels, and is the one that is asked for")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def labelled():

@@ -47,6 +47,7 @@ class Actor:
         return subprocess.Popen(command, start_new_session=True).pid
 
 
+@pytest.mark.one_node("a cluster outlives its programs")
 def test_L3a_shutdown_ends_what_workers_started_too(no_session, leaks):
     context = ray.init(num_cpus=2)
     actor, busy = Actor.remote(), hold.remote()

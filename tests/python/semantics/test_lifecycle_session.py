@@ -22,6 +22,7 @@ def start():
     return context
 
 
+@pytest.mark.one_node("a cluster outlives its programs")
 def test_L3a_shutdown_ends_every_worker(leaks):
     @ray.remote
     class Actor:

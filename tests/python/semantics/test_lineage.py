@@ -11,6 +11,8 @@ import eagleray as ray
 from eagleray import _native
 from eagleray.exceptions import GetTimeoutError, ObjectReconstructionFailedError, RayTaskError
 
+pytestmark = pytest.mark.one_node("loses files of the session whose folder it knows")
+
 MIB = 1 << 20
 SIZE = 4 * MIB
 

@@ -8,7 +8,7 @@ import pytest
 import eagleray as ray
 from eagleray.exceptions import GetTimeoutError, RayTaskError
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.two_nodes]
 
 
 @ray.remote

@@ -59,6 +59,7 @@ def test_O10a_small_results_stay_with_their_owner_and_take_no_room_in_the_store(
     assert _native.status()["store_used"] == before
 
 
+@pytest.mark.one_node("asks where values lie in the store of the only node")
 def test_O10b_large_ones_lie_in_the_store():
     refs = [make.remote(LARGE), ray.put(np.ones(LARGE))]
     ray.wait(refs, num_returns=2)
@@ -109,6 +110,7 @@ def test_O13b_nor_has_one_that_failed():
         ray.get(ref)
 
 
+@pytest.mark.one_node("asks where values lie in the store of the only node")
 def test_O13c_refs_of_other_owners_are_looked_up_there(signs):
     owner = Owner.remote()
     (ref,) = ray.get(owner.put.remote(LARGE), timeout=30)
@@ -131,6 +133,7 @@ def test_O13d_anything_but_a_list_of_refs_is_refused():
             get_object_locations(wrong)
 
 
+@pytest.mark.one_node("asks where values lie in the store of the only node")
 def test_O13e_a_value_on_disk_says_so(no_session):
     # The last test here: it ends the session of the others.
     mib = 1 << 20

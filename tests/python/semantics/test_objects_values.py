@@ -45,6 +45,7 @@ class TestArrays:
         assert np.array_equal(first, np.arange(2_000_000))
 
     @pytest.mark.parametrize("wrap", [lambda a: a, lambda a: [a], lambda a: {"a": a}, lambda a: (1, a)])
+    @pytest.mark.one_node("asks for one memory")
     def test_O7a_arrays_inside_other_values_are_views_too(self, wrap):
         def unwrap(value):
             while not isinstance(value, np.ndarray):
@@ -56,6 +57,7 @@ class TestArrays:
         assert address(first) == address(second)
         assert np.array_equal(first, np.arange(1_000_000))
 
+    @pytest.mark.one_node("asks for one memory")
     def test_O7a_two_processes_see_the_same_memory(self):
         @ray.remote
         def inode(array):
@@ -352,6 +354,7 @@ def test_O7g_functions_classes_and_instances_defined_here_come_back():
     assert ray.get(give.remote(lambda: base))() == 10
 
 
+@pytest.mark.one_node("fills the store of the only node")
 def test_a_value_that_does_not_fit_the_store_says_so(no_session):
     ray.init(
         num_cpus=1,

@@ -7,6 +7,8 @@ import pytest
 
 import eagleray as ray
 
+pytestmark = pytest.mark.two_nodes
+
 
 @ray.remote
 def give(value):

@@ -10,6 +10,8 @@ import eagleray as ray
 from eagleray import _native, testing
 from eagleray.exceptions import OwnerDiedError, WorkerCrashedError
 
+pytestmark = pytest.mark.two_nodes
+
 MIB = 1 << 20
 
 
@@ -258,6 +260,7 @@ def test_R3h_what_a_task_puts_when_it_runs_again_is_something_else(ray_session, 
     assert len(set(ray.get(box.names.remote()))) == 3
 
 
+@pytest.mark.one_node("loses files of the session whose folder it knows")
 def test_R3i_what_is_lost_later_is_made_again(no_session, tmp_path, signs):
     folder = tmp_path / "disk"
     folder.mkdir()
@@ -277,6 +280,7 @@ def test_R3i_what_is_lost_later_is_made_again(no_session, tmp_path, signs):
     del ref, owner, filling
 
 
+@pytest.mark.one_node("kills processes that it finds on its own node")
 def test_R3j_two_deaths_at_once_end_in_a_value_or_a_typed_error(ray_session, signs):
     owner = Owner.remote()
     retried, single = (

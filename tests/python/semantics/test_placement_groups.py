@@ -17,6 +17,8 @@ from eagleray.util import (
 )
 from eagleray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+pytestmark = pytest.mark.two_nodes
+
 GROUPED = PlacementGroupSchedulingStrategy
 
 

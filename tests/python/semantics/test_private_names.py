@@ -247,6 +247,7 @@ class TestWhatLibrariesAskOfActors:
                 ask()
 
 
+@pytest.mark.one_node("compares the node of a task with its own")
 def test_private_modules_have_what_libraries_import():
     from eagleray._private import auto_init_hook, client_mode_hook, signature, state, test_utils, utils, worker
     from eagleray.air.constants import TRAINING_ITERATION

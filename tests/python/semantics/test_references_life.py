@@ -12,7 +12,7 @@ import eagleray as ray
 from eagleray import testing
 from eagleray.exceptions import ActorDiedError, WorkerCrashedError
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.two_nodes]
 
 #: One kind of value stays with its owner, the other lies in the store.
 VALUES = {"small": 10, "large": 300_000}

@@ -10,6 +10,8 @@ import eagleray as ray
 from eagleray import _native
 from eagleray.exceptions import ActorDiedError
 
+pytestmark = pytest.mark.one_node("counts the workers of its own node")
+
 VALUES = {"small": 10, "large": 300_000}
 
 

@@ -85,6 +85,7 @@ def free(name="CPU"):
     return _native.status()["free"].get(name, 0) / 10_000
 
 
+@pytest.mark.one_node("asks its own node for what is free")
 def test_D1e_woken_task_may_overdraw_and_then_nothing_new_starts(session, gate, wait_until):
     session(num_cpus=1, resources={"slot": 2})
     gated = hold.options(num_cpus=0).remote(gate, "gated")

@@ -121,6 +121,7 @@ def test_D3c_what_needs_none_gets_none(gpus):
 @pytest.mark.parametrize(
     ("preset", "shown"), [("3,5", [3, 5]), ("GPU-aa11,GPU-bb22", ["GPU-aa11", "GPU-bb22"]), ("7", [7])]
 )
+@pytest.mark.one_node("presets devices in the environment of a node that the program hosts")
 def test_D3d_preset_devices_are_the_ones_given_out(gpus, monkeypatch, preset, shown):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", preset)
     gpus(None)
@@ -131,6 +132,7 @@ def test_D3d_preset_devices_are_the_ones_given_out(gpus, monkeypatch, preset, sh
     assert all(seen == str(ids[0]) for ids, seen in given)
 
 
+@pytest.mark.one_node("presets devices in the environment of a node that the program hosts")
 def test_D3d_an_empty_preset_means_no_gpu(gpus, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     gpus(None)

@@ -93,6 +93,7 @@ def test_D1d_get_of_what_is_here_lends_nothing_and_starts_no_worker():
 
 
 @pytest.mark.usefixtures("one_cpu")
+@pytest.mark.one_node("asks its own node for what is free")
 def test_D1e_availability_falls_below_zero_and_then_nothing_new_starts(tmp_path, wait_until):
     go, end = tmp_path / "go", tmp_path / "end"
 

@@ -6,6 +6,8 @@ import eagleray as ray
 from eagleray.exceptions import ActorUnschedulableError, TaskUnschedulableError
 from eagleray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+pytestmark = pytest.mark.one_node("names its own node")
+
 NOWHERE = "ab" * 28
 
 

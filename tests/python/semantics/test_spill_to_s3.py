@@ -23,6 +23,8 @@ from eagleray.exceptions import (
     RayTaskError,
 )
 
+pytestmark = pytest.mark.one_node("fills the store of the only node")
+
 MIB = 1 << 20
 URL = f"s3://{BUCKET}/some/where"
 

@@ -13,6 +13,8 @@ import eagleray as ray
 from eagleray import _native
 from eagleray.exceptions import OutOfDiskError, RayTaskError
 
+pytestmark = pytest.mark.one_node("fills the store of the only node")
+
 MIB = 1 << 20
 
 

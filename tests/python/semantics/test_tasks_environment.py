@@ -80,6 +80,7 @@ class TestThreads:
                 break
         assert {"1", "2"} in seen.values(), "one worker served both"
 
+    @pytest.mark.one_node("hands one lease over a thousand times")
     def test_T11b_the_first_call_of_a_lease_finds_what_the_lease_gives(self, here):
         # What a lease gives comes through the node, its first call straight from the driver: the call came first at times.
         here(num_cpus=4)

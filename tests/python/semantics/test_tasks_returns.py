@@ -4,7 +4,7 @@ import pytest
 
 import eagleray as ray
 
-pytestmark = pytest.mark.usefixtures("shared_ray")
+pytestmark = [pytest.mark.usefixtures("shared_ray"), pytest.mark.two_nodes]
 
 
 @ray.remote
