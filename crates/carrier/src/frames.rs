@@ -7,7 +7,7 @@ use model::ProcId;
 use rustc_hash::FxHashMap;
 use wire::Reader;
 use wire::abroad::{BETWEEN, Between, FRAME, frames};
-use wire::frame::{CALL, GIVEN_BACK, HEADER_BYTES, Header, REPLY, TAKE_BACK, UNSTARTED, Value};
+use wire::frame::{CALL, GIVEN_BACK, HEADER_BYTES, Header, REPLY, TAKE_BACK, UNSTARTED, Value, WANTED_BACK};
 use wire::peer::Peer;
 use wire::session::ITEM_BYTES_MAX;
 
@@ -95,7 +95,7 @@ fn too_large(header: Header) -> Frame {
 
 /// A call that was taken back.
 fn given_back(request: u64) -> Frame {
-    (Header { length: 0, kind: REPLY, flags: GIVEN_BACK, claim: 0, request }, Vec::new())
+    (Header { length: 0, kind: REPLY, flags: GIVEN_BACK | WANTED_BACK, claim: 0, request }, Vec::new())
 }
 
 /// A call that has not started and never will, since whoever was called is dead.

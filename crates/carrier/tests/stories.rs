@@ -154,7 +154,7 @@ fn claim_1_a_call_that_is_wanted_back_runs_or_comes_back_never_both() {
         pair.settle();
         start(&mut pair);
         let has_started = pair.ends[1].rings.started.contains(&request);
-        let back = (Header { length: 0, kind: REPLY, flags: GIVEN_BACK, claim: 0, request }, Vec::new());
+        let back = (Header { length: 0, kind: REPLY, flags: GIVEN_BACK | WANTED_BACK, claim: 0, request }, Vec::new());
         let is_back = pair.ring(WORKER, CALLER) == [back];
         assert!(has_started != is_back, "call {request}: started {has_started}, given back {is_back}");
         (ran, came_back) = (ran + u32::from(has_started), came_back + u32::from(is_back));

@@ -281,8 +281,11 @@ impl<B: Body> Hub<B> {
             }
             Between::Lodged { lodging, worker, pid } => self.on_lodged(step, node, &lodging, worker, pid),
             Between::Unlodge { lease } => self.on_unlodge(step, lease),
-            Between::EndWorker { worker, gracefully } => {
+            Between::EndWorker { worker, gracefully, is_orphan } => {
                 self.end_worker(step, worker, gracefully, "its actor was ended");
+                if gracefully && is_orphan {
+                    self.hurry(step, vec![worker]);
+                }
             }
             Between::Asks { ticket, by, home, question } => {
                 let job = home.as_ref().map(|home| home.job);

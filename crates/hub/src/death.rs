@@ -81,17 +81,20 @@ impl<B: Body> Hub<B> {
     }
 
     fn end_orphans(&mut self, step: &mut Step<'_, B>, job: JobId, retiring: Vec<ProcId>) {
-        // Its actors may run their exit handlers, but nobody waits for what they compute.
-        let at = step.now.plus_ms(self.options.grace_ms_max.min(ORPHAN_GRACE_MS));
         let ending = self.procs.iter().filter(|proc| proc.job() == job && proc.is_ending());
         let ending: Vec<ProcId> = ending.map(Proc::id).collect();
         if !ending.is_empty() {
-            self.procs.give_until(at, ending);
+            self.hurry(step, ending);
         }
         // Nobody had a lease on these any more: they would live on with whatever they still wait for.
         for worker in retiring {
             self.end_worker(step, worker, false, "its driver left");
         }
+    }
+
+    /// They may run their exit handlers, but nobody waits for what they compute.
+    pub(crate) fn hurry(&mut self, step: &Step<'_, B>, ending: Vec<ProcId>) {
+        self.procs.give_until(step.now.plus_ms(self.options.grace_ms_max.min(ORPHAN_GRACE_MS)), ending);
     }
 
     /// A connection ended. A driver's is a good-bye; a worker that closes its socket but lives is ended.

@@ -3,7 +3,7 @@
 //! The head decides on which node a life of an actor begins and asks that to house it; the node has a worker for it, or sends it back at once
 //! (`Bounced`). What is built there, and when it ends, the head decides on, as on a worker of its own.
 
-use model::{ActorId, LeaseId, Need, ProcId, Where, WorkerExit};
+use model::{ActorDeath, ActorId, LeaseId, Need, ProcId, Where, WorkerExit};
 use rustc_hash::FxHashMap;
 use scheduler::LeaseKind;
 use wire::abroad::Between;
@@ -46,6 +46,12 @@ impl Lodgings {
         if let Some(lease) = self.workers.remove(&worker) {
             self.here.remove(&lease);
         }
+    }
+
+    /// Which actor a worker of another node serves.
+    pub(crate) fn actor_of(&self, worker: ProcId) -> Option<ActorId> {
+        let is_it = |guest: &&Guest| guest.worker.is_some_and(|(who, _)| who == worker);
+        self.out.values().find(is_it).map(|guest| guest.lodging.actor)
     }
 
     /// The pid of a worker of another node.
@@ -202,7 +208,10 @@ impl<B: Body> Hub<B> {
             return self.end_worker(step, worker, gracefully, "its actor was ended");
         }
         if self.lives(worker) {
-            step.body.send(worker.node(), Between::EndWorker { worker, gracefully });
+            let actor = self.lodgings.actor_of(worker);
+            let death = actor.and_then(|actor| self.actors.table().get(actor)).and_then(control::Record::death);
+            let is_orphan = matches!(death, Some(ActorDeath::OwnerDied));
+            step.body.send(worker.node(), Between::EndWorker { worker, gracefully, is_orphan });
         }
     }
 

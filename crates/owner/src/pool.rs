@@ -271,13 +271,6 @@ impl Owner {
         self.return_if_done(index, number, out);
     }
 
-    /// A call has come back from this worker: others of its kind may have nothing to do still.
-    pub(crate) fn steal_for_idle(&mut self, worker: ProcId, out: &mut Vec<Effect>) {
-        if let Some((index, _)) = self.lease_of(worker) {
-            self.steal(index, out);
-        }
-    }
-
     /// Somebody has nothing to do: asks for half of what waits behind the busiest worker.
     fn steal(&mut self, index: usize, out: &mut Vec<Effect>) {
         let pool = &self.pools[index];
@@ -316,6 +309,8 @@ impl Owner {
         // One that was cancelled ends, and leaves its room to others.
         self.dispatch(index, out);
         self.return_if_done(index, number, out);
+        // From another node calls come back late, one that was wanted for several idle workers once for all of them.
+        self.steal(index, out);
     }
 
     /// A leased worker is dead. `started` tells of a ticket whether its call had started.

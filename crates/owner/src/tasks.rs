@@ -399,8 +399,6 @@ impl Owner {
         }
         self.lease_gave_back(now, from, key, out);
         self.requeue(key, out);
-        // From another node calls come back late, one that was wanted back by several idle workers once for all of them.
-        self.steal_for_idle(from, out);
     }
 
     /// Puts a task that is no longer under way back to where it waits for a worker, or ends it if it was cancelled.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use owner::{Kept, Knew, Known, Packed, Slot, Stage, Value};
 use smallvec::SmallVec;
-use wire::frame::{self, GIVEN_BACK, UNSTARTED};
+use wire::frame::{self, GIVEN_BACK, UNSTARTED, WANTED_BACK};
 use wire::journal::Ref;
 use wire::peer::{Peer, Shares};
 use wire::value;
@@ -49,6 +49,10 @@ impl<P> Party<P> {
         let (peer, now) = (sent.by, body.now());
         if flags & UNSTARTED != 0 {
             self.note_unstarted(peer, key);
+            return Ok(());
+        }
+        if flags & WANTED_BACK != 0 {
+            self.owner.on_took_back(now, key, peer, &mut self.effects);
             return Ok(());
         }
         if flags & GIVEN_BACK != 0 {

@@ -170,6 +170,8 @@ pub enum Between<M> {
         worker: ProcId,
         /// It may run its exit handlers.
         gracefully: bool,
+        /// Whoever made it has ended, so that nobody waits for what it computes: it gets less time for that.
+        is_orphan: bool,
     },
     /// To the head: a question that somebody has asked the sending node. Answered by `Answers`.
     Asks {

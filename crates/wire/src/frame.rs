@@ -56,6 +56,9 @@ pub const KNEW: u8 = 8;
 /// Flag of a reply from another node: whoever was called is dead, of which the caller hears next, and has certainly not started this call.
 pub const UNSTARTED: u8 = 16;
 
+/// Flag of a reply that gives a call back, from another node: its caller had asked for it. Its worker takes others.
+pub const WANTED_BACK: u8 = 32;
+
 /// What stands before every body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
@@ -63,7 +66,7 @@ pub struct Header {
     pub length: u32,
     /// One of the kinds above.
     pub kind: u8,
-    /// `ASIDE`, `GIVEN_BACK`, `GIFT`, `KNEW`, `UNSTARTED`.
+    /// `ASIDE`, `GIVEN_BACK`, `GIFT`, `KNEW`, `UNSTARTED`, `WANTED_BACK`.
     pub flags: u8,
     /// Of a call: the index of its claim word in its ring. Of a reply or item to a process of the same node: how many processes that left
     /// something the sender knew to be dead when it registered what the frame gives away.

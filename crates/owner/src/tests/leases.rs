@@ -85,8 +85,8 @@ fn what_comes_back_late_is_not_all_that_the_next_idle_worker_gets() {
     let made: Vec<Made> = (0..4).map(|_| process.submit(task())).collect();
     assert_eq!(process.granted(1, W2), [request(3), take_back(&made[3], W1), take_back(&made[2], W1)]);
     assert_eq!(process.granted(2, W3), [take_back(&made[3], W1), take_back(&made[2], W1)]);
-    assert_eq!(process.given_back(&made[3], W1), [push(&made[3], W2), take_back(&made[2], W1)], "W3 has nothing");
-    assert_eq!(process.given_back(&made[2], W1), [push(&made[2], W3)]);
+    assert_eq!(process.took_back(&made[3], W1), [push(&made[3], W2), take_back(&made[2], W1)], "W3 has nothing");
+    assert_eq!(process.took_back(&made[2], W1), [push(&made[2], W3)]);
 }
 
 /// A thread that a finished call left behind waits, so the worker gives back whatever comes: the call went to and fro
