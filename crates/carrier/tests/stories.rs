@@ -8,7 +8,7 @@ use model::ProcId;
 use pair::{CALLER, Pair, WORKER, call, death_of, reply};
 use seeded::{SplitMix64, below};
 use wire::abroad::Between;
-use wire::frame::{GIVEN_BACK, Header, REPLY, TAKE_BACK, UNSTARTED};
+use wire::frame::{GIVEN_BACK, Header, REPLY, TAKE_BACK, UNSTARTED, WANTED_BACK};
 use wire::peer::{Knew, Peer};
 
 /// A pair whose two processes have rings on both nodes.

@@ -316,7 +316,10 @@ impl<B: Body> Hub<B> {
     /// How the end of a process of that node is told, of which there was a verdict. None: there was none.
     pub(crate) fn take_verdict(&mut self, node: u32) -> Option<WorkerExit> {
         let why = self.members.parting.remove(&node)?;
-        let name = self.members.lost.iter().rev().find(|(info, _)| info.number == node).map(|(info, _)| &*info.name);
-        Some(WorkerExit::NodeDied(format!("its node, number {node} on {}, is gone: {why}", name.unwrap_or("?")).into()))
+        let lost = self.members.lost.iter().rev().find(|(info, _)| info.number == node).map(|(info, _)| info);
+        let name = lost.map_or("?", |info| &*info.name);
+        let address = lost.and_then(|info| info.addresses.first()).map(|address| format!(" at {address}"));
+        let address = address.unwrap_or_default();
+        Some(WorkerExit::NodeDied(format!("node {node}{address} ({name}) is gone: {why}").into()))
     }
 }

@@ -1,6 +1,6 @@
 //! What drivers should read once: warnings with a kind that programs know, and a text for people.
 
-use model::{GroupId, JobId, LeaseId, ProcId, Quantity, Tick, WorkerExit};
+use model::{GroupId, JobId, LeaseId, ProcId, Quantity, Resources, Tick, WorkerExit};
 use rustc_hash::FxHashSet;
 use scheduler::LeaseKind;
 use wire::control::FromNodeOf;
@@ -198,10 +198,16 @@ impl<B: Body> Hub<B> {
         if !self.told.infeasible.insert((job, need.clone())) {
             return;
         }
+        let others = self.nodes().filter(|info| !info.is_guest).count();
+        let (own, has_own) =
+            (self.leases.scheduler().total(), self.leases.scheduler().total() != Resources::default());
+        let has = match others {
+            0 => format!("This node has {own}"),
+            _ if has_own => format!("This node has {own}, and none of the {others} others has enough"),
+            _ => format!("None of the {others} nodes has enough"),
+        };
         let text = format!(
-            "(autoscaler) No available node types can fulfill resource request {need}. This node has {}; it waits until a node \
-             that can is added.",
-            self.leases.scheduler().total()
+            "(autoscaler) No available node types can fulfill resource request {need}. {has}; it waits until a node that can is added."
         );
         self.notice_job(step, job, "infeasible", &text);
     }

@@ -100,7 +100,7 @@ fn processes_of_a_dead_node_are_dead_for_all_who_know_them() {
     else {
         panic!("{heard:?}")
     };
-    assert_eq!(exit.to_string(), "its node, number 3 on host3, is gone: no answer");
+    assert_eq!(exit.to_string(), "node 3 (host3) is gone: no answer");
     node.says(b, ToNode::Met { name: ProcId::new(3, 5, 1) });
     assert_eq!(node.count(b, |message| is_death_of(message, ProcId::new(3, 5, 1))), 1, "all are");
     for who in [a, b] {

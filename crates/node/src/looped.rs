@@ -241,6 +241,7 @@ impl Node {
                 self.machine.carrier_wants = Some(length);
                 self.find_room_for_carrier();
             }
+            Told::Unreached(why) => self.step(|hub, step| hub.notice_all(step, "node_unreachable", &why)),
             Told::Broken(who) => {
                 let verdict = model::WorkerExit::Intended("what it wrote for other nodes was nonsense".into());
                 self.step(|hub, step| hub.kill_worker(step, who, verdict));

@@ -134,6 +134,10 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
             dict.set_item("kind", "out_of_memory")?;
             dict.set_item("text", &**report)?;
         }
+        Failure::WorkerDied(WorkerExit::NodeDied(which)) => {
+            dict.set_item("kind", "its_node_died")?;
+            dict.set_item("text", &**which)?;
+        }
         Failure::WorkerDied(exit) => {
             dict.set_item("kind", "worker_died")?;
             describe_exit(&dict, exit)?;
@@ -148,6 +152,10 @@ fn describe<'py>(py: Python<'py>, failure: &model::Failure) -> PyResult<Bound<'p
                 ActorDeath::Crashed(WorkerExit::OutOfMemory { report, .. }) => {
                     dict.set_item("death", "out_of_memory")?;
                     dict.set_item("text", &**report)?;
+                }
+                ActorDeath::Crashed(WorkerExit::NodeDied(which)) => {
+                    dict.set_item("death", "its_node_died")?;
+                    dict.set_item("text", &**which)?;
                 }
                 ActorDeath::Crashed(exit) => {
                     dict.set_item("death", "crashed")?;

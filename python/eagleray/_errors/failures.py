@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from eagleray import _native
@@ -26,6 +27,8 @@ def _make(about: dict[str, Any], task_id: str | None, object_id: str | None) -> 
         return exc.RayTaskError.from_dependency(cause, about["task"], 0, "127.0.0.1")
     if kind == "worker_died":
         return exc.WorkerCrashedError(f"The worker died unexpectedly while executing this task. {_how_it_ended(about)}")
+    if kind == "its_node_died":
+        return exc.NodeDiedError(f"The node of this task has died: {about['text']}.")
     if kind == "out_of_memory":
         return exc.OutOfMemoryError(f"Task was killed due to the node running low on memory.\n{about['text']}")
     if kind == "cancelled":
@@ -72,6 +75,8 @@ def _host_ended() -> str:
     """Name the program that has taken the session with it, if another one hosted it."""
     from eagleray._driver.session import SESSION
 
+    if SESSION.node is not None and (why := SESSION.node.left_because()):
+        return f": it has left its cluster, {why}"
     if SESSION.host is None:
         return ""
     return f": the program that hosts this session (process {SESSION.host}) has ended it, or has ended"
@@ -84,8 +89,10 @@ def _how_it_ended(about: dict[str, Any]) -> str:
         return f"How its process ended: {about['text']}."
     parts = [f"Its process, {pid}, ended with {about['text']}."]
     if about["has_output"] and _native.is_joined():
-        folder = _native.identity()["session_dir"]
-        parts.append(f"What it printed is kept in {folder}/logs/crashed-{pid}.* while the session lasts.")
+        kept = os.path.join(_native.identity()["session_dir"], "logs", f"crashed-{pid}")
+        is_here = any(map(os.path.exists, (f"{kept}.out", f"{kept}.err")))
+        where = f"in {kept}.*" if is_here else f"on its node, in logs/crashed-{pid}.* of the session's folder there,"
+        parts.append(f"What it printed is kept {where} while the session lasts.")
     return " ".join(parts) + (about["stack"] and f"\n{about['stack']}")
 
 
@@ -131,6 +138,8 @@ def _actor_died(about: dict[str, Any]) -> BaseException:
     if death == "crashed":
         text = f"The actor is dead because its worker process has died. {_how_it_ended(about)}"
         return exc.ActorDiedError(text, actor_id)
+    if death == "its_node_died":
+        return exc.ActorDiedError(f"The actor died because its node has died. It was {about['text']}.", actor_id)
     if death == "node_died":
         return exc.ActorDiedError(f"The actor died because its node has died{_host_ended()}.", actor_id)
     return exc.ActorDiedError(_DEATHS[death], actor_id)

@@ -8,10 +8,10 @@ import eagleray as ray
 from eagleray.exceptions import ActorDiedError
 from eagleray.job_config import JobConfig
 
+pytestmark = pytest.mark.two_nodes
+
 ACTOR = """
 import numpy as np
-
-pytestmark = pytest.mark.two_nodes
 
 @ray.remote
 def double(value):

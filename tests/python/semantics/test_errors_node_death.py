@@ -6,11 +6,11 @@ import signal
 
 import pytest
 
+pytestmark = pytest.mark.two_nodes
+
 #: Children that a worker's session or process group does not reach: each in a session of its own, one below the other.
 CODE = """
 import subprocess
-
-pytestmark = pytest.mark.two_nodes
 
 SLEEP = "import time; time.sleep(600)"
 INNER = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True).wait()"

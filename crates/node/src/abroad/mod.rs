@@ -80,6 +80,8 @@ pub(crate) enum Told {
     HeadLost(String),
     /// At the head: a node is gone.
     Lost(u32, String),
+    /// There is no line to a node that may be there for others.
+    Unreached(String),
     WantExtent(u64),
     /// A process here writes nonsense.
     Broken(ProcId),

@@ -23,6 +23,8 @@ const GUEST_GONE_MS: u64 = 4_000;
 const HEAD_REFUSES_MS: u64 = 3_000;
 /// One that is not heard of.
 const HEAD_GONE_MS: u64 = 30_000;
+/// A node that this one gets no line to for so long is one to tell people of.
+const UNREACHED_MS: u64 = 5_000;
 
 /// A node that there is a line to, or shall be.
 #[derive(Debug)]
@@ -48,6 +50,8 @@ pub(crate) struct Neighbour {
     refuses_since: Option<Tick>,
     failures: u32,
     next: Option<Tick>,
+    /// People were told that there is no line to it.
+    is_told: bool,
 }
 
 /// What is to be done about a node without a line.
@@ -59,6 +63,8 @@ pub(crate) enum Due {
     Probe(u32, SocketAddr),
     /// It is gone.
     Gone(u32, String),
+    /// It may be there for others, and this one does not get through to it.
+    Unreached(u32, String),
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +106,7 @@ impl Neighbours {
             refuses_since: None,
             failures: 0,
             next,
+            is_told: false,
         };
         self.table.insert(node, neighbour);
     }
@@ -137,7 +144,7 @@ impl Neighbours {
     /// It has a line, by which both have said hello. Returns the one before.
     pub(crate) fn up(&mut self, now: Tick, node: u32, line: usize) -> Option<usize> {
         let known = self.table.get_mut(&node)?;
-        (known.refuses_since, known.next, known.problem) = (None, None, None);
+        (known.refuses_since, known.next, known.problem, known.is_told) = (None, None, None, false);
         (known.up_since, known.has_been_up) = (now, true);
         if known.attempt == Some(line) {
             known.attempt = None;
@@ -174,8 +181,9 @@ impl Neighbours {
         let waiting = self.table.iter().filter(|(_, known)| known.line.is_none());
         let looks = waiting.flat_map(|(node, known)| {
             let judged = self.judges(*node).then(|| known.down_since.plus_ms(self.patience_ms(known)));
+            let told = self.tells_of(*node, known).then(|| known.down_since.plus_ms(UNREACHED_MS));
             // What is under way ends by itself.
-            [known.next.filter(|_| known.attempt.is_none()), judged]
+            [known.next.filter(|_| known.attempt.is_none()), judged, told]
         });
         looks.flatten().min()
     }
@@ -183,6 +191,11 @@ impl Neighbours {
     /// The verdict on a node is the head's; on the head everyone has its own.
     fn judges(&self, node: u32) -> bool {
         self.is_head || node == super::HEAD
+    }
+
+    /// Whether people are to be told of it, if there is no line to it for long.
+    fn tells_of(&self, node: u32, known: &Neighbour) -> bool {
+        known.dials && !known.is_told && !self.judges(node)
     }
 
     fn patience_ms(&self, known: &Neighbour) -> u64 {
@@ -197,12 +210,19 @@ impl Neighbours {
     pub(crate) fn look(&mut self, now: Tick) -> Vec<Due> {
         let mut due = Vec::new();
         let is_head = self.is_head;
-        let patience: Vec<(u32, u64)> =
-            self.table.iter().map(|(node, known)| (*node, self.patience_ms(known))).collect();
-        for (node, patience_ms) in patience {
+        let patience: Vec<(u32, u64, bool)> = self
+            .table
+            .iter()
+            .map(|(node, known)| (*node, self.patience_ms(known), self.tells_of(*node, known)))
+            .collect();
+        for (node, patience_ms, tells) in patience {
             let Some(known) = self.table.get_mut(&node).filter(|known| known.line.is_none()) else { continue };
             let may_judge = is_head || node == super::HEAD;
             let silent_ms = now.ms_since(known.down_since);
+            if tells && silent_ms >= UNREACHED_MS {
+                known.is_told = true;
+                due.push(Due::Unreached(node, known.unreached(node)));
+            }
             let refuses_ms = known.refuses_since.map(|since| now.ms_since(since));
             let why = match refuses_ms {
                 Some(_) if is_head => Some("its connection is closed and its port refuses another".to_owned()),
@@ -236,13 +256,29 @@ impl Neighbours {
     }
 }
 
+impl Neighbour {
+    /// For people.
+    fn unreached(&self, node: u32) -> String {
+        let address = self.address.map(|address| format!(" at {address}")).unwrap_or_default();
+        let problem = match (&self.problem, self.refuses_since) {
+            (Some(problem), _) => problem,
+            (None, Some(_)) => "its port refuses",
+            (None, None) => "nobody answers there",
+        };
+        format!(
+            "This machine gets no line to node {node}{address}: {problem}. What waits for that node waits on, and the line is tried again. \
+             Nodes say by --node-ip-address where others reach them; firewalls must let that port through."
+        )
+    }
+}
+
 fn wait_ms(failures: u32) -> u64 {
     (AGAIN_MS << failures.min(10)).min(AGAIN_MS_MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Due, GONE_MS, GUEST_GONE_MS, HEAD_GONE_MS, HEAD_REFUSES_MS, Neighbours};
+    use super::{Due, GONE_MS, GUEST_GONE_MS, HEAD_GONE_MS, HEAD_REFUSES_MS, Neighbours, UNREACHED_MS};
     use crate::abroad::HEAD;
     use model::Tick;
     use wire::session::NodeLife;
@@ -363,6 +399,37 @@ mod tests {
             node.down(ms(second * 2_000 + 1_500), HEAD, 3, false);
             assert_eq!(node.next_look(), Some(ms(second * 2_000 + 1_500)));
         }
+    }
+
+    /// A node had an address that a program's machine did not reach: what was to run there waited without a word.
+    #[test]
+    fn a_node_that_is_not_reached_is_told_of_once_until_it_is() {
+        let mut guest = Neighbours::new(false);
+        guest.add(ms(0), 2, Some(NODE), Some("127.0.0.1:9".parse().unwrap()), true);
+        let mut told = 0;
+        for now in 0..10_000 {
+            for due in guest.look(ms(now)) {
+                match due {
+                    Due::Unreached(2, why) => {
+                        assert!(
+                            now >= UNREACHED_MS && why.contains("node 2 at 127.0.0.1:9: its port refuses"),
+                            "{why}"
+                        );
+                        told += 1;
+                    }
+                    Due::Dial(2, _) => {
+                        guest.get(2).unwrap().attempt = Some(3);
+                        guest.down(ms(now), 2, 3, true);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert_eq!(told, 1);
+        guest.up(ms(10_000), 2, 4);
+        guest.down(ms(20_000), 2, 4, false);
+        guest.look(ms(20_000));
+        assert!(guest.look(ms(20_000 + UNREACHED_MS)).iter().any(|due| matches!(due, Due::Unreached(2, _))));
     }
 
     #[test]

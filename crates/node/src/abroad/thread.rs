@@ -315,6 +315,10 @@ impl Thread {
                 Due::Probe(node, address) => self.call(node, address, Stage::Probing),
                 Due::Gone(HEAD, why) if !self.belonging.is_head() => self.told.push_back(Told::HeadLost(why)),
                 Due::Gone(node, why) => self.told.push_back(Told::Lost(node, why)),
+                Due::Unreached(node, why) => {
+                    tracing::warn!(node, "{why}");
+                    self.told.push_back(Told::Unreached(why));
+                }
             }
         }
     }
