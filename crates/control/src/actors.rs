@@ -13,7 +13,7 @@ use crate::{ActorState, Creation, Effect, Event, Record, Registered};
 /// Each takes half a kilobyte. Who holds a handle knows by itself; this is for handles that come late, and for weak ones.
 const DEAD_MAX: usize = 2_000;
 
-/// The actors of a cluster (today: of one node).
+/// The actors of a cluster, wherever they live: its head has the table. A node that is alone is its own head.
 pub struct Actors {
     pub(crate) records: FxHashMap<ActorId, Record>,
     pub(crate) names: Names,

@@ -90,7 +90,7 @@ pub enum GroupEffect {
     Publish(GroupId, GroupState),
 }
 
-/// The placement groups of a cluster (today: of one node).
+/// The placement groups of a cluster: its head has the table. So far their bundles are the head's, too.
 #[derive(Default)]
 pub struct Groups {
     records: FxHashMap<GroupId, GroupRecord>,

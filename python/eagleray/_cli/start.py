@@ -10,6 +10,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from eagleray._cli import values
 from eagleray._common import amounts
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ _WITHOUT_EFFECT = {
     "--system-reserved-cpu": 1,
     "--system-reserved-memory": 1,
     "--tracing-startup-hook": 1,
+    "--verbose": 0,
     "--worker-port-list": 1,
+    "-v": 0,
 }
 
 
@@ -80,7 +83,7 @@ def add_parser(commands: Any) -> None:
         "the file of your own head on this machine",
     )
     start.add_argument(
-        "--port", type=_port, help="where to listen; 0: any that is free (6379 for a head, any for others)"
+        "--port", type=values.port, help="where to listen; 0: any that is free (6379 for a head, any for others)"
     )
     start.add_argument(
         "--node-ip-address",
@@ -90,10 +93,12 @@ def add_parser(commands: Any) -> None:
     start.add_argument(
         "--bind-address", metavar="IP", help="where to listen, if that is another one: 0.0.0.0, :: or behind a NAT"
     )
-    start.add_argument("--node-name", metavar="NAME", help="for people (the machine's)")
+    start.add_argument("--node-name", type=values.node_name, metavar="NAME", help="for people (the machine's)")
     start.add_argument("--num-cpus", type=float, help="cores to offer; counted if not given")
     start.add_argument("--num-gpus", type=float, help="GPUs to offer; counted if not given")
-    start.add_argument("--resources", type=json.loads, default={}, help="more resources as JSON: '{\"licence\": 2}'")
+    start.add_argument(
+        "--resources", type=values.resources, default={}, help="more resources as JSON: '{\"licence\": 2}'"
+    )
     start.add_argument("--labels", default="", help="labels of the node: zone=north,gpu=none")
     start.add_argument(
         "--labels-file", metavar="FILE", help="more of them, one in each line, as JSON or as name: value"
@@ -105,7 +110,11 @@ def add_parser(commands: Any) -> None:
     )
     start.add_argument("--temp-dir", metavar="DIR", help="where the folder of its session is made")
     start.add_argument(
-        "--system-config", type=json.loads, default={}, metavar="JSON", help="settings, as _system_config of init()"
+        "--system-config",
+        type=values.settings,
+        default={},
+        metavar="JSON",
+        help="settings, as _system_config of init()",
     )
     start.add_argument(
         "--block", action="store_true", help="stay in the foreground; Ctrl-C and SIGTERM end the node in order"
@@ -127,13 +136,6 @@ class _Ignored(argparse.Action):
 
     def __call__(self, _parser: Any, namespace: Any, _values: Any, option_string: str | None = None) -> None:
         namespace.ignored = [*namespace.ignored, option_string]
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port < 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text} is no port: there are those up to 65535")
-    return port
 
 
 def _start(options: Any) -> int:

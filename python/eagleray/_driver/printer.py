@@ -10,8 +10,6 @@ from typing import Any
 from eagleray import _native
 from eagleray._driver import notices
 
-#: Where lines come from whose node is the driver's own.
-_HERE = "ip=127.0.0.1"
 #: At the end the node is waited for so long. Whoever takes this program's output is waited for as long as it takes, as by any program.
 _NODE_PATIENCE_S = 30.0
 #: How often a program that was told to hurry looks whether somebody takes its output.
@@ -21,8 +19,11 @@ _STEP_S = 0.1
 class Printer:
     """A thread that waits for lines and writes them to this process's own streams, so that notebooks show them too."""
 
-    def __init__(self) -> None:
-        """Make it; `start` runs it."""
+    def __init__(self, session_dir: str) -> None:
+        """Make it, for the node of this session; `start` runs it."""
+        self._session_dir = session_dir
+        #: Where lines come from whose node is the driver's own. Not looked up before there is one.
+        self._here: str | None = None
         self._thread = threading.Thread(target=self._run, name="eagleray-printer", daemon=True)
         self._is_stopping = False
         self._drained = threading.Event()
@@ -116,8 +117,15 @@ class Printer:
             import os
 
             self._dedup = LogDedup.from_environ(os.environ)
-        source, now = Source(name, pid, node or _HERE), time.monotonic()
+        source, now = Source(name, pid, node or self._own_node()), time.monotonic()
         self._write([printed for line in lines for printed in self._dedup.feed(now, source, line, is_error=is_error)])
+
+    def _own_node(self) -> str:
+        if self._here is None:
+            from eagleray._node import facts
+
+            self._here = f"ip={facts.ip_of(self._session_dir)}"
+        return self._here
 
     def _on_notice(self, kind: str, text: str) -> None:
         notices.publish(kind, text)

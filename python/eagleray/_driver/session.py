@@ -269,7 +269,7 @@ def init(
         if log_to_driver:
             from eagleray._driver.printer import Printer
 
-            SESSION.printer = Printer()
+            SESSION.printer = Printer(SESSION.context["session_dir"])
             SESSION.printer.start()
         return SESSION.context
 

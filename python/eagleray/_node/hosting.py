@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -176,7 +177,7 @@ def node_resources(wants: Wants, membership: Membership | None = None) -> tuple[
     visible = gpus.visible_gpus()
     cpus = usable_cpus() if wants.num_cpus is None else wants.num_cpus
     gpu_count = len(visible) if wants.num_gpus is None else wants.num_gpus
-    checking.task_options(num_cpus=cpus, num_gpus=gpu_count, resources=wants.resources or None)
+    checking.task_options(num_cpus=cpus, num_gpus=gpu_count, memory=wants.memory, resources=wants.resources or None)
     amounts = {"CPU": round(cpus * PARTS), "GPU": round(gpu_count * PARTS)}
     if gpu_count and (kind := gpus.accelerator_type()):
         amounts[f"accelerator_type:{kind}"] = PARTS
@@ -214,8 +215,15 @@ def _out_of_memory(error: BaseException) -> MemoryError | None:
 def _setting(given: dict[str, Any], name: str, default: float) -> float:
     """Look a setting up: in `_system_config`, then in the environment."""
     for value in (given.get(name), from_env(name)):
-        if value not in (None, ""):
-            return float(value)
+        if value in (None, ""):
+            continue
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(f"the setting {name} must be a finite number, not {value!r}")
+        return number
     return default
 
 

@@ -173,6 +173,16 @@ def test_tokens_are_kept_where_the_head_is(elsewhere):
     assert (bad.returncode, "'soon' is no time such as 90s" in bad.stderr) == (2, True)
 
 
+SPEAKER = """
+ray.init(sys.argv[1])
+
+@ray.remote
+def speak():
+    print("hello")
+
+ray.get(speak.remote())
+ray.shutdown()
+"""
 TOKEN_OF_NOBODY = {"EAGLERAY_TOKEN": "eagleray1-whatever"}
 
 
@@ -193,12 +203,48 @@ TOKEN_OF_NOBODY = {"EAGLERAY_TOKEN": "eagleray1-whatever"}
         (("--head", "--bind-address", "localhost"), "--bind-address takes an IP address"),
         (("--head", "--temp-dir", "here"), "temp_dir must be an absolute path"),
         (("--head", "--labels-file", "/nowhere"), "the file of labels cannot be read: /nowhere"),
+        (("--head", "--memory", "-4"), "quantity of resource memory cannot be negative"),
+        (("--head", "--memory", "9" * 30), "quantity of resource memory is too large"),
+        (
+            ("--head", "--system-config", '{"max_lineage_bytes": [1]}'),
+            r"the setting max_lineage_bytes must be a finite number, not \[1\]",
+        ),
     ],
 )
 def test_what_cannot_be_started_says_why(elsewhere, options, why):
     said = elsewhere.fails("start", *options, env=TOKEN_OF_NOBODY)
     assert re.search(why, said), said
     assert not list(elsewhere.folder.glob("s*_*"))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("--port", "abc", "abc is no port: give a number from 0 to 65535"),
+        ("--resources", "{bad", r"'\{bad' is not JSON \(.*\): give amounts by name, as in '\{\"licence\": 2\}'"),
+        ("--resources", "[1]", r"'\[1\]' is no object of JSON: give amounts by name"),
+        ("--resources", '{"CPU": 3}', "CPU is no resource of one's own: say --num-cpus instead"),
+        ("--resources", '{"object_store_memory": 3}', "say --object-store-memory instead"),
+        ("--resources", '{"licence": "2"}', "The quantity of resource licence must be a number"),
+        ("--resources", '{"licence": -2}', "The quantity of resource licence cannot be negative"),
+        ("--system-config", "[1]", r"'\[1\]' is no object of JSON: give settings by name"),
+        ("--node-name", "é" * 150, "a name has at most 256 bytes, and this one has 300"),
+        ("--node-name", "red\x1b[31m", r"'red\\x1b\[31m' is no name: it has control characters, or is not UTF-8"),
+        ("--node-name", b"\xff", "is no name: it has control characters, or is not UTF-8"),
+    ],
+)
+def test_a_value_that_an_option_cannot_take_is_refused_with_what_it_takes(elsewhere, option, value, why):
+    given = os.fsdecode(value) if isinstance(value, bytes) else value
+    done = elsewhere.command("start", "--head", option, given)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert re.search(rf"^eagleray start: error: argument {option}: .*{why}", done.stderr, re.M), done.stderr
+    assert not list(elsewhere.folder.glob("s*_*"))
+
+
+def test_a_name_may_be_as_long_as_other_nodes_take_it(machine):
+    machine.head("--node-name", "é" * 128)
+    assert machine.nodes()[1]["name"] == "é" * 128
 
 
 @pytest.fixture
@@ -268,7 +314,27 @@ def test_rays_options_without_effect_say_so_once(machine):
     done = machine.command("start", "--head", "--metrics-export-port", "1", "--no-monitor", "--metrics-export-port=2")
     assert done.returncode == 0, done.stderr
     assert done.stderr == "eagleray: of no effect here: --metrics-export-port, --no-monitor\n"
-    assert "--no-monitor" not in machine.ok("start", "--help")
+    shown = machine.ok("start", "--help")
+    assert "--no-monitor" not in shown
+    assert "--verbose" not in shown
+
+
+@pytest.mark.parametrize(("given", "told"), [("-v", "-v"), ("-vv", "-v"), ("--verbose", "--verbose")])
+def test_a_node_is_started_verbosely_as_any_other(machine, given, told):
+    done = machine.command("start", "--head", "--num-cpus", "1", given)
+    assert (done.returncode, done.stderr) == (0, f"eagleray: of no effect here: {told}\n")
+
+
+@pytest.mark.parametrize(("options", "ip"), [(("--node-ip-address", "127.0.0.2"), "127.0.0.2"), ((), "127.0.0.1")])
+def test_lines_of_workers_say_by_which_address_their_node_is_known(machine, options, ip):
+    address, _ = machine.head(*options)
+    out, _ = machine.run(SPEAKER, address)
+    assert re.search(rf"^\(speak pid=\d+, ip={re.escape(ip)}\) hello$", out, re.M), out
+
+
+def test_lines_of_workers_of_a_node_that_is_alone_say_this_machine(machine):
+    out, _ = machine.run(SPEAKER, "local")
+    assert re.search(r"^\(speak pid=\d+, ip=127\.0\.0\.1\) hello$", out, re.M), out
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
