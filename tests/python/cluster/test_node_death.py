@@ -43,17 +43,19 @@ class Actor:
 
 
 @ray.remote(resources=AWAY, num_cpus=1, max_retries=0)
-def sleep():
+def sleep(began):
+    Path(began).touch()
     time.sleep(600)
 
 
-def test_E8e_whatever_waits_for_a_killed_node_ends_with_an_error_that_names_it(cluster):
+def test_E8e_whatever_waits_for_a_killed_node_ends_with_an_error_that_names_it(cluster, tmp_path, wait_until):
     actor = Actor.remote()
     assert ray.get(actor.node.remote()) == cluster.away.node_id
     (owned,) = ray.get(actor.own.remote())
     items = actor.count.remote()
     assert ray.get(next(items)) == 0
-    running, call, queued = sleep.remote(), actor.sleep.remote(), actor.node.remote()
+    running, call, queued = sleep.remote(str(tmp_path / "began")), actor.sleep.remote(), actor.node.remote()
+    wait_until((tmp_path / "began").exists)
     address = cluster.away.address
     cluster.remove_node(cluster.away, allow_graceful=False)
     with pytest.raises(NodeDiedError, match=rf"The node of this task has died: node 2 at {address}"):
