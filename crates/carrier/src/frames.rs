@@ -87,7 +87,7 @@ fn bytes_of(from: ProcId, to: ProcId, (header, body): &Frame) -> Vec<u8> {
 
 /// What comes of a call or answer that is larger than a session takes in one piece.
 fn too_large(header: Header) -> Frame {
-    let why = "a call to another node, and its answer, can carry 1 GiB in one piece; pass larger values as references";
+    let why = "a call to another node, its answer and each value in them can have 1 GiB: split what is larger";
     let mut body = 1_u32.to_le_bytes().to_vec();
     Value::write_failure(&model::Failure::StoreFull(why.into()), &mut body);
     (Header { length: body.len() as u32, kind: REPLY, flags: 0, ..header }, body)

@@ -295,7 +295,7 @@ fn a_call_that_is_too_large_for_one_piece_fails_and_says_why() {
     assert!(pair.requests(CALLER, WORKER).is_empty());
     let [(header, body)] = &pair.ring(WORKER, CALLER)[..] else { panic!("one answer") };
     assert_eq!((header.kind, header.request), (REPLY, 1));
-    assert!(String::from_utf8_lossy(body).contains("pass larger values as references"));
+    assert!(String::from_utf8_lossy(body).contains("split what is larger"));
     assert!(pair.ends[0].carrier.is_at_rest());
 }
 

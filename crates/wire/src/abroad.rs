@@ -200,6 +200,7 @@ pub enum Between<M> {
         /// The job that has it.
         job: JobId,
         /// The body.
+        #[serde(with = "serde_bytes")]
         body: Option<Vec<u8>>,
         /// What the receiving node must know of the job.
         home: Option<Box<JobHome>>,

@@ -61,7 +61,7 @@ pub enum Question {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// The body, or none after waiting for it in vain.
-    Function(Option<Vec<u8>>),
+    Function(#[serde(with = "serde_bytes")] Option<Vec<u8>>),
     /// The actor, and its class's spec for making a handle.
     Actor(Option<NamedActor>),
     /// (namespace, name).

@@ -164,6 +164,7 @@ pub enum ToNodeOf<M> {
         /// Take the one that has the name already.
         get_if_exists: bool,
         /// What a worker needs to build it; opaque to the node.
+        #[serde(with = "serde_bytes")]
         spec: Vec<u8>,
     },
     /// Holds a handle: tell me where it is, now and whenever that changes.
@@ -211,6 +212,7 @@ pub enum ToNodeOf<M> {
         /// Hash of the body.
         function: FunctionId,
         /// The body, pickled.
+        #[serde(with = "serde_bytes")]
         body: Vec<u8>,
     },
     /// More room in the arena; answered by `Extent`.
@@ -489,6 +491,7 @@ pub enum FromNodeOf<M> {
         /// The actor.
         actor: ActorId,
         /// As its creator sent it.
+        #[serde(with = "serde_bytes")]
         spec: Vec<u8>,
         /// What it asked for.
         options: ActorOptions,

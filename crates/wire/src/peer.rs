@@ -9,8 +9,8 @@ use crate::journal::Ref;
 /// A value as it travels in cold messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
-    /// The value itself, encoded.
-    Inline(Vec<u8>),
+    /// The value itself, encoded. As a block: byte by byte a large one would hold its node up.
+    Inline(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Where it lies on the node both are on.
     Bulk(Bulk),
     /// There is none.
@@ -129,6 +129,7 @@ pub enum Peer {
         /// What the sender knew when it registered what the reply gives away.
         knew: Knew,
         /// As in the frame.
+        #[serde(with = "serde_bytes")]
         body: Vec<u8>,
     },
     /// To the heir of a dead process: what the sender had to do with it. In several parts if it is much.
