@@ -300,6 +300,8 @@ impl<B: Body> Hub<B> {
                 self.on_function(step, function, job, body);
             }
             Between::WantsFunction { function, job } => self.on_wants_function(step, node, function, job),
+            Between::WantsInventory { number, limit } => self.take_inventory_for(step, node, number, limit),
+            Between::Inventory { number, inventory } => self.on_inventory(step, node, number, *inventory),
             // Between carriers, which do not hand them on.
             Between::Renews { .. } | Between::Renewed { .. } => {}
             Between::LogsTaken { driver, weight } => step.body.logs_taken(driver, weight),

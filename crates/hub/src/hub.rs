@@ -145,7 +145,7 @@ impl<B: Body> Hub<B> {
         }
         self.expire_functions(step);
         self.look_after_room(step);
-        self.end_late_inventories(step);
+        self.end_inventories_that_are_over(step);
         self.look_at_waits(step);
         self.end_late_estates(step);
         self.end_overdue(step);
@@ -231,6 +231,10 @@ impl<B: Body> Hub<B> {
         assert!(self.functions.waiting().all(is_living), "NODE-4: a dead process is to be told of a function");
         assert!(self.room.waiting().all(is_living), "NODE-4: a dead process is to be given room");
         assert!(self.inventories.awaited().all(is_living), "NODE-4: an answer of a dead process is waited for");
+        assert!(
+            self.inventories.awaited_nodes().all(|node| self.abroad.has(node)),
+            "NODE-4: an answer of a dead node is waited for"
+        );
         assert!(self.post.held_for().all(is_living), "NODE-4: letters to a dead process are kept");
         assert!(
             self.procs.iter().flat_map(Proc::met).all(is_living),

@@ -55,6 +55,11 @@ impl Members {
         self.nodes.values()
     }
 
+    /// The host of a node of the cluster.
+    pub(crate) fn name_of(&self, node: u32) -> Option<&str> {
+        self.me.iter().chain(self.nodes()).find(|info| info.number == node).map(|info| &*info.name)
+    }
+
     pub(crate) fn lost(&self) -> impl Iterator<Item = &(NodeInfo, Box<str>)> {
         self.lost.iter()
     }

@@ -48,6 +48,7 @@ impl<B: Body> Hub<B> {
         // Behind the deaths, of which whoever had a worker there hears first.
         self.routes_without(step, node);
         self.lodgings_without(step, node);
+        self.inventories_without_node(step, node);
     }
 
     /// All processes of a node that any room here knows.

@@ -12,7 +12,7 @@ impl<B: Body> Hub<B> {
         let who = from.who.filter(|who| self.procs.get(*who).is_some());
         match question {
             Question::Function(function) if let Some(who) = who => self.ask_function(step, who, request, function),
-            Question::Inventory { limit } => self.take_inventory(step, from, request, limit),
+            Question::Inventory { limit } => self.take_inventory_of_all(step, from, request, limit),
             Question::WatchWaits => self.watch_waits(step, from, request),
             question => {
                 let job = who.and_then(|who| self.job_of(who));

@@ -4,8 +4,9 @@ mod bench;
 
 use bench::{FromNode, Node, ROOM, ToNode, door_of, killed};
 use model::{FunctionId, ProcId};
+use wire::abroad::Between;
 use wire::control::{Answer, Question};
-use wire::status::{Holdings, Inventory, ProcessState};
+use wire::status::{ClusterInventory, Holdings, Inventory, ProcessState};
 
 const F: FunctionId = FunctionId([1; 16]);
 
@@ -51,11 +52,26 @@ fn holdings(process: ProcId) -> Holdings {
     }
 }
 
-fn inventory(answers: &[&Answer]) -> Inventory {
+fn inventory_of_all(answers: &[&Answer]) -> ClusterInventory {
     match answers {
         [Answer::Inventory(inventory)] => (**inventory).clone(),
         other => panic!("one answer: {other:?}"),
     }
+}
+
+fn inventory(answers: &[&Answer]) -> Inventory {
+    inventory_of_all(answers).own.inventory
+}
+
+/// What another node answers to the first question.
+fn from_there(leases_waiting: u64) -> Between<u32> {
+    let inventory = Inventory { leases_waiting, ..Inventory::default() };
+    Between::Inventory { number: 1, inventory: Box::new(inventory) }
+}
+
+fn is_lost(node: &mut Node, other: u32) {
+    node.step(|hub, step| hub.node_lost(step, other, "no answer"));
+    node.step(|hub, step| hub.parted(step, other, vec![]));
 }
 
 #[test]
@@ -171,6 +187,7 @@ fn an_inventory_is_complete_when_everyone_has_answered_or_is_dead() {
     let answers: Vec<&Answer> = node.body.answers.iter().map(|(_, _, answer)| answer).collect();
     let inventory = inventory(&answers);
     assert_eq!((inventory.processes.len(), inventory.silent.len()), (2, 0));
+    assert_eq!(node.sent(), [], "a node that is alone asks nobody else");
 }
 
 #[test]
@@ -183,6 +200,105 @@ fn an_inventory_names_those_that_say_nothing() {
     assert_eq!(inventory(&node.answers_to(a, 1)).silent, [100]);
     node.says(b, ToNode::Holdings { number: 1, holdings: holdings(b) });
     assert_eq!(node.answers_to(a, 1).len(), 1);
+}
+
+/// `eagleray memory` at the head said nothing of what was held on other nodes, and its audit found nothing there.
+#[test]
+fn an_inventory_has_those_of_other_nodes_which_ask_their_own_processes() {
+    let mut node = Node::head(1, &[(2, 2), (3, 0)]);
+    let (a, _) = node.driver();
+    node.visitor_asks(50, 9, Question::Inventory { limit: 4 });
+    let wanted = |other| (other, Between::WantsInventory { number: 1, limit: 4 });
+    assert_eq!(node.sent(), [wanted(2), wanted(3)], "guests as well");
+    node.hears(3, from_there(30));
+    node.says(a, ToNode::Holdings { number: 1, holdings: holdings(a) });
+    node.hears(3, from_there(31));
+    assert!(node.body.answers.is_empty());
+    node.hears(2, from_there(20));
+    let [(50, 9, answer)] = &node.body.answers[..] else { panic!("one answer: {:?}", node.body.answers) };
+    let found = inventory_of_all(&[answer]);
+    assert_eq!((found.own.node, &*found.own.name, found.own.inventory.processes.len()), (1, "host1", 1));
+    let others = found.others.iter().map(|other| (other.node, &*other.name, other.inventory.leases_waiting));
+    assert_eq!(others.collect::<Vec<_>>(), [(2, "host2", 20), (3, "host3", 30)]);
+    assert!(found.silent.is_empty());
+    assert!(!node.hub.left().contains(&"inventories"));
+}
+
+#[test]
+fn a_node_that_another_one_asks_answers_for_itself_alone() {
+    let mut node = Node::member(2, 1, &[3]);
+    let (a, b) = (node.driver().0, node.driver().0);
+    node.hears(1, Between::WantsInventory { number: 7, limit: 4 });
+    for who in [a, b] {
+        assert_eq!(node.count(who, |message| matches!(message, FromNode::TellHoldings { number: 1, limit: 4 })), 1);
+    }
+    node.says(a, ToNode::Holdings { number: 1, holdings: holdings(a) });
+    assert_eq!(node.sent(), []);
+    node.wait_ms(3_500);
+    let sent = node.sent();
+    let answers = sent.iter().filter_map(|(to, message)| match message {
+        Between::Inventory { number, inventory } => {
+            Some((*to, *number, inventory.processes.len(), inventory.silent.len()))
+        }
+        _ => None,
+    });
+    assert_eq!(answers.collect::<Vec<_>>(), [(1, 7, 1, 1)], "{sent:?}");
+    assert!(!sent.iter().any(|(_, message)| matches!(message, Between::WantsInventory { .. })));
+}
+
+#[test]
+fn node_4_an_inventory_does_not_wait_for_a_node_that_is_dead() {
+    let mut node = Node::head(1, &[(2, 2), (3, 2)]);
+    node.visitor_asks(50, 9, Question::Inventory { limit: 1 });
+    node.hears(3, from_there(30));
+    is_lost(&mut node, 3);
+    assert!(node.body.answers.is_empty(), "one is awaited");
+    is_lost(&mut node, 2);
+    let found = inventory_of_all(&[&node.body.answers[0].2]);
+    assert_eq!((found.others, found.silent), (vec![], vec![]), "the dead hold nothing");
+    node.hears(2, from_there(20));
+    assert_eq!(node.body.answers.len(), 1);
+}
+
+#[test]
+fn an_inventory_names_nodes_that_say_nothing() {
+    let mut node = Node::head(1, &[(2, 2), (3, 2)]);
+    let (a, _) = node.driver();
+    node.asks(a, 1, Question::Inventory { limit: 1 });
+    node.hears(2, from_there(20));
+    node.wait_ms(3_900);
+    assert!(node.answers_to(a, 1).is_empty(), "a node waits as long for processes of its own");
+    node.wait_ms(200);
+    let found = inventory_of_all(&node.answers_to(a, 1));
+    assert_eq!((found.others.len(), found.silent), (1, vec![3]));
+    assert_eq!(found.own.inventory.silent, [100]);
+    node.hears(3, from_there(30));
+    assert_eq!(node.answers_to(a, 1).len(), 1);
+}
+
+/// Time for processes is up before that for nodes.
+#[test]
+fn processes_that_say_nothing_are_waited_for_no_longer_than_nodes_are() {
+    let mut node = Node::head(1, &[(2, 2)]);
+    let (a, _) = node.driver();
+    node.asks(a, 1, Question::Inventory { limit: 1 });
+    node.wait_ms(3_500);
+    assert!(node.answers_to(a, 1).is_empty());
+    node.hears(2, from_there(20));
+    assert_eq!(inventory(&node.answers_to(a, 1)).silent, [100]);
+}
+
+#[test]
+fn nothing_is_kept_of_what_a_dead_node_has_asked() {
+    let mut node = Node::head(1, &[(2, 2)]);
+    node.driver();
+    node.hears(2, Between::WantsInventory { number: 7, limit: 4 });
+    assert!(node.hub.left().contains(&"inventories"));
+    is_lost(&mut node, 2);
+    assert!(!node.hub.left().contains(&"inventories"));
+    node.sent();
+    node.wait_ms(5_000);
+    assert!(!node.sent().iter().any(|(_, message)| matches!(message, Between::Inventory { .. })));
 }
 
 /// Answers went to the connection from which a question had come, whoever had it by then.

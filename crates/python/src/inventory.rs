@@ -1,15 +1,17 @@
-//! Which objects there are on the node and who holds them, as Python sees it; and where their refs were made, if that is recorded.
+//! Which objects there are in the cluster and who holds them, as Python sees it; and where their refs were made, if that is recorded.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use model::ProcId;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use runtime::{ObjectSlot, Runtime};
 use wire::control::{Answer, Question};
-use wire::status::Inventory;
+use wire::status::{ClusterInventory, NodeInventory};
 
 use crate::session;
 
@@ -42,7 +44,7 @@ fn record(py: Python<'_>, runtime: &Arc<Runtime>, slots: &[ObjectSlot]) {
     }
 }
 
-/// What every process of the node holds.
+/// What every process of the node holds, and what those of other nodes do.
 #[pyfunction]
 fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     match session::ask(py, Question::Inventory { limit: LIMIT })? {
@@ -51,9 +53,27 @@ fn inventory(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     }
 }
 
-pub(crate) fn to_dict<'py>(py: Python<'py>, inventory: &Inventory) -> PyResult<Bound<'py, PyDict>> {
-    let pid_of = |owner| inventory.processes.iter().find(|holdings| holdings.process == owner).map(|found| found.pid);
+/// The node that was asked, with the others in it.
+pub(crate) fn to_dict<'py>(py: Python<'py>, cluster: &ClusterInventory) -> PyResult<Bound<'py, PyDict>> {
+    // Who owns an object may live on another node than those that hold it.
+    let nodes = cluster.others.iter().chain([&cluster.own]);
+    let processes = nodes.flat_map(|node| &node.inventory.processes);
+    let pids = processes.map(|holdings| (holdings.process, holdings.pid)).collect();
+    let dict = node_dict(py, &cluster.own, &pids)?;
+    let others = cluster.others.iter().map(|other| node_dict(py, other, &pids)).collect::<PyResult<Vec<_>>>()?;
+    dict.set_item("others", others)?;
+    dict.set_item("silent_nodes", &cluster.silent)?;
+    Ok(dict)
+}
+
+fn node_dict<'py>(
+    py: Python<'py>,
+    NodeInventory { node, name, inventory }: &NodeInventory,
+    pids: &HashMap<ProcId, i32>,
+) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
+    dict.set_item("node", node)?;
+    dict.set_item("name", &**name)?;
     let mut processes = Vec::new();
     for holdings in &inventory.processes {
         let process = PyDict::new(py);
@@ -68,7 +88,7 @@ pub(crate) fn to_dict<'py>(py: Python<'py>, inventory: &Inventory) -> PyResult<B
         for row in &holdings.objects {
             let object = PyDict::new(py);
             object.set_item("object_id", row.object.to_string())?;
-            object.set_item("owner_pid", pid_of(row.owner))?;
+            object.set_item("owner_pid", pids.get(&row.owner))?;
             object.set_item("is_owner", row.owner == holdings.process)?;
             object.set_item("state", row.state.as_str())?;
             object.set_item("bytes", row.bytes)?;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::{Answer, FromNodeOf, Question, ToNodeOf};
 use crate::members::{JobHome, Load, Lodging, NodeInfo};
 use crate::session::Channel;
+use crate::status::Inventory;
 
 /// Kind of an item: a frame. Its bytes: who wrote it and for whom, 8 bytes each, then the frame's header and body.
 pub const FRAME: u8 = 0;
@@ -229,6 +230,20 @@ pub enum Between<M> {
         /// As `identity` reads it.
         certificate: Result<Vec<u8>, Box<str>>,
     },
+    /// Somebody at the sending node asks which objects there are in the cluster. Answered by `Inventory`.
+    WantsInventory {
+        /// Names it.
+        number: u64,
+        /// So many of each process, the largest first.
+        limit: u32,
+    },
+    /// What the processes of the sending node hold.
+    Inventory {
+        /// As asked.
+        number: u64,
+        /// What they said in time.
+        inventory: Box<Inventory>,
+    },
 }
 
 /// What a node is told when it belongs to a cluster.
@@ -299,7 +314,9 @@ impl<M> Between<M> {
             | Self::Asks { .. }
             | Self::Answers { .. }
             | Self::Function { .. }
-            | Self::WantsFunction { .. } => (NODE, NODE),
+            | Self::WantsFunction { .. }
+            | Self::WantsInventory { .. }
+            | Self::Inventory { .. } => (NODE, NODE),
             Self::Died(death) => return Way::News((!death.is_old).then_some(death.peer.slot())),
             // Behind the death that is the reason.
             Self::Returned { .. }

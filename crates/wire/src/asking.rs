@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::groups::{GroupMade, GroupStatus, WhichGroups};
 use crate::members::NodeStatus;
-use crate::status::{Inventory, Status};
+use crate::status::{ClusterInventory, Status};
 use crate::waits::Waits;
 
 /// Questions to a node.
@@ -46,7 +46,7 @@ pub enum Question {
     Cluster,
     /// End the daemon.
     Stop,
-    /// Which objects there are and who holds them: so many of each process, the largest first.
+    /// Which objects there are in the cluster and who holds them: so many of each process, the largest first.
     Inventory {
         /// How many.
         limit: u32,
@@ -81,8 +81,8 @@ pub enum Answer {
     Status(Box<Status>),
     /// The number of the node that was asked, and all nodes.
     Cluster(u32, Vec<NodeStatus>),
-    /// See `Inventory`.
-    Inventory(Box<Inventory>),
+    /// See `ClusterInventory`.
+    Inventory(Box<ClusterInventory>),
     /// See `Waits`.
     Waits(Box<Waits>),
     /// Done.

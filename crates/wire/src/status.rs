@@ -79,6 +79,28 @@ pub struct ActorStatus {
     pub pid: i32,
 }
 
+/// Which objects there are in the cluster, as the node that was asked has heard it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterInventory {
+    /// Of the node that was asked.
+    pub own: NodeInventory,
+    /// Of the others, by number.
+    pub others: Vec<NodeInventory>,
+    /// Numbers of the nodes that did not answer in time.
+    pub silent: Vec<u32>,
+}
+
+/// What one node of the cluster said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeInventory {
+    /// Its number.
+    pub node: u32,
+    /// Its host; empty if it belongs to no cluster.
+    pub name: Box<str>,
+    /// What it said.
+    pub inventory: Inventory,
+}
+
 /// Which objects there are on a node, who holds them, and what else is in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {

@@ -67,12 +67,13 @@ def _parser() -> argparse.ArgumentParser:
     memory = commands.add_parser(
         "memory",
         help="list live objects: size, place, owner, who holds them",
-        description="List the objects of this user's daemon, or else of the node that the newest program hosts, the largest first. "
+        description="List the objects of this user's daemon, or else of the node that the newest program hosts, the largest first; in a "
+        "cluster those of all its nodes, node by node. "
         "Where refs were made is recorded by programs that run "
         "with EAGLERAY_record_ref_creation_sites=1.",
     )
     memory.add_argument("--audit", action="store_true", help="say what is still held; exit status 1 if anything is")
-    memory.add_argument("--limit", type=int, default=100, help="objects to list (100)")
+    memory.add_argument("--limit", type=int, default=100, help="objects to list of each node (100)")
     memory.add_argument("--json", action="store_true", help="as JSON")
     status.add_address(memory)
     memory.set_defaults(run=_memory)

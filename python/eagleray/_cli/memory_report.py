@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eagleray._common.amounts import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Files of ours are no news to who asks where a ref was made.
 _OWN = os.path.dirname(os.path.abspath(__file__))
@@ -27,7 +30,11 @@ def site() -> str:
 
 
 def table(inventory: dict[str, Any], *, limit: int = 100) -> str:
-    """Show the largest objects of all processes."""
+    """Show the largest objects of all processes, node by node."""
+    return "\n".join(_sections(inventory, lambda node: _table_of_node(node, limit)))
+
+
+def _table_of_node(inventory: dict[str, Any], limit: int) -> list[str]:
     rows = [(process, row) for process in inventory["processes"] for row in process["objects"]]
     rows.sort(key=lambda pair: -pair[1]["bytes"])
     head = ("object", "bytes", "value", "owner", "held by", "local", "used", "borrowed", "made at")
@@ -36,8 +43,27 @@ def table(inventory: dict[str, Any], *, limit: int = 100) -> str:
     count = sum(process["objects_count"] for process in inventory["processes"])
     if count > len(body):
         lines.append(f"... {count - len(body)} more")
-    lines += ["", *summary(inventory)]
-    return "\n".join(lines)
+    return [*lines, "", *_summary_of_node(inventory)]
+
+
+def _sections(inventory: dict[str, Any], lines_of: Callable[[dict[str, Any]], list[str]]) -> list[str]:
+    """Put what is to be said of each node below a line that names it. A node alone needs none."""
+    if not _is_cluster(inventory):
+        return lines_of(inventory)
+    lines: list[str] = []
+    for node in _nodes(inventory):
+        lines += [f"node {node['node']} ({node['name'] or 'unknown'})", *lines_of(node), ""]
+    lines += [f"no answer from node {number}: stopped, or very busy" for number in inventory["silent_nodes"]]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _is_cluster(inventory: dict[str, Any]) -> bool:
+    return bool(inventory["others"] or inventory["silent_nodes"])
+
+
+def _nodes(inventory: dict[str, Any]) -> list[dict[str, Any]]:
+    """List what the nodes have said, by number."""
+    return sorted([inventory, *inventory["others"]], key=lambda node: int(node["node"]))
 
 
 def _cells(process: dict[str, Any], row: dict[str, Any]) -> tuple[str, ...]:
@@ -53,7 +79,11 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def summary(inventory: dict[str, Any]) -> list[str]:
-    """Say what the store and each process hold."""
+    """Say what the store and each process hold, node by node."""
+    return _sections(inventory, _summary_of_node)
+
+
+def _summary_of_node(inventory: dict[str, Any]) -> list[str]:
     mib = 2**20
     lines = [
         (
@@ -76,6 +106,13 @@ def _of_process(process: dict[str, Any]) -> str:
 
 def findings(inventory: dict[str, Any]) -> list[str]:
     """List what is not as it should be when nothing is going on: empty if everything was given back."""
+    if not _is_cluster(inventory):
+        return _findings_of_node(inventory)
+    found = [f"node {node['node']}: {finding}" for node in _nodes(inventory) for finding in _findings_of_node(node)]
+    return found + [f"node {number}: it does not answer" for number in inventory["silent_nodes"]]
+
+
+def _findings_of_node(inventory: dict[str, Any]) -> list[str]:
     found = []
     for process in inventory["processes"]:
         who = f"process {process['pid']} ({process['role'] or 'unknown'})"

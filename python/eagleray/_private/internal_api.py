@@ -19,9 +19,9 @@ def memory_summary(
     stats_only: bool = False,  # noqa: FBT001, FBT002 - as Ray has it
     num_entries: int | None = None,
 ) -> str:
-    """Show the objects of the session, who holds them and what the store has left: what `eagleray memory` prints.
+    """Show the objects of the cluster, who holds them and what the stores have left: what `eagleray memory` prints.
 
-    The largest objects come first; `num_entries` says how many. There is one node, so that nothing is grouped.
+    Node by node, the largest objects first; `num_entries` says how many of each node.
     """
     del address, redis_password, group_by, sort_by, units, line_wrap
     from eagleray import _native

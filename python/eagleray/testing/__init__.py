@@ -102,7 +102,7 @@ def memory_summary() -> str:
 
 
 def audit() -> list[str]:
-    """List what is held anywhere on the node: objects, pins, tasks, files, resources. Empty when everything was given back."""
+    """List what is held anywhere in the cluster: objects, pins, tasks, files, resources. Empty when everything was given back."""
     return memory_report.findings(_native.inventory())
 
 
