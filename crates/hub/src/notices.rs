@@ -199,8 +199,7 @@ impl<B: Body> Hub<B> {
             return;
         }
         let others = self.nodes().filter(|info| !info.is_guest).count();
-        let (own, has_own) =
-            (self.leases.scheduler().total(), self.leases.scheduler().total() != Resources::default());
+        let (own, has_own) = (self.leases.scheduler().total(), self.leases.scheduler().total() != Resources::default());
         let has = match others {
             0 => format!("This node has {own}"),
             _ if has_own => format!("This node has {own}, and none of the {others} others has enough"),
