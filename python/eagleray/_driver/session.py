@@ -319,6 +319,10 @@ def _context() -> RayContext:
     )
 
 
+#: Exit handlers of these must run to their end: ours, and the one that writes out what was logged.
+_NOT_BROKEN_OFF = (__name__, "logging")
+
+
 def _watch_sigterm() -> None:
     """Make SIGTERM end the program by way of its exit handlers, so that nothing is left behind."""
     if threading.current_thread() is not threading.main_thread():
@@ -332,8 +336,8 @@ def _watch_sigterm() -> None:
             # A child that the user's code forked: the session is not its to end.
             actor_end.die_of(number)
         where = _outermost(frame)
-        if where == __name__:
-            return _hurry()  # in `at_exit`, which must not be broken off
+        if where in _NOT_BROKEN_OFF:
+            return _hurry()
         if where == "threading":
             # The program's own code is over, and the interpreter waits for its threads: that ends here.
             _tell_no_exit()
