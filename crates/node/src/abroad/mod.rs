@@ -10,6 +10,7 @@ mod issued;
 mod joining;
 mod knocking;
 mod line;
+mod linger;
 mod meeting;
 mod neighbours;
 mod rings;

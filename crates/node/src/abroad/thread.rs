@@ -21,6 +21,7 @@ use super::certificates::Certificates;
 use super::door::configs;
 use super::knocking::{Knocking, Warnings};
 use super::line::{Configs, Line, Stage};
+use super::linger::Linger;
 use super::neighbours::{Due, Neighbours};
 use super::rings::{Pair, RingEnds};
 use super::{Ask, ClusterOptions, Queue, Told};
@@ -80,6 +81,8 @@ pub(crate) struct Thread {
     pub(super) told: VecDeque<Told>,
     pub(super) stops_at: Option<Tick>,
     pub(super) buffer: Vec<u8>,
+    /// Bytes that have come or gone by lines since that was last looked at.
+    moved_bytes: usize,
     last_serial: u32,
     pub(super) certificates: Certificates,
     pub(super) knocking: Knocking,
@@ -133,6 +136,7 @@ impl Thread {
             told: VecDeque::new(),
             stops_at: None,
             buffer: Vec::new(),
+            moved_bytes: 0,
             last_serial: 0,
             certificates: Certificates::default(),
             knocking: Knocking::new(now()),
@@ -142,6 +146,7 @@ impl Thread {
 
     pub(crate) fn run(mut self) {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
+        let mut linger = Linger::default();
         loop {
             let mut has_moved = self.take_asks();
             has_moved |= self.read_rings();
@@ -156,7 +161,17 @@ impl Thread {
             if self.stops_at.is_some_and(|at| at <= now() || self.has_sent_all()) {
                 return;
             }
-            let may_sleep = !has_moved && self.ready.is_empty() && self.bell.doze();
+            let before = now();
+            if has_moved || self.moved_bytes > 0 {
+                linger.moved(before, std::mem::take(&mut self.moved_bytes));
+            }
+            let is_idle = !has_moved && self.ready.is_empty();
+            let stays = is_idle && linger.stays(before);
+            if stays {
+                rustix::thread::sched_yield();
+                linger.let_run(before, now());
+            }
+            let may_sleep = is_idle && !stays && self.bell.doze();
             let is_asked = || !self.desk.asks.lock().expect("never poisoned").is_empty();
             let timeout = if may_sleep && !is_asked() { self.timeout() } else { Some(Timespec::default()) };
             events.clear();
@@ -389,6 +404,7 @@ impl Thread {
         if !had_begun && line.has_begun() {
             self.knocking.shakes_hands();
         }
+        self.moved_bytes += plain.len();
         let said = self.on_plain(at, &plain);
         self.buffer = plain;
         if let Err(over) = read.and(said) {
@@ -417,6 +433,7 @@ impl Thread {
             bytes.clear();
             session.take(now(), TAKE_BYTES, &mut bytes);
             line.write(&bytes);
+            self.moved_bytes += bytes.len();
             has_written = true;
             if line.flush().is_err() {
                 break;
