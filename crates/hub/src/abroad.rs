@@ -119,12 +119,14 @@ impl<B: Body> Hub<B> {
         who.node() == self.options.number
     }
 
-    /// Whether the process is not known to be dead.
+    /// Whether the process is not known to be dead, nor out of reach, which comes to the same for who asks it for something.
     pub(crate) fn lives(&self, who: ProcId) -> bool {
         if self.is_here(who) {
             return self.procs.get(who).is_some();
         }
-        self.abroad.nodes.contains(&who.node()) && !self.abroad.dead.has(who)
+        self.abroad.nodes.contains(&who.node())
+            && !self.abroad.dead.has(who)
+            && !self.members.is_out_of_reach(who.node())
     }
 
     /// Which other node this message is for.
@@ -192,6 +194,7 @@ impl<B: Body> Hub<B> {
             }
             watchers.insert(who);
         } else if !self.estates.has_heir(name) {
+            self.warn_of_reach(step, who, name.node());
             self.tell(step, who, FromNodeOf::PeerDied { peer: name, exit: WorkerExit::Unknown, heir: None });
         }
     }

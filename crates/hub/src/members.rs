@@ -60,6 +60,11 @@ impl Members {
         self.me.iter().chain(self.nodes()).find(|info| info.number == node).map(|info| &*info.name)
     }
 
+    /// Two guests dial, and neither takes a call: there is never a line between them.
+    pub(crate) fn is_out_of_reach(&self, node: u32) -> bool {
+        self.me.as_ref().is_some_and(|me| me.is_guest) && self.nodes.get(&node).is_some_and(|info| info.is_guest)
+    }
+
     pub(crate) fn lost(&self) -> impl Iterator<Item = &(NodeInfo, Box<str>)> {
         self.lost.iter()
     }

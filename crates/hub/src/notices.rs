@@ -101,6 +101,17 @@ impl<B: Body> Hub<B> {
         }
     }
 
+    /// A process here wants something of one of this node, with which there is no line.
+    pub(crate) fn warn_of_reach(&mut self, step: &mut Step<'_, B>, who: ProcId, node: u32) {
+        if self.members.is_out_of_reach(node) {
+            let text = format!(
+                "This program and the one of node {node} have nodes of their own that take no calls, so that neither can read what the other \
+                 owns. It counts as lost. `eagleray start --address` on one of the two machines gives that one a node that does."
+            );
+            self.on_notice(step, who, "node_out_of_reach", &text);
+        }
+    }
+
     /// A worker ended before it had joined. One may have been killed; if it goes on the user must know why nothing runs.
     pub(crate) fn warn_of_failed_start(&mut self, step: &mut Step<'_, B>, id: ProcId, exit: &WorkerExit) {
         if matches!(exit, WorkerExit::Intended(_)) {

@@ -84,6 +84,24 @@ fn a_newcomer_does_not_wait_for_one_that_dies() {
     assert_eq!((sent[3].0, members(&sent[3].1)), (4, vec![1, 2]));
 }
 
+/// A program that asked another one's guest for a value waited for ever: there is no line between two that only dial.
+#[test]
+fn what_another_guest_owns_counts_as_lost_and_that_is_told_once() {
+    let mut node = Node::member(4, 0, &[]);
+    node.hears(1, Between::Joined(Box::new(info(5, 0))));
+    let (a, _) = node.driver();
+    node.sent();
+    let of_guest = ProcId::new(5, 3, 1);
+    node.says(a, ToNode::Met { name: of_guest });
+    node.says(a, ToNode::Met { name: ProcId::new(5, 3, 2) });
+    let is_told =
+        |message: &FromNode| matches!(message, FromNode::Notice { kind, .. } if &**kind == "node_out_of_reach");
+    let heard = node.heard(a);
+    assert_eq!(heard.iter().filter(|message| is_told(message)).count(), 1, "{heard:?}");
+    assert_eq!(heard.iter().filter(|message| is_death_of(message, of_guest)).count(), 1, "{heard:?}");
+    assert!(node.sent().iter().all(|(to, _)| *to != 5));
+}
+
 #[test]
 fn processes_of_a_dead_node_are_dead_for_all_who_know_them() {
     let mut node = Node::member(2, 2, &[3]);

@@ -49,6 +49,36 @@ def test_a_program_on_another_machine_brings_a_node_that_offers_nothing(machine,
     assert not list(elsewhere.folder.glob("session_*"))
 
 
+def test_what_another_guest_owns_cannot_be_read_and_says_so(elsewhere, cluster):
+    address, env = cluster
+    keeper = """
+    @ray.remote(num_cpus=0)
+    class Keeper:
+        def keep(self, held):
+            self.held = held
+        def held_by(self):
+            return self.held
+    keeper = Keeper.options(name="keeper", namespace="here", lifetime="detached").remote()
+    ray.get(keeper.keep.remote([ray.put("value")]))
+    print("kept", flush=True)
+    input()
+    """
+    first = elsewhere.start(joined(keeper), address, env=env)
+    first.hear_until("kept")
+    reader = """
+    (ref,) = ray.get(ray.get_actor("keeper", namespace="here").held_by.remote())
+    try:
+        ray.get(ref, timeout=30)
+    except ray.exceptions.OwnerDiedError:
+        print("lost", flush=True)
+    """
+    out, err = elsewhere.run(joined(reader), address, env=env)
+    assert out == "lost\n"
+    assert "have nodes of their own that take no calls" in err
+    first.say("on")
+    assert first.end()[0] == 0
+
+
 def test_a_guest_listens_nowhere(elsewhere, cluster):
     address, env = cluster
     code = """
