@@ -114,6 +114,7 @@ def test_D2c_a_nested_task_does_not_wait_for_the_delay():
 
 
 @pytest.mark.usefixtures("one_cpu")
+@pytest.mark.one_node("counts the workers of its own node")
 def test_D2d_tasks_that_need_no_cpu_are_not_capped(waiters, wait_until):
     refs = waiters.start(8, num_cpus=0)
     wait_until(lambda: len(waiters.began()) == 8, seconds=8, what="eight at a time (capped: over half a minute)")

@@ -88,6 +88,7 @@ class TestThreads:
         one, four = task.options(num_cpus=1), task.options(num_cpus=4)
         assert [ray.get([one.remote(), four.remote()]) for _ in range(500)] == [["1", "4"]] * 500
 
+    @pytest.mark.one_node("sets something in the environment of a node that the program hosts")
     def test_T11c_a_value_from_the_environment_is_kept(self, plain_environ, no_session):
         plain_environ.setenv("OMP_NUM_THREADS", "7")
         ray.init(num_cpus=2)
@@ -244,6 +245,7 @@ class TestDevices:
                 break
         assert True in pids, "one worker served both"
 
+    @pytest.mark.one_node("presets devices in the environment of a node that the program hosts")
     def test_T11h_what_the_environment_says_is_left_alone(self, plain_environ, no_session):
         plain_environ.setenv("CUDA_VISIBLE_DEVICES", "4,5")
         ray.init(num_cpus=2)
