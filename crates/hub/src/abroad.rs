@@ -305,6 +305,7 @@ impl<B: Body> Hub<B> {
             Between::WantsFunction { function, job } => self.on_wants_function(step, node, function, job),
             Between::WantsInventory { number, limit } => self.take_inventory_for(step, node, number, limit),
             Between::Inventory { number, inventory } => self.on_inventory(step, node, number, *inventory),
+            Between::Depot(about) => step.body.about_values(node, about),
             // Between carriers, which do not hand them on.
             Between::Renews { .. } | Between::Renewed { .. } => {}
             Between::LogsTaken { driver, weight } => step.body.logs_taken(driver, weight),

@@ -3,8 +3,8 @@
 //! A step is generic over the body, so that the real one compiles to plain calls. A body does what it is told and answers what it is asked;
 //! it never calls back. What it learns meanwhile (a connection that broke, a fork that failed) it says with a step of its own.
 
-use model::{FunctionId, JobId, ProcId, Tick, WorkerExit};
-use wire::abroad::{Between, Death};
+use model::{Bulk, FunctionId, JobId, ProcId, Tick, WorkerExit};
+use wire::abroad::{AboutValues, Between, Death};
 use wire::control::{Answer, FromNodeOf, Rings};
 use wire::members::NodeInfo;
 
@@ -182,8 +182,24 @@ pub trait Body {
     fn logs_sent(&mut self, _to: ProcId, _weight: usize, _from: u32) {}
     /// A node is about to belong to the cluster, or this one does from now on: a session with it begins, whoever dials.
     fn meet(&mut self, _node: &NodeInfo) {}
+    /// A node belongs to the cluster, or is about to, and is where this says. Perhaps not for the first time.
+    fn known(&mut self, _node: &NodeInfo) {}
     /// A verdict: the session with that node ends. `Hub::parted` follows, behind all that it had said.
     fn part(&mut self, _node: u32) {}
+    /// A process wants a large value that lies elsewhere, or only to know whether it is there; `Answer::Fetched` answers it.
+    fn fetch(&mut self, _by: ProcId, _request: u64, _bulk: Bulk, _is_probe: bool) {}
+    /// Large values of other nodes will be needed here soon.
+    fn prefetch(&mut self, _bulks: Vec<Bulk>) {}
+    /// The owner of a large value needs it no more, which lies on another node, or was kept there.
+    fn free_away(&mut self, _bulk: Bulk) {}
+    /// Values that this process wrote are one's of that node from now on.
+    fn keep_for(&mut self, _by: ProcId, _node: u32, _bulks: Vec<Bulk>) {}
+    /// Another node says something of large values.
+    fn about_values(&mut self, _from: u32, _about: AboutValues) {}
+    /// What is kept for other nodes is to leave the arena, so many bytes of it. True: `Hub::kept_for_others_moved` follows.
+    fn move_kept(&mut self, _round: u64, _bytes: u64) -> bool {
+        false
+    }
     /// This node does not belong to the cluster any more, or there is none: it is to end.
     fn left_cluster(&mut self, _why: &str) {}
 }

@@ -47,6 +47,7 @@ fn is_for_head(question: &Question) -> bool {
         | Question::Stop
         | Question::Inventory { .. }
         | Question::WatchWaits
+        | Question::Fetch { .. }
         | Question::Sync => false,
     }
 }

@@ -162,6 +162,7 @@ impl<B: Body> Hub<B> {
         }
         let awaited = others.into_iter().chain([HEAD]).collect();
         self.members.entering.insert(node, Entering { awaited, heirs: Vec::new() });
+        step.body.known(&info);
         self.know(info);
         self.say_known_later(step, node);
     }
@@ -169,6 +170,7 @@ impl<B: Body> Hub<B> {
     /// From the head.
     pub(crate) fn on_joined(&mut self, step: &mut Step<'_, B>, info: NodeInfo) {
         let node = info.number;
+        step.body.known(&info);
         if self.know(info.clone()) {
             step.body.meet(&info);
         }
@@ -236,6 +238,7 @@ impl<B: Body> Hub<B> {
     pub(crate) fn on_members(&mut self, step: &mut Step<'_, B>, membership: Membership) {
         let Membership { nodes, heirs, jobs_above } = membership;
         for info in nodes {
+            step.body.known(&info);
             if self.know(info.clone()) {
                 step.body.meet(&info);
             }

@@ -1,6 +1,7 @@
 //! One answer per question.
 
 use model::{JobId, ProcId, Resources};
+use wire::asking::NotFetched;
 use wire::control::{Answer, Question};
 
 use crate::body::{Asker, Body, Step};
@@ -14,6 +15,7 @@ impl<B: Body> Hub<B> {
             Question::Function(function) if let Some(who) = who => self.ask_function(step, who, request, function),
             Question::Inventory { limit } => self.take_inventory_of_all(step, from, request, limit),
             Question::WatchWaits => self.watch_waits(step, from, request),
+            Question::Fetch { bulk, is_probe } if let Some(who) = who => step.body.fetch(who, request, bulk, is_probe),
             question => {
                 let job = who.and_then(|who| self.job_of(who));
                 if let Some(answer) = self.answer_at_once(step, who, job, question) {
@@ -69,6 +71,7 @@ impl<B: Body> Hub<B> {
                 Answer::Done
             }
             Question::Sync => Answer::Done,
+            Question::Fetch { .. } => Answer::Fetched(Err(NotFetched::Moved)),
         })
     }
 }

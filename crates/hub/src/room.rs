@@ -128,10 +128,23 @@ impl<B: Body> Hub<B> {
         let wanted: u64 = self.room.waiting.iter().map(|request| request.length).sum();
         let least = (step.body.store().capacity / SHARE_PER_ROUND).min(ROUND_BYTES_MAX);
         let round = self.room.rounds.begin(others.iter().copied());
+        if step.body.move_kept(round, wanted.max(least)) {
+            self.room.rounds.awaited.insert(self.depot());
+        }
         self.room.rounds.next = Some(step.now.plus_ms(ROUND_MS_MAX));
         for other in others {
             self.tell(step, other, FromNodeOf::GiveBackRoom { round, bytes: wanted.max(least) });
         }
+    }
+
+    /// Who keeps values here for other nodes, as if it were a process.
+    fn depot(&self) -> ProcId {
+        ProcId::new(self.options.number, self.options.procs_max, 0)
+    }
+
+    /// Answers `Body::move_kept`.
+    pub fn kept_for_others_moved(&mut self, step: &mut Step<'_, B>, round: u64, bytes: u64) {
+        self.on_gave_back(step, self.depot(), round, bytes);
     }
 
     pub(crate) fn on_gave_back(&mut self, step: &mut Step<'_, B>, who: ProcId, round: u64, bytes: u64) {
@@ -149,7 +162,7 @@ impl<B: Body> Hub<B> {
     }
 
     /// A dead process's room is free, but for what others still read.
-    pub(crate) fn note_orphans(&mut self, step: &Step<'_, B>) {
+    pub fn note_orphans(&mut self, step: &Step<'_, B>) {
         self.room.has_orphans = step.body.store().orphaned > 0;
     }
 
@@ -173,7 +186,8 @@ impl<B: Body> Hub<B> {
         }
     }
 
-    pub(crate) fn return_extent(&mut self, step: &mut Step<'_, B>, who: ProcId, offset: u64, length: u64) {
+    /// A process gives room back.
+    pub fn return_extent(&mut self, step: &mut Step<'_, B>, who: ProcId, offset: u64, length: u64) {
         step.body.take_back(who, offset, length);
         self.serve_waiting(step);
     }

@@ -63,7 +63,8 @@ pub use proof::Binding;
 pub use python::Python;
 pub use renewal::Renewal;
 pub use tls::{
-    Accepts, Expected, JoinerClient, MemberClient, Purpose, for_dialler, for_door, for_joiner, for_members, server_name,
+    Accepts, Expected, JoinerClient, MemberClient, Purpose, for_dialler, for_door, for_joiner, for_members, for_values,
+    for_values_dialler, server_name,
 };
 pub use token::{Token, TokenId};
 pub use tokens::{Listed, TOKENS_MAX, Tokens};

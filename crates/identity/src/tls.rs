@@ -28,6 +28,8 @@ use crate::name::{Member, Role};
 pub enum Purpose {
     /// To talk as a member with a member.
     Member,
+    /// The same, of large values: the line has nothing else to do.
+    Values,
     /// To become one.
     Join,
 }
@@ -39,6 +41,7 @@ impl Purpose {
         let mut offered = hello.alpn()?;
         match (offered.next(), offered.next()) {
             (Some(b"eagleray/1"), None) => Some(Self::Member),
+            (Some(b"eagleray-values/1"), None) => Some(Self::Values),
             (Some(b"eagleray-join/1"), None) => Some(Self::Join),
             _ => None,
         }
@@ -47,6 +50,7 @@ impl Purpose {
     fn alpn(self) -> Vec<Vec<u8>> {
         vec![match self {
             Self::Member => b"eagleray/1".to_vec(),
+            Self::Values => b"eagleray-values/1".to_vec(),
             Self::Join => b"eagleray-join/1".to_vec(),
         }]
     }
@@ -135,13 +139,36 @@ pub fn for_dialler(
     accepts: &Accepts,
     clock: &Arc<dyn TimeProvider>,
 ) -> Result<MemberClient, Error> {
+    dialler(membership, Purpose::Member, expected, accepts, clock)
+}
+
+/// As [`for_dialler`], for a line that large values come or go by.
+///
+/// # Errors
+/// If TLS does not take the key.
+pub fn for_values_dialler(
+    membership: &Membership,
+    expected: Expected,
+    accepts: &Accepts,
+    clock: &Arc<dyn TimeProvider>,
+) -> Result<MemberClient, Error> {
+    dialler(membership, Purpose::Values, expected, accepts, clock)
+}
+
+fn dialler(
+    membership: &Membership,
+    purpose: Purpose,
+    expected: Expected,
+    accepts: &Accepts,
+    clock: &Arc<dyn TimeProvider>,
+) -> Result<MemberClient, Error> {
     let verifier = Dialled { trust: Trust::of(membership, accepts), expected, algorithms: algorithms() };
     let builder = ClientConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
     let mut client = builder
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_client_auth_cert(vec![membership.certificate.clone()], membership.key.for_tls())?;
-    harden_client(&mut client, Purpose::Member);
+    harden_client(&mut client, purpose);
     Ok(MemberClient(Arc::new(client)))
 }
 
@@ -154,12 +181,33 @@ pub fn for_members(
     accepts: &Accepts,
     clock: &Arc<dyn TimeProvider>,
 ) -> Result<Arc<ServerConfig>, Error> {
+    answerer(membership, Purpose::Member, accepts, clock)
+}
+
+/// As [`for_members`], for lines that large values come or go by.
+///
+/// # Errors
+/// If TLS does not take the key.
+pub fn for_values(
+    membership: &Membership,
+    accepts: &Accepts,
+    clock: &Arc<dyn TimeProvider>,
+) -> Result<Arc<ServerConfig>, Error> {
+    answerer(membership, Purpose::Values, accepts, clock)
+}
+
+fn answerer(
+    membership: &Membership,
+    purpose: Purpose,
+    accepts: &Accepts,
+    clock: &Arc<dyn TimeProvider>,
+) -> Result<Arc<ServerConfig>, Error> {
     let verifier = Diallers { trust: Trust::of(membership, accepts), algorithms: algorithms() };
     let builder = ServerConfig::builder_with_details(crypto(), clock.clone()).with_protocol_versions(&[&TLS13])?;
     let mut server = builder
         .with_client_cert_verifier(Arc::new(verifier))
         .with_single_cert(vec![membership.certificate.clone()], membership.key.for_tls())?;
-    harden_server(&mut server, Purpose::Member);
+    harden_server(&mut server, purpose);
     Ok(Arc::new(server))
 }
 

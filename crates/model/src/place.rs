@@ -95,6 +95,15 @@ impl Bulk {
         }
     }
 
+    /// Whether nothing else in the cluster ever has this name, so that it can be asked for by it from anywhere.
+    #[must_use]
+    pub const fn is_name(&self) -> bool {
+        match self {
+            Self::Stored(place) => place.is_unique() && place.node() != 0,
+            Self::Filed(_) => true,
+        }
+    }
+
     /// Bytes.
     #[must_use]
     pub fn length(&self) -> u64 {

@@ -24,6 +24,7 @@ mod output_tests;
 mod poll;
 #[cfg(test)]
 mod tests;
+mod values;
 mod zygote;
 
 use std::collections::VecDeque;

@@ -7,15 +7,18 @@ use std::sync::{Arc, Mutex};
 
 use carrier::ToHub;
 use hub::{Hub, Step};
-use model::Tick;
+use model::{ProcId, Tick};
 use net::clock::now;
 use rustix::event::Timespec;
 use rustix::event::epoll::EventFlags;
+use wire::control::{Answer, FromNode};
+use wire::peer::Peer;
 
 use crate::abroad::{Ask, Told};
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::poll::token;
+use crate::values::Order;
 use crate::{Command, Error, Options, Standing};
 
 pub(crate) struct Node {
@@ -167,6 +170,7 @@ impl Node {
             self.machine.zygote.next_start(),
             self.machine.logs.next_look(),
             self.room_look,
+            self.machine.abroad.as_ref().and_then(|abroad| abroad.values.next_look()),
         ];
         let next = next.into_iter().flatten().min()?;
         let wait_us = next.0.saturating_sub(now.0).clamp(1_000, 60_000_000);
@@ -180,6 +184,9 @@ impl Node {
         if self.room_look.is_some_and(|at| at <= now) {
             self.room_look = None;
             self.find_room_for_carrier();
+        }
+        if let Some(abroad) = &self.machine.abroad {
+            abroad.values.on_time(now);
         }
         if self.machine.zygote.next_start().is_some_and(|next| next <= now) {
             self.start_zygote();
@@ -242,6 +249,7 @@ impl Node {
                 self.find_room_for_carrier();
             }
             Told::Unreached(why) => self.step(|hub, step| hub.notice_all(step, "node_unreachable", &why)),
+            Told::Values(order) => self.on_values(order),
             Told::Broken(who) => {
                 let verdict = model::WorkerExit::Intended("what it wrote for other nodes was nonsense".into());
                 self.step(|hub, step| hub.kill_worker(step, who, verdict));
@@ -249,6 +257,35 @@ impl Node {
         }
         if self.hub.is_member() && !self.machine.is_open() {
             self.machine.open_doors();
+        }
+    }
+
+    /// What the threads that move large values want.
+    fn on_values(&mut self, order: Order) {
+        match order {
+            Order::Answer { to, request, found } => {
+                let answer = Answer::Fetched(found);
+                hub::Body::tell(&mut self.machine, to, FromNode::Answer { request, answer });
+            }
+            Order::FreePlace { holder, place } => {
+                let sender = ProcId::of_node(self.machine.options.number);
+                let message = Peer::FreePlace(place);
+                hub::Body::tell(&mut self.machine, holder, FromNode::Relay { sender, message });
+                // If its writer is dead, what keeps it was all that kept it.
+                self.step(|hub, step| hub.note_orphans(step));
+            }
+            Order::Room { length, to } => {
+                let carrier = ProcId::new(self.machine.options.number, net::segment::CARRIER_SLOT, 0);
+                // Whoever has asked may have given up.
+                let _ = to.try_send(hub::Body::grant(&mut self.machine, carrier, length).ok());
+            }
+            Order::Return(extents) => {
+                let carrier = ProcId::new(self.machine.options.number, net::segment::CARRIER_SLOT, 0);
+                for store::Extent { offset, length } in extents {
+                    self.step(|hub, step| hub.return_extent(step, carrier, offset, length));
+                }
+            }
+            Order::Moved { round, bytes } => self.step(|hub, step| hub.kept_for_others_moved(step, round, bytes)),
         }
     }
 

@@ -8,13 +8,15 @@ use std::sync::atomic::Ordering;
 
 use hub::links::Level;
 use hub::{Body, Dead, Door, Listening, NoRoom, Past, StoreUse};
-use model::{FunctionId, JobId, ProcId};
+use model::{Bulk, FunctionId, JobId, ProcId};
 use net::Segment;
 use rustc_hash::FxHashMap;
-use wire::abroad::{Between, Death};
+use wire::abroad::{AboutValues, Between, Death};
+use wire::asking::NotFetched;
 use wire::control::{Answer, FromNode, Rings};
 use wire::members::NodeInfo;
 use wire::peer::Peer;
+use wire::session::NodeLife;
 
 use crate::abroad::{Abroad, Ask};
 use crate::conns::Conns;
@@ -304,7 +306,17 @@ impl Body for Machine {
     }
 
     fn grant(&mut self, to: ProcId, length: u64) -> Result<(u64, u64), NoRoom> {
-        match self.shared.host.grant(to.slot(), length) {
+        let mut granted = self.shared.host.grant(to.slot(), length);
+        if let (Err(store::Error::Full { .. }), Some(abroad)) = (&granted, &self.abroad) {
+            // Copies of what others have go first.
+            let freed = abroad.values.make_room(length);
+            let host = &mut self.shared.host;
+            if freed.into_iter().filter(|extent| host.take_back(net::segment::CARRIER_SLOT, *extent).is_ok()).count() > 0
+            {
+                granted = host.grant(to.slot(), length);
+            }
+        }
+        match granted {
             Ok(extent) => Ok((extent.offset, extent.length)),
             Err(store::Error::TooLarge { .. }) => Err(NoRoom::TooLarge),
             Err(_) => Err(NoRoom::Full),
@@ -369,12 +381,60 @@ impl Body for Machine {
         self.conns.logs_sent(to, weight, Some(from));
     }
 
+    fn fetch(&mut self, by: ProcId, request: u64, bulk: Bulk, is_probe: bool) {
+        match &self.abroad {
+            Some(abroad) => abroad.values.fetch(by, request, bulk, is_probe),
+            None => {
+                let answer = Answer::Fetched(Err(NotFetched::Moved));
+                self.conns.tell(by, &FromNode::Answer { request, answer });
+            }
+        }
+    }
+
+    fn prefetch(&mut self, bulks: Vec<Bulk>) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.will_want(bulks);
+        }
+    }
+
+    fn free_away(&mut self, bulk: Bulk) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.free(bulk);
+        }
+    }
+
+    fn keep_for(&mut self, by: ProcId, node: u32, bulks: Vec<Bulk>) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.keep_for(by, node, bulks);
+        }
+    }
+
+    fn about_values(&mut self, from: u32, about: AboutValues) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.on_word(from, about);
+        }
+    }
+
+    fn move_kept(&mut self, round: u64, bytes: u64) -> bool {
+        self.abroad.as_ref().is_some_and(|abroad| abroad.values.move_kept(round, bytes))
+    }
+
+    fn known(&mut self, node: &NodeInfo) {
+        if let Some(abroad) = self.abroad.as_ref().filter(|_| node.number != self.options.number) {
+            let life = NodeLife { node: node.number, life: node.life };
+            abroad.values.node_joined(life, crate::abroad::address_of(node));
+        }
+    }
+
     fn meet(&mut self, node: &NodeInfo) {
         self.ask(Ask::Meet(Box::new(node.clone())));
     }
 
     fn part(&mut self, node: u32) {
         self.logs_abroad.node_gone(node);
+        if let Some(abroad) = &self.abroad {
+            abroad.values.node_gone(node);
+        }
         self.ask(Ask::Part(node));
     }
 

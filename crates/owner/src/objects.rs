@@ -145,6 +145,12 @@ impl Object {
         }
     }
 
+    /// Objects that its value names.
+    #[must_use]
+    pub fn contained(&self) -> &[Slot] {
+        &self.contains
+    }
+
     /// Handles in this process, and pending tasks and containers that use it: what users see as its counts.
     #[must_use]
     pub fn counts(&self) -> (u32, u32) {

@@ -63,6 +63,14 @@ pub trait Body {
     /// The references in a large value. None if it is not there.
     fn refs_in(&mut self, bulk: Bulk) -> Vec<Ref>;
 
+    /// Whether processes of other nodes can ask for a large value by its name. Otherwise they get copies.
+    fn names_travel(&self) -> bool;
+
+    /// A large value of ours on another node, or kept there, is needed no more.
+    fn free_away(&mut self, bulk: Bulk) {
+        self.tell_node(ToNode::FreeAway(bulk));
+    }
+
     /// The bytes of a large value, for a process that cannot read them where they lie. None if they are not there.
     fn copy_of(&mut self, bulk: Bulk) -> Option<Vec<u8>>;
 

@@ -10,7 +10,7 @@ use wire::control::ToNode;
 use wire::frame::{self, GIFT, Header};
 use wire::journal::Ref;
 use wire::peer::{Content, Peer};
-use wire::value;
+use wire::{Reader, value};
 
 use crate::sharing::{REFS_MAX, borrowed};
 use crate::{Body, Party};
@@ -135,8 +135,12 @@ impl<P> Party<P> {
     pub(crate) fn answer_want(&mut self, body: &mut impl Body<Pin = P>, to: ProcId, object: ObjectId, value: &Value) {
         let (content, refs) = match value {
             Value::Inline(bytes) => (Content::Inline(bytes.to_vec()), value::refs_of(bytes)),
-            Value::Bulk(bulk) if to.node() != self.me.node() => match body.copy_of(**bulk) {
-                // What lies here cannot be read there.
+            Value::Bulk(bulk) if self.is_away(**bulk) && body.names_travel() => {
+                (Content::Bulk(**bulk), self.refs_kept_of(object))
+            }
+            // Whoever cannot look there asks its node.
+            Value::Bulk(bulk) if to.node() != self.me.node() && !(bulk.is_name() && body.names_travel()) => match body.copy_of(**bulk) {
+                // It has no name by which it could be asked for there.
                 Some(bytes) if bytes.len() > LETTER_BYTES_MAX => (Content::Failed(too_large(bytes.len())), Vec::new()),
                 Some(bytes) => {
                     let refs = value::refs_of(&bytes);
@@ -151,6 +155,49 @@ impl<P> Party<P> {
         let knew = self.knew(to, &refs, None);
         let message = Peer::Have { object, content, refs: named, knew };
         self.relay_with_refs(body, to, message, &refs);
+    }
+
+    /// The references in a value of ours that we cannot look at.
+    pub(crate) fn refs_kept_of(&self, object: ObjectId) -> Vec<Ref> {
+        let Some(kept) = self.owner.slot_of(&object).and_then(|slot| self.owner.object(slot)) else { return Vec::new() };
+        let name = |slot: &Slot| {
+            let object = self.owner.object(*slot)?;
+            Some((object.id, object.owner.unwrap_or(self.me)))
+        };
+        kept.contained().iter().filter_map(name).collect()
+    }
+
+    /// A reply that goes to a process of another node by way of ours, which keeps its large values for that one: it gets their names.
+    pub(crate) fn name_in_reply(&mut self, body: &mut impl Body<Pin = P>, to: ProcId, reply: &mut Vec<u8>) {
+        if to.node() == self.me.node() || !body.names_travel() {
+            return;
+        }
+        let (mut named, mut kept) = (reply.get(..4).unwrap_or_default().to_vec(), Vec::new());
+        let mut reader = Reader::new(reply);
+        for _ in 0..reader.u32().unwrap_or(0) {
+            match frame::Value::read(&mut reader) {
+                Ok(frame::Value::Bulk(bulk)) if bulk.is_name() => {
+                    let mut refs = Vec::new();
+                    body.refs_in(bulk).iter().for_each(|(id, owner)| value::write_ref(&mut refs, id, *owner));
+                    frame::Value::Away { bulk, refs: &refs }.write(&mut named);
+                    kept.push(bulk);
+                }
+                Ok(value) => value.write(&mut named),
+                // Nonsense, of which its reader is the judge.
+                Err(_) => return,
+            }
+        }
+        named.extend_from_slice(reader.rest());
+        if kept.is_empty() {
+            return;
+        }
+        for bulk in &kept {
+            if let Bulk::Stored(place) = bulk {
+                self.keep_given(*place);
+            }
+        }
+        body.tell_node(ToNode::Depute { node: to.node(), bulks: kept });
+        *reply = named;
     }
 
     /// Keeps what is ours of the references in a value until that has gone.

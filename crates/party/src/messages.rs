@@ -28,7 +28,7 @@ impl<P> Party<P> {
                         let refs = value::refs_of(&bytes);
                         (Value::Inline(Packed::from(bytes)), refs)
                     }
-                    Content::Bulk(bulk) => (Value::bulk(bulk), refs),
+                    Content::Bulk(bulk) | Content::Away(bulk, _) => (Value::bulk(bulk), refs),
                     Content::Failed(failure) => {
                         let refs = value::refs_of_failure(&failure);
                         (failed(failure), refs)
@@ -51,6 +51,7 @@ impl<P> Party<P> {
                 self.owner.on_unreadable(&object, sender, bytes, &mut self.effects);
             }
             Peer::FreePlace(place) => self.free_given_place(body, place),
+            Peer::KeepPlace(place) => self.keep_given(place),
             Peer::Reply { caller, request, flags, knew, body: bytes } => {
                 let knew = view(&knew);
                 let is_to_the_dead = self.heirs.is_outdated(caller, knew.of(caller));

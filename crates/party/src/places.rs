@@ -93,6 +93,9 @@ impl<P> Party<P> {
     ///
     /// tour(object) 9: its room is free: ours at once, another process's by a word to that one, a file with its last value.
     pub fn free_bulk(&mut self, body: &mut impl Body<Pin = P>, bulk: Bulk) {
+        if self.is_away(bulk) && body.names_travel() {
+            return body.free_away(bulk);
+        }
         match bulk {
             Bulk::Stored(place) => match self.places.elsewhere.remove(&place.offset) {
                 Some(Elsewhere { holder, pin, .. }) => {
@@ -108,6 +111,19 @@ impl<P> Party<P> {
                     body.remove_file(filed.file);
                 }
             }
+        }
+    }
+
+    /// Whether it lies on another node, or was there first.
+    pub(crate) fn is_away(&self, bulk: Bulk) -> bool {
+        bulk.node() != self.me.node()
+    }
+
+    /// A value in our extents is kept by our node for a process of another one, which does not answer for it.
+    pub(crate) fn keep_given(&mut self, place: Place) {
+        let node = ProcId::of_node(self.me.node());
+        if let Some((to, _)) = self.places.given.get_mut(&place.offset).filter(|(_, given)| *given == place) {
+            *to = node;
         }
     }
 
@@ -144,6 +160,7 @@ impl<P> Party<P> {
 
     /// A value of a dead process's, which is ours now, lies with this witness. If we do not have it, the room is free.
     pub(crate) fn on_lies_with(&mut self, body: &mut impl Body<Pin = P>, witness: ProcId, place: Place) {
+        // What has come here as a name is its node's to keep; what has not is not needed.
         match self.places.elsewhere.get_mut(&place.offset) {
             Some(known) if known.place == place => known.holder = witness,
             _ => body.relay(witness, Peer::FreePlace(place)),

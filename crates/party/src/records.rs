@@ -37,6 +37,7 @@ impl<P> Party<P> {
             let object = self.owner.object(slot)?;
             let content = object.value.as_ref().map(|value| match value {
                 Value::Inline(bytes) => Content::Inline(bytes.to_vec()),
+                Value::Bulk(bulk) if self.is_away(**bulk) => Content::Away(**bulk, self.refs_kept_of(object.id)),
                 Value::Bulk(bulk) => Content::Bulk(**bulk),
                 Value::Failed(failure) => Content::Failed((**failure).clone()),
             });

@@ -159,10 +159,11 @@ impl<P> Party<P> {
         body: &mut impl Body<Pin = P>,
         call: Call,
         heir: ProcId,
-        bytes: Vec<u8>,
+        mut bytes: Vec<u8>,
         cargo: &Cargo,
     ) {
         let Call { caller, request } = call;
+        self.name_in_reply(body, heir, &mut bytes);
         let knew = self.knew(heir, &cargo.refs, Some(caller));
         self.relay_values(body, heir, Peer::Reply { caller, request, flags: 0, knew, body: bytes }, cargo);
     }

@@ -146,6 +146,10 @@ impl<P> Party<P> {
                     Err(NoPin::Gone) => return Err(Malformed("place")),
                 }
             }
+            frame::Value::Away { bulk, refs } => {
+                let contains = self.take_contained(body, sent, value::refs_in_row(refs));
+                (Value::bulk(bulk), contains)
+            }
             frame::Value::Raised { error, retry } => {
                 let contains = self.take_contained(body, sent, value::refs_of(error));
                 let error = error.into();

@@ -20,7 +20,7 @@ const PART_MAX: usize = 50_000;
 
 impl<P> Party<P> {
     /// Replies that the dead process has never read go to its heir. If it has none, nobody but us tells the owners of what they say is kept.
-    pub(crate) fn salvage(&self, body: &mut impl Body<Pin = P>, dead: ProcId, heir: Option<ProcId>) {
+    pub(crate) fn salvage(&mut self, body: &mut impl Body<Pin = P>, dead: ProcId, heir: Option<ProcId>) {
         for (header, bytes) in body.unread(dead) {
             if header.kind != REPLY || header.flags & UNSTARTED != 0 {
                 continue;
@@ -28,7 +28,11 @@ impl<P> Party<P> {
             let Ok((knew, reply)) = self.read_known(dead, &header, &bytes) else { continue };
             let (caller, request, flags) = (dead, header.request, header.flags & !(GIFT | KNEW));
             match heir {
-                Some(heir) => body.relay(heir, Peer::Reply { caller, request, flags, knew, body: reply.to_vec() }),
+                Some(heir) => {
+                    let mut reply = reply.to_vec();
+                    self.name_in_reply(body, heir, &mut reply);
+                    body.relay(heir, Peer::Reply { caller, request, flags, knew, body: reply });
+                }
                 None if flags & GIVEN_BACK != 0 => {}
                 None => self.tell_owners(body, &kept_in(reply).unwrap_or_default()),
             }

@@ -62,6 +62,10 @@ impl Body for Script {
         vec![(object(9), OWNER)]
     }
 
+    fn names_travel(&self) -> bool {
+        false
+    }
+
     fn copy_of(&mut self, _: Bulk) -> Option<Vec<u8>> {
         self.copy.clone()
     }

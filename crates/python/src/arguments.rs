@@ -70,7 +70,7 @@ pub(crate) fn of_call<'py>(
     call: &IncomingCall,
 ) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
     // Other threads of an actor go on while an argument is fetched from far away.
-    let args = if runtime.is_far() { door::enter(py, || call.args(runtime)) } else { call.args(runtime) };
+    let args = if call.may_take_long(runtime) { door::enter(py, || call.args(runtime)) } else { call.args(runtime) };
     let deps = args.map_err(|error| match error {
         BadArgument::Malformed(error) => PyValueError::new_err(error.to_string()),
         BadArgument::Lost(why) => ArgumentLost::new_err(why),

@@ -230,7 +230,7 @@ fn store_parts(
             store::copy_into(to_late, late);
             at = end;
         }
-        block.seal()
+        block.seal().map_err(|error| runtime::Error::DiskFull(error.to_string()))
     });
     let bulk = bulk.map_err(refuse)?;
     Ok(Encoded { content: Content::Bulk(bulk), refs })

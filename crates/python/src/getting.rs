@@ -120,12 +120,12 @@ fn load<'py>(
             Some(Got::Inline(bytes)) => context_decode(py, &bytes, &decode::Passing(&bytes)),
             Some(Got::Stored(view)) => context_decode(py, view.as_slice(), &decode::Stored(&view)),
             Some(Got::Failed(failure)) => Err(errors::from_failure(py, &failure, id)),
-            Some(Got::Filed(filed)) => {
+            Some(Got::Far(bulk)) => {
                 let until = deadline(timeout)?.map(|end| end.max(net::clock::now_ns() + FETCH_NS_MIN));
                 let mut signals = Signals::default();
                 let mut goes_on =
                     || !signals.is_interrupted() && until.is_none_or(|until| net::clock::now_ns() < until);
-                let fetched = door::enter(py, || runtime.fetch(slot, filed, &mut goes_on));
+                let fetched = door::enter(py, || runtime.fetch(slot, bulk, &mut goes_on));
                 got = fetched.map_err(|error| signals.raise(&error))?;
                 continue;
             }
@@ -194,6 +194,9 @@ fn get<'py>(
     }
     if slots.iter().any(|slot| !runtime.is_ready(*slot)) {
         get_wait(py, &runtime, &slots, timeout)?;
+    }
+    if slots.len() > 1 {
+        runtime.will_read(&slots);
     }
     let values = PyList::empty(py);
     // An error anywhere comes first: the others may never be ready.

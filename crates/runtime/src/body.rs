@@ -76,6 +76,10 @@ impl Body for Hands<'_> {
         self.runtime.refs_in(bulk)
     }
 
+    fn names_travel(&self) -> bool {
+        true
+    }
+
     fn copy_of(&mut self, bulk: Bulk) -> Option<Vec<u8>> {
         self.runtime.copy_of(bulk)
     }

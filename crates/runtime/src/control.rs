@@ -47,21 +47,35 @@ impl Runtime {
     /// # Errors
     /// If the node is gone or does not answer in time.
     pub fn ask(&self, question: Question, limit: Duration) -> Result<Answer, Error> {
+        let deadline = net::clock::now_ns() + limit.as_nanos() as u64;
+        self.ask_until(question, Some(deadline), &mut || true)
+    }
+
+    /// As `ask`, while `goes_on`, which is asked every now and then.
+    pub(crate) fn ask_while(&self, question: Question, goes_on: &mut dyn FnMut() -> bool) -> Result<Answer, Error> {
+        self.ask_until(question, None, goes_on)
+    }
+
+    fn ask_until(
+        &self,
+        question: Question,
+        deadline: Option<u64>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Answer, Error> {
         let request = self.answers.next.fetch_add(1, Ordering::Relaxed);
         self.answers.table.lock().expect("never poisoned").insert(request, None);
         self.send(&ToNode::Ask { request, question });
-        let deadline = net::clock::now_ns() + limit.as_nanos() as u64;
         let mut table = self.answers.table.lock().expect("never poisoned");
         loop {
             if let Some(Some(_)) = table.get(&request) {
                 return Ok(table.remove(&request).flatten().expect("seen just now"));
             }
-            let now = net::clock::now_ns();
-            if self.is_closed() || now >= deadline {
+            let left_ns = deadline.map_or(u64::MAX, |deadline| deadline.saturating_sub(net::clock::now_ns()));
+            if self.is_closed() || left_ns == 0 || !goes_on() {
                 table.remove(&request);
                 return Err(if self.is_closed() { Error::Closed } else { Error::TimedOut("the node did not answer") });
             }
-            let left = Duration::from_nanos(deadline - now).min(Duration::from_millis(100));
+            let left = Duration::from_nanos(left_ns).min(Duration::from_millis(100));
             table = self.answers.arrived.wait_timeout(table, left).expect("never poisoned").0;
         }
     }

@@ -117,6 +117,15 @@ impl IncomingCall {
         &self.body[self.payload.clone()]
     }
 
+    /// Whether looking at its arguments may take as long as a network does.
+    #[must_use]
+    pub fn may_take_long(&self, runtime: &Runtime) -> bool {
+        let deps = &self.body[self.payload.end..];
+        !deps.is_empty()
+            && wire::value::values_in(deps)
+                .any(|value| matches!(value, frame::Value::Bulk(bulk) if runtime.may_take_long(bulk)))
+    }
+
     /// The dependencies' values, in the order of the payload's placeholders.
     ///
     /// # Errors
@@ -132,11 +141,11 @@ impl IncomingCall {
             args.push(match frame::Value::read(&mut reader)? {
                 frame::Value::Inline(bytes) => CallArg::Inline(bytes),
                 frame::Value::Bulk(bulk) => {
-                    CallArg::Stored(runtime.look(bulk).map_err(|error| BadArgument::Lost(error.to_string()))?)
+                    CallArg::Stored(runtime.look_at_argument(bulk).map_err(|error| BadArgument::Lost(error.to_string()))?)
                 }
                 // It was lost or freed between the decision to send the call and the sending.
                 frame::Value::Failed(_) => return Err(BadArgument::Lost("it is not there any more".into())),
-                frame::Value::Raised { .. } => return Err(Malformed("argument").into()),
+                frame::Value::Raised { .. } | frame::Value::Away { .. } => return Err(Malformed("argument").into()),
             });
         }
         Ok(args)

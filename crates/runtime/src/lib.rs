@@ -11,6 +11,7 @@
 //! - **RUN-3** at most one thread sleeps on the doorbell; when it leaves, another one that waits takes its place (`net::waiters`).
 
 mod actors;
+mod away;
 mod body;
 mod control;
 mod effects;
@@ -62,7 +63,7 @@ pub use logs::LogEvent;
 pub use objects::{Content, Got};
 pub use owner::{GroupFacts, Next, Packed, Slot as ObjectSlot, StreamKey, Target};
 pub use reply::Unsent;
-pub use spill::Block;
+pub use store::Draft;
 pub use stages::{STAGES, Stage};
 pub use start::{Connected, connect};
 pub use stream::{Demand, UnsentItem};
@@ -121,6 +122,7 @@ pub struct Runtime {
     pub(crate) berth: Mutex<net::Berth>,
     pub(crate) room: Mutex<room::Answers>,
     pub(crate) room_answered: Condvar,
+    pub(crate) away: away::Away,
     pub(crate) answers: control::Answers,
     pub(crate) logs: logs::Logs,
     pub(crate) waits: waits::Waits,

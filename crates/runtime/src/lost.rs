@@ -6,7 +6,6 @@
 
 use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use owner::{Slot, Value};
-use store::View;
 use wire::peer::{Content, Knew, Peer};
 
 use crate::Runtime;
@@ -24,7 +23,8 @@ impl Runtime {
     pub(crate) fn on_missing(&self, state: &mut State, from: ProcId, object: ObjectId, bulk: Bulk) {
         // It may have moved; what is still there according to us is looked for. In the arena that is done at once.
         let slot = state.party.owner.slot_of(&object).filter(|slot| lies_at(state, *slot, bulk));
-        if slot.is_none() || matches!(bulk, Bulk::Stored(place) if self.store.pin(place).is_ok()) {
+        let is_here = || matches!(bulk, Bulk::Stored(place) if !self.is_away(bulk) && self.store.pin(place).is_ok());
+        if slot.is_none() || is_here() {
             return state.party.owner.on_wanted(&object, from, &mut state.party.effects);
         }
         self.look_for_asker(from, object, bulk);
@@ -118,8 +118,8 @@ impl Runtime {
             let state = self.state.lock().expect("never poisoned");
             let ours = state.party.owner.objects().filter(|(_, object)| object.owner.is_none());
             let place = |(slot, object): (Slot, &owner::Object)| match object.value.as_ref()?.as_bulk()? {
-                Bulk::Filed(filed) => Some((slot, filed)),
-                Bulk::Stored(_) => None,
+                Bulk::Filed(filed) if filed.file.node() == self.me.node() => Some((slot, filed)),
+                Bulk::Filed(_) | Bulk::Stored(_) => None,
             };
             ours.filter_map(place).collect()
         };
@@ -129,13 +129,13 @@ impl Runtime {
 
     /// As `look`, for who has been told that the value is lost: an object store does not get long to answer, since others wait to be
     /// looked for, and for room.
-    fn look_again(&self, bulk: Bulk) -> Result<View, store::Error> {
+    fn look_again(&self, bulk: Bulk) -> Result<(), store::Error> {
+        let end_ns = net::clock::now_ns() + LOOK_AGAIN_NS_MAX + 30 * bulk.length();
+        let mut goes_on = || net::clock::now_ns() < end_ns && !self.is_closed();
         match bulk {
-            Bulk::Stored(place) => self.store.pin(place),
-            Bulk::Filed(filed) => {
-                let end_ns = net::clock::now_ns() + LOOK_AGAIN_NS_MAX + 30 * filed.length;
-                self.files.map_while(&filed, &mut || net::clock::now_ns() < end_ns && !self.is_closed())
-            }
+            _ if self.is_away(bulk) => self.is_there(bulk, &mut goes_on),
+            Bulk::Stored(place) => self.store.pin(place).map(drop),
+            Bulk::Filed(filed) => self.files.map_while(&filed, &mut goes_on).map(drop),
         }
     }
 }

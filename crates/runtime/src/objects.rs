@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Bulk, Failure, Filed, ObjectId, ProcId};
+use model::{Bulk, Failure, ObjectId, ProcId};
 use owner::{Packed, Slot, Value};
 use store::View;
 use wire::peer::{Peer, Shares};
@@ -18,8 +18,8 @@ pub enum Got {
     Inline(Packed),
     /// Encoded bytes in the arena, pinned while the view lives.
     Stored(View),
-    /// Encoded bytes in a file, to be read by `fetch`.
-    Filed(Filed),
+    /// Encoded bytes in a file, or on another node, to be had by `fetch`.
+    Far(Bulk),
     /// Why there is no value.
     Failed(Arc<Failure>),
 }
@@ -122,11 +122,15 @@ impl Runtime {
         match object.value.as_ref()? {
             Value::Inline(bytes) => Some(Got::Inline(bytes.clone())),
             Value::Bulk(bulk) => match **bulk {
-                Bulk::Filed(filed) => Some(Got::Filed(filed)),
-                Bulk::Stored(place) => {
+                bulk if self.is_away(bulk) => Some(self.look_near(bulk).map_or(Got::Far(bulk), Got::Stored)),
+                bulk @ Bulk::Filed(_) => Some(Got::Far(bulk)),
+                bulk @ Bulk::Stored(place) => {
+                    let is_kept_here = object.owner.is_some_and(|owner| owner.node() != self.me.node());
                     state.party.owner.on_touched(slot);
                     match self.store.pin(place) {
                         Ok(view) => Some(Got::Stored(view)),
+                        // Its owner cannot know: where it is now is this node's affair.
+                        Err(store::Error::Moved) if is_kept_here => Some(Got::Far(bulk)),
                         Err(why) => {
                             drop(state);
                             self.not_there(slot, Bulk::Stored(place), &why)
@@ -147,13 +151,20 @@ impl Runtime {
     ///
     /// # Errors
     /// `TimedOut` if it did not go on.
-    pub fn fetch(&self, slot: Slot, filed: Filed, goes_on: &mut dyn FnMut() -> bool) -> Result<Option<Got>, Error> {
-        match self.files.map_while(&filed, goes_on) {
+    pub fn fetch(&self, slot: Slot, bulk: Bulk, goes_on: &mut dyn FnMut() -> bool) -> Result<Option<Got>, Error> {
+        let found = match bulk {
+            Bulk::Filed(filed) if !self.is_away(bulk) => self.files.map_while(&filed, goes_on),
+            _ => self.bring(bulk, goes_on),
+        };
+        match found {
             Ok(view) => Ok(Some(Got::Stored(view))),
             Err(store::Error::GivenUp(_)) => {
                 Err(Error::TimedOut("Get timed out: the object store takes too long to give the object back."))
             }
-            Err(why) => Ok(self.not_there(slot, Bulk::Filed(filed), &why)),
+            Err(store::Error::NotComing { .. }) => {
+                Err(Error::TimedOut("Get timed out: the object does not come from the node that has it."))
+            }
+            Err(why) => Ok(self.not_there(slot, bulk, &why)),
         }
     }
 
@@ -164,7 +175,7 @@ impl Runtime {
             self.apply(&mut state);
             return None;
         }
-        if matches!(why, store::Error::Lost { .. }) && lies_at(&state, slot, bulk) {
+        if (matches!(why, store::Error::Lost { .. }) || self.is_away(bulk)) && lies_at(&state, slot, bulk) {
             drop(state);
             let gone = self.files_gone();
             state = self.state.lock().expect("never poisoned");
@@ -179,22 +190,8 @@ impl Runtime {
             return self.content(slot);
         }
         let why = why.to_string().into();
-        let failure = if matches!(bulk, Bulk::Filed(_)) { Failure::Lost(why) } else { Failure::StoreFull(why) };
+        let failure = if matches!(bulk, Bulk::Filed(_)) || self.is_away(bulk) { Failure::Lost(why) } else { Failure::StoreFull(why) };
         Some(Got::Failed(Arc::new(failure)))
-    }
-
-    /// Looks at a large value, wherever it lies.
-    pub(crate) fn look(&self, bulk: Bulk) -> Result<View, store::Error> {
-        match bulk {
-            Bulk::Stored(place) => self.store.pin(place),
-            Bulk::Filed(filed) => self.files.map(&filed),
-        }
-    }
-
-    /// Whether looking at a value may take as long as a network does.
-    #[must_use]
-    pub fn is_far(&self) -> bool {
-        self.files.is_far()
     }
 
     /// One more handle.

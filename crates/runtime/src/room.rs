@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use model::Failure;
 use rustc_hash::FxHashMap;
-use store::Reservation;
+use store::{Draft, Reservation};
 use wire::control::ToNode;
 use wire::waits::{Awaited, Verb};
 
-use crate::spill::Block;
 use crate::state::State;
 use crate::waits::NOTED_AFTER_MS;
 use crate::{Error, Runtime};
@@ -176,8 +175,8 @@ impl Runtime {
 
     /// Room for a large value, if there is some without asking anyone.
     #[must_use]
-    pub fn try_reserve(&self, length: u64) -> Option<Block> {
+    pub fn try_reserve(&self, length: u64) -> Option<Draft> {
         self.enter();
-        self.store.reserve(length).ok().map(Block::Arena)
+        self.store.reserve(length).ok().map(Draft::Arena)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, Weak};
 
 use model::{Bulk, Filed, ObjectId, ProcId, TaskKey};
 use owner::Movable;
-use store::{FileReservation, Reservation, View};
+use store::{Draft, View};
 use wire::control::ToNode;
 
 use crate::state::State;
@@ -47,37 +47,6 @@ pub(crate) enum Order {
 impl Spill {
     pub(crate) fn new(of: Weak<Runtime>) -> Self {
         Self { of, orders: Mutex::default(), rounds: AtomicUsize::new(0) }
-    }
-}
-
-/// Room for a large value that is being written.
-pub enum Block {
-    /// In the arena.
-    Arena(Reservation),
-    /// In a file.
-    File(FileReservation),
-}
-
-impl Block {
-    /// The bytes to write.
-    pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        match self {
-            Self::Arena(block) => block.as_mut_slice(),
-            Self::File(block) => block.as_mut_slice(),
-        }
-    }
-
-    /// Ends the writing. May take as long as a network does.
-    ///
-    /// # Errors
-    /// If an object store does not take it.
-    pub fn seal(self) -> Result<Bulk, Error> {
-        match self {
-            Self::Arena(block) => Ok(Bulk::Stored(block.seal())),
-            Self::File(block) => {
-                block.seal().map(Bulk::Filed).map_err(|error: store::Error| Error::DiskFull(error.to_string()))
-            }
-        }
     }
 }
 
@@ -175,7 +144,7 @@ impl Runtime {
             if freed + batch_bytes >= wanted || self.is_closed() {
                 break;
             }
-            if self.store.is_looked_at(movable.place, own_views) {
+            if self.is_away(Bulk::Stored(movable.place)) || self.store.is_looked_at(movable.place, own_views) {
                 continue;
             }
             let Ok(view) = self.store.pin(movable.place) else { continue };
@@ -214,11 +183,11 @@ impl Runtime {
     /// If neither has room.
     ///
     /// tour(object) 2: room for it: in an extent that the process has, in one that the node gives, or in a file.
-    pub fn reserve(&self, length: u64) -> Result<Block, Error> {
+    pub fn reserve(&self, length: u64) -> Result<Draft, Error> {
         match self.reserve_arena(length) {
-            Ok(block) => Ok(Block::Arena(block)),
+            Ok(block) => Ok(Draft::Arena(block)),
             Err(Error::StoreFull(_) | Error::TimedOut(_)) if self.files.is_on() => match self.files.reserve(length) {
-                Ok(block) => Ok(Block::File(block)),
+                Ok(block) => Ok(Draft::File(block)),
                 Err(error) => Err(Error::DiskFull(error.to_string())),
             },
             Err(error) => Err(error),
@@ -227,6 +196,7 @@ impl Runtime {
 
     /// The references in a large value. Of one in a file only the part that lists them is read.
     pub(crate) fn refs_in(&self, bulk: Bulk) -> Vec<(ObjectId, ProcId)> {
+        debug_assert!(!self.is_away(bulk), "cannot be looked at: {bulk:?}");
         match bulk {
             Bulk::Stored(place) => {
                 self.store.pin(place).map(|view| value::refs_of(view.as_slice())).unwrap_or_default()

@@ -100,6 +100,7 @@ pub fn connect(socket: OwnedFd, python: &str, role: Role) -> Result<Connected, E
         berth: Mutex::default(),
         room: Mutex::default(),
         room_answered: Condvar::new(),
+        away: crate::away::Away::default(),
         answers: crate::control::Answers::default(),
         logs: crate::logs::Logs::default(),
         waits: crate::waits::Waits::default(),

@@ -133,6 +133,11 @@ impl Body for Hands<'_> {
         self.note(number.refs)
     }
 
+    /// The network here knows no lines for large values: they cross as copies.
+    fn names_travel(&self) -> bool {
+        false
+    }
+
     fn copy_of(&mut self, bulk: Bulk) -> Option<Vec<u8>> {
         let (number, pin) = self.env.look_at(self.pid, bulk)?;
         pin.into_iter().for_each(|place| self.env.unpin(self.pid, place));

@@ -73,6 +73,17 @@ pub enum Error {
         /// What was found.
         why: String,
     },
+    /// A value that lay on another node is not there any more, nor anywhere else. Do not retry.
+    #[error("{0}")]
+    LostThere(Box<str>),
+    /// A value of another node takes longer to come than whoever asks wants to wait. Retry at will.
+    #[error("it does not come from node {node}{why}")]
+    NotComing {
+        /// Its number.
+        node: u32,
+        /// What is known of the reason, behind a colon.
+        why: String,
+    },
     /// An object store takes longer to give a value than whoever asks wants to wait. Retry at will.
     #[error("file {0} takes too long to come")]
     GivenUp(model::FileId),
@@ -98,6 +109,7 @@ impl Error {
         matches!(
             self,
             Self::Full { .. } | Self::DiskFull { .. } | Self::SlotTaken(_) | Self::PinsFull { .. } | Self::GivenUp(_)
+                | Self::NotComing { .. }
         )
     }
 

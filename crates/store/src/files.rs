@@ -331,6 +331,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl std::fmt::Debug for FileReservation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("FileReservation").field(&self.file).finish()
+    }
+}
+
 impl FileReservation {
     /// The bytes to write.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {

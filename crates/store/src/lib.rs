@@ -14,6 +14,7 @@
 //! | `client.rs`, `blocks.rs` | where in its extents a process puts an object |
 //! | `pins.rs`, `view.rs` | which bytes a process is looking at |
 //! | `table.rs` | the layout of the memory that all processes write: pins and warm chunks |
+//! | `draft.rs` | what is being written, in the arena or in a file |
 //! | `files.rs` | values in files, when the arena is full |
 //! | `folder.rs`, `remote.rs` | where such a file is: in a local folder, or in an object store behind a URL |
 //! | `journal.rs` | what a process leaves behind for who takes over when it dies |
@@ -39,6 +40,7 @@
 mod blocks;
 mod client;
 mod copy;
+mod draft;
 mod error;
 mod files;
 mod folder;
@@ -53,6 +55,7 @@ mod view;
 
 pub use client::{Client, NeedExtent, Reservation};
 pub use copy::copy_into;
+pub use draft::Draft;
 pub use error::Error;
 pub(crate) use files::padding_after;
 pub use files::{FileReservation, Files};

@@ -1,6 +1,6 @@
 //! What nodes say to each other, beyond the frames of their processes. Carried by a session (see `session`), as items of channels or as news.
 
-use model::{FunctionId, JobId, LeaseId, Need, ProcId, WorkerExit};
+use model::{Bulk, FunctionId, JobId, LeaseId, Need, ProcId, WorkerExit};
 use serde::{Deserialize, Serialize};
 
 use crate::control::{Answer, FromNodeOf, Question, ToNodeOf};
@@ -230,6 +230,8 @@ pub enum Between<M> {
         /// As `identity` reads it.
         certificate: Result<Vec<u8>, Box<str>>,
     },
+    /// What nodes say to each other of large values.
+    Depot(AboutValues),
     /// Somebody at the sending node asks which objects there are in the cluster. Answered by `Inventory`.
     WantsInventory {
         /// Names it.
@@ -244,6 +246,24 @@ pub enum Between<M> {
         /// What they said in time.
         inventory: Box<Inventory>,
     },
+}
+
+/// Of large values that lie on one node and are known on others. Each is named by where it was first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AboutValues {
+    /// To the node where it lies: its owner needs it no more.
+    Free(Bulk),
+    /// Copies of these are of no use any more.
+    Gone(Vec<Bulk>),
+    /// The sending node cannot be called: the receiver, which can, is to expect no call from it, but to call it. `ticket` names who waits.
+    CallMe {
+        /// As the caller is to say.
+        ticket: u64,
+    },
+    /// The node where it lay is dead: who has a copy? Answered by `Have`.
+    WhoHas(Bulk),
+    /// Whether the sending node has a copy.
+    Have(Bulk, bool),
 }
 
 /// What a node is told when it belongs to a cluster.
@@ -316,6 +336,7 @@ impl<M> Between<M> {
             | Self::Function { .. }
             | Self::WantsFunction { .. }
             | Self::WantsInventory { .. }
+            | Self::Depot(_)
             | Self::Inventory { .. } => (NODE, NODE),
             Self::Died(death) => return Way::News((!death.is_old).then_some(death.peer.slot())),
             // Behind the death that is the reason.

@@ -1,6 +1,6 @@
 //! Questions to a node, and its answers. Also visitors, which are no part of the session, may ask.
 
-use model::{ActorId, FunctionId, GroupId, GroupOptions};
+use model::{ActorId, Bulk, FunctionId, GroupId, GroupOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::groups::{GroupMade, GroupStatus, WhichGroups};
@@ -55,6 +55,24 @@ pub enum Question {
     WatchWaits,
     /// Answered once everything sent before was handled.
     Sync,
+    /// A large value of another node, or one of this node that does not lie where it was first. Answered by `Fetched`, once it is here.
+    Fetch {
+        /// Its name: where it was first.
+        bulk: Bulk,
+        /// Only whether it is still somewhere.
+        is_probe: bool,
+    },
+}
+
+/// Why a large value of another node is not here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NotFetched {
+    /// It has moved, or was freed: its owner knows.
+    Moved,
+    /// Nobody has it any more.
+    Lost(Box<str>),
+    /// It cannot be had now, which may change.
+    Later(Box<str>),
 }
 
 /// The answers.
@@ -87,6 +105,8 @@ pub enum Answer {
     Waits(Box<Waits>),
     /// Done.
     Done,
+    /// Where a copy of the value lies on this node, for a while at least. Who does not find it there asks again.
+    Fetched(Result<Bulk, NotFetched>),
 }
 
 /// What `get_actor` needs to make a handle.

@@ -3,7 +3,7 @@
 //! A request carries an id chosen by its sender and may arrive twice: the node answers a repeat as it answered the first.
 
 use model::{
-    ActorDeath, ActorId, ActorOptions, EnvVars, Failure, FunctionId, GroupId, JobId, Need, NodeId, ProcId, TaskId,
+    ActorDeath, ActorId, ActorOptions, Bulk, EnvVars, Failure, FunctionId, GroupId, JobId, Need, NodeId, ProcId, TaskId,
     WorkerExit, WorkerId,
 };
 use serde::{Deserialize, Serialize};
@@ -226,6 +226,17 @@ pub enum ToNodeOf<M> {
         offset: u64,
         /// Bytes.
         length: u64,
+    },
+    /// Large values of other nodes that will be needed here soon.
+    Prefetch(Vec<Bulk>),
+    /// A large value of ours that lies on another node is needed no more.
+    FreeAway(Bulk),
+    /// These are for a process of that node, which knows them by their names: they are kept here until its node frees them.
+    Depute {
+        /// The node.
+        node: u32,
+        /// The values.
+        bulks: Vec<Bulk>,
     },
     /// Answers `GiveBackRoom`.
     GaveBack {

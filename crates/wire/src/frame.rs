@@ -14,6 +14,7 @@
 //!
 //! A value is one byte of kind. Behind it: counted bytes if it is inline, an error or a failure; a place if it lies in the arena; and if it lies
 //! in a file, who wrote that file, its number and folder, then offset, length and checksum. A place is offset, length and serial, 8 bytes each.
+//! One that lies on another node is said as that node would say it, followed by the references in it, counted by their bytes.
 
 use model::{Bulk, Failure, FileId, Filed, ObjectId, Place, ProcId, TaskId};
 use serde::{Deserialize, Serialize};
@@ -155,6 +156,13 @@ pub enum Value<'a> {
     Inline(&'a [u8]),
     /// Where it lies, in the arena or in a file.
     Bulk(Bulk),
+    /// Where it lies on another node, which keeps it for the receiver; and the references in it, one behind the other.
+    Away {
+        /// Its name, wherever it is by now.
+        bulk: Bulk,
+        /// As `value::write_ref` writes them.
+        refs: &'a [u8],
+    },
     /// The user's code raised; the error as a value. The flag: the call wants it tried again.
     Raised {
         /// The error, encoded as a value.
@@ -172,6 +180,7 @@ const RAISED: u8 = 2;
 const RAISED_RETRY: u8 = 3;
 const FAILED: u8 = 4;
 const FILED: u8 = 5;
+const AWAY: u8 = 6;
 
 impl<'a> Value<'a> {
     /// Appends the value to a body.
@@ -190,6 +199,12 @@ impl<'a> Value<'a> {
                 body.extend_from_slice(&u32::from(file.folder).to_le_bytes());
                 [offset, length].into_iter().for_each(|number| body.extend_from_slice(&number.to_le_bytes()));
                 body.extend_from_slice(&check.to_le_bytes());
+            }
+            Self::Away { bulk, refs } => {
+                body.push(AWAY);
+                Self::Bulk(bulk).write(body);
+                body.extend_from_slice(&(refs.len() as u32).to_le_bytes());
+                body.extend_from_slice(refs);
             }
             Self::Raised { error, retry } => put_counted(body, if retry { RAISED_RETRY } else { RAISED }, error),
             Self::Failed(bytes) => put_counted(body, FAILED, bytes),
@@ -245,6 +260,14 @@ impl<'a> Value<'a> {
                 let folder = u16::try_from(folder).map_err(|_| Malformed("folder"))?;
                 let file = FileId { by, number, folder };
                 Self::Bulk(Bulk::Filed(Filed { file, offset: from.u64()?, length: from.u64()?, check: from.u32()? }))
+            }
+            AWAY => {
+                // No deeper than this: whoever sends nonsense does not choose how far this recurses.
+                let is_bulk = matches!(from.rest().first(), Some(&(STORED | FILED)));
+                match if is_bulk { Self::read(from)? } else { return Err(Malformed("value of another node")) } {
+                    Self::Bulk(bulk) => Self::Away { bulk, refs: from.counted()? },
+                    _ => return Err(Malformed("value of another node")),
+                }
             }
             RAISED => Self::Raised { error: from.counted()?, retry: false },
             RAISED_RETRY => Self::Raised { error: from.counted()?, retry: true },
@@ -324,6 +347,7 @@ impl<'a> Call<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value;
 
     #[test]
     fn header_survives_the_round_trip_and_its_bytes_are_fixed() {
@@ -348,6 +372,10 @@ mod tests {
                 length: 1 << 40,
                 check: 0xdead_beef,
             })),
+            Value::Away {
+                bulk: Bulk::Stored(Place { offset: 64, length: 1 << 20, serial: 9 << 40 }),
+                refs: &[7; value::REF_BYTES],
+            },
             Value::Raised { error: b"boom", retry: true },
         ];
         values.iter().for_each(|value| value.write(&mut body));

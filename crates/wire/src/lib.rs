@@ -18,7 +18,7 @@
 pub mod abroad;
 pub mod actor_spec;
 pub mod arguments;
-mod asking;
+pub mod asking;
 pub mod control;
 pub mod frame;
 pub mod groups;
@@ -31,6 +31,7 @@ pub mod session;
 pub mod status;
 mod surroundings;
 pub mod value;
+pub mod values;
 pub mod waits;
 mod words;
 pub mod zygote;
@@ -39,7 +40,7 @@ pub use reader::{Malformed, Reader};
 pub use surroundings::Surroundings;
 
 /// Raised whenever bytes change their meaning. Peers of another version are refused at the handshake.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;
 
 /// Values up to this size travel inside frames and live with their owner; larger ones are in the store.
 pub const INLINE_BYTES_MAX: usize = 100 * 1024;

@@ -11,8 +11,10 @@ use crate::journal::Ref;
 pub enum Content {
     /// The value itself, encoded. As a block: byte by byte a large one would hold its node up.
     Inline(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// Where it lies on the node both are on.
+    /// Where it lies.
     Bulk(Bulk),
+    /// Where it lies on another node, and the references in it. In journals: who takes over cannot look.
+    Away(Bulk, Vec<Ref>),
     /// There is none.
     Failed(Failure),
 }
@@ -111,6 +113,9 @@ pub enum Peer {
     },
     /// To whoever allocated it: the value that lay there is gone.
     FreePlace(Place),
+    /// To whoever allocated it, from its own node: the value that lies there is kept for a process of another node, which does not answer for
+    /// it. `FreePlace` follows, whoever dies.
+    KeepPlace(Place),
     /// To a worker: interrupt this task if it runs there; nothing happens if it does not.
     Interrupt {
         /// The task.

@@ -97,6 +97,16 @@ pub fn refs_of(value: &[u8]) -> Vec<(ObjectId, ProcId)> {
     }
     let mut reader = Reader::new(&value[1..]);
     let Ok(count) = reader.u32() else { return Vec::new() };
+    refs_from(reader, count as usize)
+}
+
+/// The references that were written one behind the other.
+#[must_use]
+pub fn refs_in_row(bytes: &[u8]) -> Vec<(ObjectId, ProcId)> {
+    refs_from(Reader::new(bytes), bytes.len() / REF_BYTES)
+}
+
+fn refs_from(mut reader: Reader<'_>, count: usize) -> Vec<(ObjectId, ProcId)> {
     (0..count).map_while(|_| Some((ObjectId(reader.array().ok()?), reader.process().ok()?))).collect()
 }
 

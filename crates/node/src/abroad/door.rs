@@ -175,5 +175,6 @@ pub(super) fn configs(belonging: &super::Belonging) -> Result<Configs, identity:
     let (membership, clock) = (belonging.membership(), belonging.clock.for_tls());
     let accepts: Accepts = belonging.accepts();
     let door = if belonging.is_head() { Some(identity::for_door(&membership, &clock)?) } else { None };
-    Ok(Configs { members: identity::for_members(&membership, &accepts, &clock)?, door })
+    let members = identity::for_members(&membership, &accepts, &clock)?;
+    Ok(Configs { members, door, values: identity::for_values(&membership, &accepts, &clock)? })
 }

@@ -100,6 +100,8 @@ impl From<rustls::Error> for Over {
 pub(crate) struct Configs {
     pub(crate) members: Arc<ServerConfig>,
     pub(crate) door: Option<Arc<ServerConfig>>,
+    /// For members, of large values.
+    pub(crate) values: Arc<ServerConfig>,
 }
 
 /// Takes up what was read.
@@ -229,6 +231,19 @@ impl Line {
         self.server().is_some_and(|server| server.alpn_protocol().is_some_and(|name| name.ends_with(b"-join/1")))
     }
 
+    /// Whether it is for large values, and none of this thread's once it is known who has called.
+    pub(crate) fn is_for_values(&self) -> bool {
+        self.server().is_some_and(|server| server.alpn_protocol().is_some_and(|name| name.ends_with(b"-values/1")))
+    }
+
+    /// For somebody who waits for it.
+    pub(crate) fn into_parts(self) -> Option<(TcpStream, Box<Connection>)> {
+        match self.tls {
+            Tls::Spoken(tls) => Some((self.socket, tls)),
+            Tls::None | Tls::Choosing(_) => None,
+        }
+    }
+
     /// Reads what there is, and puts what it says into `plain`.
     ///
     /// # Errors
@@ -289,6 +304,7 @@ impl Line {
         };
         let config = match (Purpose::of(&accepted.client_hello()), &configs.door) {
             (Some(Purpose::Member), _) => &configs.members,
+            (Some(Purpose::Values), _) => &configs.values,
             (Some(Purpose::Join), Some(door)) => door,
             (Some(Purpose::Join), None) | (None, _) => {
                 let _ = self.socket.write(&NOTHING_HERE);

@@ -11,6 +11,7 @@ use super::Told;
 use super::belonging::HEAD;
 use super::line::{Line, Over, Stage};
 use super::thread::Thread;
+use crate::values;
 
 impl Thread {
     pub(super) fn on_over(&mut self, at: usize, over: &Over) {
@@ -91,6 +92,10 @@ impl Thread {
                 return Ok(());
             }
             self.on_shaken(at)?;
+            if self.lines.get(at).and_then(Option::as_ref).is_some_and(Line::is_for_values) {
+                self.hand_over(at, plain);
+                return Ok(());
+            }
         }
         if plain.is_empty() {
             return Ok(());
@@ -174,6 +179,20 @@ impl Thread {
         }
         self.send_to(node, at);
         Ok(())
+    }
+
+    /// A line for large values is another thread's from now on.
+    fn hand_over(&mut self, at: usize, early: &[u8]) {
+        let Some(line) = self.drop_line(at) else { return };
+        let Stage::Greeting(who, _) = line.stage else { return };
+        if self.neighbours.get(who.node).is_none_or(|known| known.life != Some(who)) {
+            return;
+        }
+        let Some((socket, tls)) = line.into_parts() else { return };
+        match values::Line::new(socket, tls, early.to_vec()) {
+            Ok(line) => self.rings.values.answer_call(who.node, line),
+            Err(error) => self.warn(|| format!("a line for values cannot be used: {error}")),
+        }
     }
 
     /// Both have said hello.

@@ -33,8 +33,10 @@ use wire::session::NodeLife;
 pub use belonging::{Belonging, HEAD, list_tokens, rotate_token};
 pub use identity::{Error as IdentityError, Listed, Python, Token};
 pub use joining::{JoinError, Joined, join};
+pub(crate) use thread::address_of;
 
 use crate::Error;
+use crate::values::Values;
 
 /// What a node of a cluster is told once.
 #[derive(Clone, Debug)]
@@ -86,12 +88,20 @@ pub(crate) enum Told {
     WantExtent(u64),
     /// A process here writes nonsense.
     Broken(ProcId),
+    /// What the threads that move large values want.
+    Values(crate::values::Order),
     /// The thread has ended, which it should not.
     Failed(String),
 }
 
 /// A queue between two threads. Bounded by what is under way between nodes and processes, which is.
-type Queue<T> = Arc<Mutex<VecDeque<T>>>;
+pub(crate) type Queue<T> = Arc<Mutex<VecDeque<T>>>;
+
+/// Leaves something for the carrier's thread, and wakes it.
+pub(crate) fn ask_by(asks: &Queue<Ask>, bell: &Bell, ask: Ask) {
+    asks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_back(ask);
+    bell.wake();
+}
 
 /// The carrier's thread, as the node's own sees it.
 pub(crate) struct Abroad {
@@ -100,6 +110,8 @@ pub(crate) struct Abroad {
     bell: Bell,
     event: Arc<OwnedFd>,
     thread: Option<std::thread::JoinHandle<()>>,
+    /// Large values that come and go.
+    pub(crate) values: Arc<Values>,
     /// What others are told of this node.
     pub(crate) info: NodeInfo,
     pub(crate) head: Option<SocketAddr>,
@@ -149,10 +161,21 @@ impl Abroad {
         )?;
         let folders =
             store::Folders { list: options.folders.clone(), full_at: f64::from(options.folders_full_at) / 1_000.0 };
-        let files = store::Files::new(folders, me, wire::value::refs_bytes);
-        let rings = rings::RingEnds::new(shared.segment.clone(), store, files);
+        let files = Arc::new(store::Files::new(folders, me, wire::value::refs_bytes));
         let (asks, told) = (Queue::default(), Queue::default());
         let wake_too = clone(wake.as_fd())?;
+        let values = Arc::new(Values::new(crate::values::Parts {
+            number: life.node,
+            is_callable: address.is_some(),
+            belonging: cluster.belonging.clone(),
+            store: store.clone(),
+            files: files.clone(),
+            told: told.clone(),
+            wake: clone(wake.as_fd())?,
+            asks: asks.clone(),
+            bell: bell.clone(),
+        }));
+        let rings = rings::RingEnds::new(shared.segment.clone(), store, files, values.clone());
         let desk = thread::Desk { asks: asks.clone(), told: told.clone(), wake };
         let thread = thread::Thread::new(cluster, listener, rings, bell.clone(), event.clone(), desk)?;
         let (failures, wakes) = (told.clone(), wake_too);
@@ -166,12 +189,11 @@ impl Abroad {
         };
         let thread = net::without_signals(|| std::thread::Builder::new().name("eagleray-carrier".into()).spawn(run))
             .map_err(|cause| Error::Io { what: "starting the carrier's thread", cause })?;
-        Ok(Self { asks, told, bell, event, thread: Some(thread), info, head: cluster.head })
+        Ok(Self { asks, told, bell, event, thread: Some(thread), values, info, head: cluster.head })
     }
 
     pub(crate) fn ask(&self, ask: Ask) {
-        self.asks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_back(ask);
-        self.bell.wake();
+        ask_by(&self.asks, &self.bell, ask);
     }
 
     /// What the carrier has said since.
@@ -217,6 +239,7 @@ impl Abroad {
 
     /// What was asked before goes out, as far as it does within a moment; then the thread ends.
     pub(crate) fn stop(&mut self) {
+        self.values.stop();
         self.ask(Ask::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

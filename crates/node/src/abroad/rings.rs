@@ -1,7 +1,8 @@
 //! HOT: the ends of rings that the carrier has, for processes of other nodes: what lies behind `carrier::Body`.
 //!
-//! Large values lie in this node's arena and mean nothing elsewhere: they leave as copies, inside their frame, and what is too large for a
-//! ring goes aside in the arena here, as between two processes of one node.
+//! Large values lie in this node's arena, and only their names leave: whoever reads one has its node bring it. What a reply gives away is kept
+//! here for its receiver from then on. Values that have no name, or are not worth a second way, leave as copies inside their frame. A frame
+//! that is too large for a ring goes aside in the arena, as between two processes of one node.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,6 +17,12 @@ use wire::abroad::Between;
 use wire::control::Rings;
 use wire::frame::{self, ASIDE, CALL, FRAME_BYTES_MAX, Header, ITEM, REPLY, Value};
 use wire::peer::Peer;
+use wire::value;
+
+use crate::values::Values;
+
+/// A value that is given away and is no longer than this goes with its frame: its receiver need not ask for it.
+const COPY_BYTES_MAX: u64 = 256 << 10;
 
 /// A process here and one there.
 pub(crate) type Pair = (ProcId, ProcId);
@@ -43,7 +50,8 @@ struct End {
 pub(crate) struct RingEnds {
     segment: Arc<Segment>,
     store: store::Client,
-    files: store::Files,
+    files: Arc<store::Files>,
+    pub(super) values: Arc<Values>,
     ends: FxHashMap<Pair, End>,
     /// Which pairs ring which bit.
     of_bit: Vec<Vec<Pair>>,
@@ -59,11 +67,17 @@ pub(crate) struct RingEnds {
 }
 
 impl RingEnds {
-    pub(crate) fn new(segment: Arc<Segment>, store: store::Client, files: store::Files) -> Self {
+    pub(crate) fn new(
+        segment: Arc<Segment>,
+        store: store::Client,
+        files: Arc<store::Files>,
+        values: Arc<Values>,
+    ) -> Self {
         Self {
             segment,
             store,
             files,
+            values,
             ends: FxHashMap::default(),
             of_bit: Vec::new(),
             unrung: Vec::new(),
@@ -207,6 +221,16 @@ impl RingEnds {
                 break;
             }
             match Value::read(&mut reader).ok()? {
+                Value::Bulk(bulk) if bulk.is_name() && !is_given => Value::Bulk(bulk).write(&mut whole),
+                Value::Bulk(bulk) if bulk.is_name() && bulk.length() > COPY_BYTES_MAX => {
+                    match self.keep(pair, bulk) {
+                        Ok((bulk, refs)) => Value::Away { bulk, refs: &refs }.write(&mut whole),
+                        Err(why) => {
+                            Value::write_failure(&model::Failure::Lost(why.to_string().into()), &mut whole);
+                            self.give_back(pair, bulk);
+                        }
+                    }
+                }
                 Value::Bulk(bulk) => {
                     match self.copy_of(bulk) {
                         Ok(bytes) => Value::Inline(&bytes).write(&mut whole),
@@ -224,6 +248,43 @@ impl RingEnds {
         Some(())
     }
 
+    /// The value is the receiver's from now on, and kept here. Returns its name, and the references in it.
+    fn keep(&mut self, (here, there): Pair, bulk: Bulk) -> Result<(Bulk, Vec<u8>), store::Error> {
+        let (bulk, view, refs) = match bulk {
+            Bulk::Stored(place) => {
+                let view = self.store.pin_to_keep(place)?;
+                let message = Between::Letter { sender: there, to: here, message: Peer::KeepPlace(place) };
+                self.told.push(ToHub::Said { node: there.node(), message });
+                let refs = refs_of(&view);
+                (bulk, Some(view), refs)
+            }
+            Bulk::Filed(filed) => {
+                let filed = self.files.take_over(filed)?;
+                let head = self.files.read(&filed, value::HEAD_BYTES as u64)?;
+                let refs = refs_of(&self.files.read(&filed, value::refs_bytes(&head) as u64)?);
+                (Bulk::Filed(filed), None, refs)
+            }
+        };
+        self.values.keep(bulk, there.node(), here, view);
+        Ok((bulk, refs))
+    }
+
+    /// Calls that came name values of other nodes: they are brought here.
+    fn bring_arguments(&self, body: &[u8]) {
+        let mut reader = Reader::new(body);
+        if frame::Call::read(&mut reader).is_err() || reader.rest().is_empty() {
+            return;
+        }
+        let names = value::values_in(reader.rest()).filter_map(|value| match value {
+            Value::Bulk(bulk) => Some(bulk),
+            _ => None,
+        });
+        let names: Vec<Bulk> = names.collect();
+        if !names.is_empty() {
+            self.values.will_want(names);
+        }
+    }
+
     fn copy_of(&self, bulk: Bulk) -> Result<Vec<u8>, String> {
         let bytes = match bulk {
             Bulk::Stored(place) => {
@@ -231,7 +292,7 @@ impl RingEnds {
             }
             Bulk::Filed(filed) => self.files.read(&filed, filed.length).map_err(|error| error.to_string()),
         };
-        bytes.map(wire::value::copied)
+        bytes.map(value::copied)
     }
 
     /// As the receiver would say that it needs the bytes no more.
@@ -275,6 +336,12 @@ impl RingEnds {
         }
         is_written
     }
+}
+
+/// The part of a value that lists its references, without their number.
+fn refs_of(value: &[u8]) -> Vec<u8> {
+    let end = value::refs_bytes(&value[..value.len().min(value::HEAD_BYTES)]);
+    value.get(value::HEAD_BYTES.min(end)..end).unwrap_or_default().to_vec()
 }
 
 fn free(store: &store::Client, place: Place) {
@@ -322,6 +389,9 @@ impl carrier::Body for RingEnds {
 
     fn write(&mut self, here: ProcId, there: ProcId, mut frame: Frame) -> Option<Frame> {
         let pair = (here, there);
+        if frame.0.kind == CALL {
+            self.bring_arguments(&frame.1);
+        }
         let Some(end) = self.ends.get_mut(&pair) else { return Some(frame) };
         let mut given = None;
         if frame.0.kind == CALL {

@@ -532,6 +532,6 @@ fn event_data(at: usize, line: &Line) -> EventData {
     EventData::new_u64(u64::from(line.serial) << 32 | (LINES + at as u64))
 }
 
-pub(super) fn address_of(info: &NodeInfo) -> Option<SocketAddr> {
+pub(crate) fn address_of(info: &NodeInfo) -> Option<SocketAddr> {
     info.addresses.iter().find_map(|address| address.parse().ok())
 }
