@@ -61,6 +61,10 @@ pub struct StoreUse {
     pub free: u64,
     /// In use, left behind by processes that are gone.
     pub orphaned: u64,
+    /// Not bytes: values of other nodes that have a copy here.
+    pub copies: u64,
+    /// Not bytes: values that are kept here for processes of other nodes.
+    pub kept: u64,
 }
 
 /// A process that has just died.

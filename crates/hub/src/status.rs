@@ -63,6 +63,7 @@ impl<B: Body> Hub<B> {
             total: list(self.leases.scheduler().total()),
             free: list(self.leases.scheduler().available()),
             store: (store.used, store.capacity),
+            values: (store.copies, store.kept),
             pid: self.options.pid,
             processes,
             actors,

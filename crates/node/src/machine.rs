@@ -334,7 +334,15 @@ impl Body for Machine {
 
     fn store(&self) -> StoreUse {
         let host = &self.shared.host;
-        StoreUse { capacity: host.capacity(), used: host.used(), free: host.free(), orphaned: host.orphaned() }
+        let (copies, kept) = self.abroad.as_ref().map_or((0, 0), |abroad| abroad.values.counts());
+        StoreUse {
+            capacity: host.capacity(),
+            used: host.used(),
+            free: host.free(),
+            orphaned: host.orphaned(),
+            copies,
+            kept,
+        }
     }
 
     fn files(&self) -> (u64, u64) {

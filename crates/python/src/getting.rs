@@ -298,7 +298,6 @@ fn wait<'py>(
     fetch_local: bool,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let timeout = timeout_option(timeout)?;
-    let _ = fetch_local;
     let runtime = session::current_or_start(py)?;
     let Ok(list) = ray_waitables.cast::<PyList>() else {
         let is_one =
@@ -369,8 +368,13 @@ fn wait<'py>(
             slots.len()
         )));
     }
-    let is_ready = |slot: u32| slot != u32::MAX && runtime.is_ready(slot);
+    let is_there = |slot: u32| slot != u32::MAX && runtime.is_ready(slot);
+    let is_ready = |slot: u32| is_there(slot) && (!fetch_local || runtime.is_near(slot));
     let is_done = || slots.iter().filter(|slot| is_ready(**slot)).take(wanted).count() == wanted;
+    if fetch_local {
+        // All of them are brought here, however many are waited for.
+        slots.iter().filter(|slot| is_there(**slot)).for_each(|slot| _ = runtime.is_near(*slot));
+    }
     if !is_done() {
         let known: Vec<u32> = slots.iter().copied().filter(|slot| *slot != u32::MAX).collect();
         runtime.need(known.iter().copied());

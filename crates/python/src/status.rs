@@ -122,6 +122,8 @@ fn status_dict<'py>(py: Python<'py>, status: &wire::status::Status) -> PyResult<
     dict.set_item("free", amounts(&status.free)?)?;
     dict.set_item("store_used", status.store.0)?;
     dict.set_item("store_capacity", status.store.1)?;
+    dict.set_item("copies", status.values.0)?;
+    dict.set_item("kept_for_others", status.values.1)?;
     dict.set_item("pid", status.pid)?;
     let processes: Vec<_> = status
         .processes

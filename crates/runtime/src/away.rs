@@ -1,11 +1,12 @@
 //! Large values that lie on other nodes, or were there first: this process asks its node, which has one copy for all its processes.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use model::Bulk;
 use owner::{Slot, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use store::View;
 use wire::asking::NotFetched;
 use wire::control::{Answer, Question, ToNode};
@@ -21,9 +22,38 @@ const AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// How long an argument may take to come, besides a second for each 16 MiB.
 const ARGUMENT_NS_MAX: u64 = 60_000_000_000;
 
-/// Where copies of others' values lie here, as the node has said.
+/// What this process knows of values of other nodes.
 #[derive(Default)]
-pub(crate) struct Away(Mutex<FxHashMap<Bulk, Bulk>>);
+pub(crate) struct Away {
+    /// There was one: before that nothing is asked of them.
+    has_some: AtomicBool,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Where copies lie here, as the node has said.
+    copies: FxHashMap<Bulk, Bulk>,
+    /// What the node was asked for that nobody waits for in a call of his own.
+    asked: FxHashMap<u64, Bulk>,
+    /// Of those, what is not to be had: whoever reads it finds out why.
+    vain: FxHashSet<Bulk>,
+}
+
+impl Away {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("never poisoned")
+    }
+}
+
+impl Known {
+    fn add(&mut self, bulk: Bulk, here: Bulk) {
+        if self.copies.len() >= KNOWN_MAX {
+            self.copies.clear();
+        }
+        self.copies.insert(bulk, here);
+    }
+}
 
 impl Runtime {
     /// Whether only the node knows where it is.
@@ -32,9 +62,19 @@ impl Runtime {
         bulk.node() != self.me.node()
     }
 
+    /// A value is about to be seen by whoever looks without the lock.
+    #[inline]
+    pub(crate) fn note_away(&self, value: Option<&Value>) {
+        if let Some(Value::Bulk(bulk)) = value
+            && self.is_away(**bulk)
+        {
+            self.away.has_some.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// The copy of a value of another node, if it is where the node said last.
     pub(crate) fn look_near(&self, bulk: Bulk) -> Option<View> {
-        let here = self.away.0.lock().expect("never poisoned").get(&bulk).copied()?;
+        let here = self.away.known().copies.get(&bulk).copied()?;
         self.look_here(here).ok()
     }
 
@@ -55,12 +95,7 @@ impl Runtime {
         for _ in 0..LOOKS_MAX {
             match self.ask_fetch(bulk, false, goes_on)? {
                 Ok(here) => {
-                    let mut known = self.away.0.lock().expect("never poisoned");
-                    if known.len() >= KNOWN_MAX {
-                        known.clear();
-                    }
-                    known.insert(bulk, here);
-                    drop(known);
+                    self.away.known().add(bulk, here);
                     if let Ok(view) = self.look_here(here) {
                         return Ok(view);
                     }
@@ -105,6 +140,48 @@ impl Runtime {
             Err(Error::Closed) => Err(store::Error::LostThere("the node is gone".into())),
             Err(_) => Err(store::Error::NotComing { node: bulk.node(), why: String::new() }),
         }
+    }
+
+    /// Whether a value that is ready lies where this process can read it, for `wait`. If not, its node brings it.
+    #[must_use]
+    pub fn is_near(&self, slot: Slot) -> bool {
+        if !self.away.has_some.load(Ordering::Relaxed) {
+            return true;
+        }
+        let state = self.state.lock().expect("never poisoned");
+        let value = state.party.owner.object(slot).and_then(|object| object.value.as_ref());
+        let Some(bulk) = value.and_then(Value::as_bulk).filter(|bulk| self.is_away(*bulk)) else { return true };
+        drop(state);
+        if self.look_near(bulk).is_some() {
+            return true;
+        }
+        let mut known = self.away.known();
+        if known.vain.contains(&bulk) {
+            return true;
+        }
+        if !known.asked.values().any(|asked| *asked == bulk) {
+            let request = self.answers.number();
+            known.asked.insert(request, bulk);
+            drop(known);
+            self.send(&ToNode::Ask { request, question: Question::Fetch { bulk, is_probe: false } });
+        }
+        false
+    }
+
+    /// The node has answered a question that nobody waits for. False: it was no such one.
+    pub(crate) fn on_fetched(&self, request: u64, answer: &Answer) -> bool {
+        let mut known = self.away.known();
+        let Some(bulk) = known.asked.remove(&request) else { return false };
+        match answer {
+            Answer::Fetched(Ok(here)) => known.add(bulk, *here),
+            _ => {
+                if known.vain.len() >= KNOWN_MAX {
+                    known.vain.clear();
+                }
+                known.vain.insert(bulk);
+            }
+        }
+        true
     }
 
     /// Looks at an argument of a call, wherever it lies.

@@ -193,6 +193,7 @@ impl Body for Hands<'_> {
     }
 
     fn show(&mut self, slot: Slot, value: Option<&Value>) {
+        self.runtime.note_away(value);
         self.runtime.cells.set(slot, readiness(value));
     }
 }

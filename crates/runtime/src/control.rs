@@ -27,6 +27,13 @@ pub(crate) struct Answers {
     arrived: Condvar,
 }
 
+impl Answers {
+    /// For a question.
+    pub(crate) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
 impl Runtime {
     /// Says something to the node. If the node is gone, the control thread notices.
     pub(crate) fn send(&self, message: &ToNode) {
@@ -62,7 +69,7 @@ impl Runtime {
         deadline: Option<u64>,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Answer, Error> {
-        let request = self.answers.next.fetch_add(1, Ordering::Relaxed);
+        let request = self.answers.number();
         self.answers.table.lock().expect("never poisoned").insert(request, None);
         self.send(&ToNode::Ask { request, question });
         let mut table = self.answers.table.lock().expect("never poisoned");
@@ -230,6 +237,9 @@ impl Runtime {
                 {
                     let mut state = self.state.lock().expect("never poisoned");
                     state.groups.on_made(made.group);
+                }
+                if matches!(answer, Answer::Fetched(_)) && self.on_fetched(request, &answer) {
+                    return self.with_state(|_| ());
                 }
                 if let Some(open) = self.answers.table.lock().expect("never poisoned").get_mut(&request) {
                     *open = Some(answer);

@@ -96,7 +96,9 @@ impl Runtime {
 
     /// Makes the object's readiness visible without the lock.
     pub(crate) fn refresh(&self, state: &State, slot: owner::Slot) -> Readiness {
-        let readiness = readiness(state.party.owner.object(slot).and_then(|object| object.value.as_ref()));
+        let value = state.party.owner.object(slot).and_then(|object| object.value.as_ref());
+        self.note_away(value);
+        let readiness = readiness(value);
         self.cells.set(slot, readiness);
         readiness
     }

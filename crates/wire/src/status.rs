@@ -14,6 +14,8 @@ pub struct Status {
     pub free: Vec<(Box<str>, i64)>,
     /// Bytes of the arena in use, and in all.
     pub store: (u64, u64),
+    /// Large values of other nodes that have a copy here, and values that are kept here for processes of other nodes.
+    pub values: (u64, u64),
     /// Pid of the process that hosts the node.
     pub pid: i32,
     /// Every process but the node.

@@ -131,6 +131,9 @@ def _show_resources(status: dict[str, Any], others: list[dict[str, Any]]) -> Non
     print(
         f"  {'object store' + where:<22} {status['store_used'] / 2**20:.1f} / {status['store_capacity'] / 2**20:.1f} MiB"
     )
+    copies, kept = status["copies"], status["kept_for_others"]
+    if copies or kept:
+        print(f"  {'':<22} {copies} copies of values of other nodes, {kept} values kept for other nodes")
 
 
 def _show_demand(nodes: list[dict[str, Any]]) -> None:

@@ -172,7 +172,7 @@ impl Body for Fake {
     fn sweep(&mut self) {}
 
     fn store(&self) -> StoreUse {
-        StoreUse { capacity: ROOM, used: self.used(), free: ROOM - self.used(), orphaned: 0 }
+        StoreUse { capacity: ROOM, used: self.used(), free: ROOM - self.used(), orphaned: 0, ..StoreUse::default() }
     }
 
     fn files(&self) -> (u64, u64) {

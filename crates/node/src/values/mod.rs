@@ -274,6 +274,12 @@ impl Values {
         }
     }
 
+    /// Copies of others' values, and values that are kept for others.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let (copies, kept) = self.lock().depot.counts();
+        (copies as u64, kept as u64)
+    }
+
     pub(crate) fn next_look(&self) -> Option<Tick> {
         self.lock().depot.next_look()
     }
