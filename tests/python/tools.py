@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,11 @@ def unavailable(why):
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI=true, where nothing may be missing: {why}", pytrace=False)
     pytest.skip(why)
+
+
+def tool_of_python(tool, distribution):
+    """Where a program is that came with Python's developer tools; skips the test if it is not there, as on machines without a build of it."""
+    found = shutil.which(tool, path=os.pathsep.join([os.path.dirname(sys.executable), _PATH]))
+    if found is None:
+        unavailable(f"{tool} is not installed: pip install {distribution}")
+    return found

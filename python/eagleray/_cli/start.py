@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -83,6 +84,18 @@ def add_parser(commands: Any) -> None:
         "the file of your own head on this machine",
     )
     start.add_argument(
+        "--secrets",
+        metavar="FOLDER",
+        help="of a head: secrets that `eagleray token new` has made, instead of new ones. They are read once, and not changed",
+    )
+    start.add_argument(
+        "--wait",
+        type=values.seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="of a node that joins: go on for so long while no head answers (0)",
+    )
+    start.add_argument(
         "--port", type=values.port, help="where to listen; 0: any that is free (6379 for a head, any for others)"
     )
     start.add_argument(
@@ -149,6 +162,10 @@ def _start(options: Any) -> int:
         raise ValueError("say --head to found a cluster, or --address HOST:PORT to join one")
     if options.head and options.token_file:
         raise ValueError("a head makes its token itself: --token-file is for nodes that join it")
+    if options.head and options.wait:
+        raise ValueError("a head waits for nobody: --wait is for nodes that join it")
+    if options.secrets and not options.head:
+        raise ValueError("--secrets is for the head: a node that joins takes the token, by --token-file")
     orders = _orders(options)
     hosting.node_resources(hosting.Wants(**orders.wants))
     token = None if options.head else _token(options, orders)
@@ -181,7 +198,14 @@ def _orders(options: Any) -> Orders:
         "system_config": options.system_config,
     }
     where = Where(options.node_ip_address, options.bind_address, options.port, options.node_name)
-    return Orders(wants, where._asdict(), options.address, options.ready_file and os.path.abspath(options.ready_file))
+    return Orders(
+        wants,
+        where._asdict(),
+        options.address,
+        ready_file=options.ready_file and os.path.abspath(options.ready_file),
+        secrets=options.secrets and os.path.abspath(options.secrets),
+        wait=options.wait,
+    )
 
 
 def _lines(path: str) -> str:
@@ -206,8 +230,10 @@ def _token(options: Any, orders: Orders) -> str:
         if not heads or heads[0].address is None:
             raise ConnectionError("no head of yours runs on this machine: say --address HOST:PORT")
         orders.address = heads[0].address
-    known = finding.of_cluster(addresses.parse(orders.address or ""))
-    beside = next((each.token_file for each in known if each.token_file), None)
+    head, beside = addresses.parse(orders.address or ""), None
+    # A name that stands for nothing yet is waited for, and named by whoever joins.
+    with contextlib.suppress(ConnectionError):
+        beside = next((each.token_file for each in finding.of_cluster(head) if each.token_file), None)
     return tokens.find(options.token_file, beside)
 
 
@@ -229,7 +255,11 @@ def _start_apart(orders: Orders, token: str | None) -> int:
     process.stdin.write(f"{token or ''}\n".encode())
     process.stdin.close()
     with os.fdopen(read_fd) as answers:
-        told = answers.read()
+        try:
+            told = answers.read()
+        except KeyboardInterrupt:
+            process.terminate()
+            raise
     answer: dict[str, Any] = json.loads(told) if told else {"error": _last_words(process)}
     if "error" in answer:
         process.wait()

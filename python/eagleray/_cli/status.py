@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any
 
+from eagleray._cli import values
 from eagleray._common import amounts
 
 #: Nodes that are gone, as they are shown: the newest.
@@ -30,8 +31,22 @@ def add_parser(commands: Any) -> None:
     status.add_argument(
         "--watch", action="store_true", help="show what waits, and again whenever that changes, until Ctrl-C"
     )
+    status.add_argument(
+        "--probe",
+        action="store_true",
+        help="for programs: say in one line whether a node started by you answers; exit status 0 if it does, else 1",
+    )
+    status.add_argument(
+        "--nodes",
+        type=int,
+        metavar="N",
+        help="with --probe: and whether its cluster has so many nodes, drivers' own left out",
+    )
+    status.add_argument(
+        "--wait", type=values.seconds, default=0.0, metavar="SECONDS", help="with --probe: give it so long (0)"
+    )
     add_address(status)
-    status.set_defaults(run=_status)
+    status.set_defaults(run=_status, parser=status)
 
 
 def add_address(parser: Any) -> None:
@@ -57,6 +72,12 @@ def find_node(options: Any) -> str:
 def _status(options: Any) -> int:
     from eagleray._node import facts, finding
 
+    if options.probe:
+        from eagleray._cli import probe
+
+        return probe.probe(options.address, options.nodes, options.wait)
+    if options.nodes is not None or options.wait:
+        options.parser.error("--nodes and --wait go with --probe")
     if options.watch:
         from eagleray._cli import waits
 

@@ -1,4 +1,4 @@
-"""`eagleray token`: which secrets let nodes into this user's cluster. It shows their names and where they lie, never what they are."""
+"""`eagleray token`: which secrets let nodes into this user's cluster, or into one that is to be. It shows names and files, never what they are."""
 
 from __future__ import annotations
 
@@ -18,10 +18,18 @@ def add_parser(commands: Any) -> None:
     """Add the command."""
     token = commands.add_parser(
         "token",
-        help="list or replace the token that lets nodes into your cluster",
+        help="list, replace or make ahead the token that lets nodes into your cluster",
         description="The token is in a file of the head, which `eagleray start --head` has named. Whoever knows it can join the cluster.",
     )
     actions = token.add_subparsers(title="actions", metavar="ACTION", required=True)
+    new = actions.add_parser(
+        "new",
+        help="make the secrets of a cluster before it has a head",
+        description="Make the secrets of a new cluster in a folder. `eagleray start --head --secrets FOLDER` founds it with them. The file "
+        "`token` there is for the nodes that join; `authority` and `tokens` are for the head alone.",
+    )
+    new.add_argument("folder", metavar="FOLDER", help="for the files of secrets; made if it is not there")
+    new.set_defaults(run=_new, parser=new)
     listing = actions.add_parser("list", help="show which tokens are valid, by name, and where the newest lies")
     listing.set_defaults(run=_list, parser=listing)
     rotate = actions.add_parser(
@@ -63,6 +71,15 @@ def _head(address: str | None) -> tuple[Facts, str]:
             f"several heads of yours run: say --address, one of {', '.join(str(each.address) for each in heads)}"
         )
     return heads[0], os.path.dirname(heads[0].token_file or "")
+
+
+def _new(options: Any) -> int:
+    from eagleray._node import tokens
+
+    file = tokens.new_secrets(options.folder)
+    print(f"The secrets of a new cluster are in {options.folder}; start its head with --secrets {options.folder}")
+    print(f"The token is in {file}; whoever knows it can join, and run what they like as you.")
+    return 0
 
 
 def _list(options: Any) -> int:

@@ -1,4 +1,4 @@
-"""What options of `eagleray start` are given as text: each is read here, and refused with what is expected instead."""
+"""What options of `eagleray start` and `status` are given as text: each is read here, and refused with what is expected instead."""
 
 from __future__ import annotations
 
@@ -23,6 +23,17 @@ def port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 1 << 16):
         raise argparse.ArgumentTypeError(f"{text} is no port: give a number from 0 to 65535")
     return int(text)
+
+
+def seconds(text: str) -> float:
+    """Read a time to wait."""
+    try:
+        given = float(text)
+    except ValueError:
+        given = -1.0
+    if not 0 <= given < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return given
 
 
 def resources(text: str) -> dict[str, float]:

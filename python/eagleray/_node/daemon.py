@@ -8,10 +8,11 @@ import select
 import shutil
 import signal
 import sys
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from eagleray._node import addresses, facts, hosting, membership, old_sessions
+from eagleray._node import addresses, facts, hosting, membership, old_sessions, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 LOG = os.path.join("logs", "daemon.log")
 #: How long it may take until a node that has ended by itself is seen.
 _LOOK_SECONDS = 1.0
+#: After so long a head that did not answer is called again.
+_AGAIN_SECONDS = 0.5
 
 
 @dataclass
@@ -37,6 +40,10 @@ class Orders:
     address: str | None = None
     #: A file for whoever has started it, who then is the only one to find it by anything but its address.
     ready_file: str | None = None
+    #: Of a head: the folder with the secrets of the cluster; None: it makes new ones.
+    secrets: str | None = None
+    #: For how many seconds it waits for a head that does not answer.
+    wait: float = 0.0
 
 
 class _Signals:
@@ -74,9 +81,12 @@ def run(orders: Orders, token: str | None, tell: Callable[[Facts], None], *, is_
     try:
         where = membership.Where(**orders.where)
         if orders.address is None:
+            if orders.secrets is not None:
+                tokens.copy_secrets(orders.secrets, secrets)
             member = membership.found(str(secrets), where)
         else:
-            member = membership.join(addresses.parse(orders.address), token or "", where)
+            goes_on = _patience(orders.wait, signals) if orders.wait else None
+            member = membership.join(addresses.parse(orders.address), token or "", where, goes_on)
         if is_apart:
             _write_to(session_dir / LOG)
         node = hosting.host_node(wants, session_dir=session_dir, membership=member, keep_session=True)
@@ -106,6 +116,19 @@ def run(orders: Orders, token: str | None, tell: Callable[[Facts], None], *, is_
     if problem:
         sys.stderr.write(f"eagleray: the node failed: {problem}\n")
     return 1 if why or problem else 0
+
+
+def _patience(seconds: float, signals: _Signals) -> Callable[[], bool]:
+    """Make what pauses a moment and tells whether to call the head again."""
+    until = time.monotonic() + seconds
+
+    def goes_on() -> bool:
+        if signals.is_over or time.monotonic() >= until:
+            return False
+        signals.sleep(_AGAIN_SECONDS)
+        return not signals.is_over
+
+    return goes_on
 
 
 def _write_to(log: Path) -> None:

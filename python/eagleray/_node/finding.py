@@ -12,7 +12,7 @@ from eagleray._node import addresses, facts, hosting
 from eagleray._node.addresses import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from eagleray._node.facts import Facts
 
@@ -50,7 +50,7 @@ def find_node(address: str | None) -> Found | Address | None:
         return Found(address, status["pid"], not is_daemon)
     if addresses.is_one(address):
         wanted = addresses.parse(address)
-        return next(filter(None, map(_look_at_daemon, of_cluster(wanted))), wanted)
+        return first_that_answers(of_cluster(wanted)) or wanted
     raise ConnectionError(
         f"Cannot connect to {address!r}: give the HOST:PORT of a cluster's head, 'auto' for a node on this machine, 'local' for one of "
         f"your own, or the address that the init() of another program has returned."
@@ -64,7 +64,12 @@ def daemons() -> list[Facts]:
 
 def daemon() -> Found | None:
     """Find this user's daemon, if programs may find it by themselves."""
-    return next(filter(None, (_look_at_daemon(known) for known in daemons() if not known.is_unlisted)), None)
+    return first_that_answers([known for known in daemons() if not known.is_unlisted])
+
+
+def first_that_answers(known: Iterable[Facts]) -> Found | None:
+    """Find the first of these nodes that answers."""
+    return next(filter(None, map(_look_at_daemon, known)), None)
 
 
 def of_cluster(wanted: Address) -> list[Facts]:

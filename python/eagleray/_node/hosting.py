@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from eagleray import _native
 from eagleray._common.amounts import PARTS
 from eagleray._common.settings import from_env
-from eagleray._node import old_sessions, spilling, tokens
+from eagleray._node import cgroups, old_sessions, spilling, tokens
 
 if TYPE_CHECKING:
     from eagleray._node.membership import Membership
@@ -60,38 +60,17 @@ def checked_namespace(namespace: str | None, job_config: Any) -> str:
 def usable_cpus() -> int:
     """Count the cores that this process may use: affinity and cgroup limits, not what the machine has."""
     count = len(os.sched_getaffinity(0))
-    quota = _cgroup_cpus()
+    quota = cgroups.cpus()
     if quota is not None:
         count = min(count, max(1, int(quota)))
     return max(1, count)
 
 
-def _cgroup_cpus() -> float | None:
-    try:
-        text = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        if text[0] != "max":
-            return float(text[0]) / float(text[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        quota = int(Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text())
-        period = int(Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text())
-        if quota > 0 and period > 0:
-            return quota / period
-    except (OSError, ValueError):
-        pass
-    return None
-
-
 def usable_memory() -> int:
     """Count the bytes of memory that this process may use."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            total = min(total, int(Path(name).read_text()))
-        except (OSError, ValueError):
-            continue
-    return total
+    limit = cgroups.memory()
+    return total if limit is None else min(total, limit)
 
 
 def base_dir() -> Path:

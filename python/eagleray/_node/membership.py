@@ -14,10 +14,13 @@ from eagleray._node import addresses, facts, hosting
 from eagleray._node.addresses import Address
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 #: How long the head may take to let a node in, and then to make it known to the others.
 JOIN_SECONDS_MAX = 15.0
+#: How long somebody may take to take a call that is only to show whether somebody does.
+_CALL_SECONDS_MAX = 5.0
 _PORT_TAKEN = (errno.EADDRINUSE, errno.EACCES)
 
 
@@ -63,11 +66,16 @@ def found(folder: str, where: Where) -> Membership:
     return _membership(belonging, where, ip, listen, token_file=os.path.join(folder, "token"))
 
 
-def join(head: Address, token: str, where: Where) -> Membership:
-    """Get into the cluster whose head listens there. Others then reach this node where it has reached the head from."""
+def join(head: Address, token: str, where: Where, goes_on: Callable[[], bool] | None = None) -> Membership:
+    """Get into the cluster whose head listens there. Others then reach this node where it has reached the head from.
+
+    `goes_on` says whether to wait on as long as nobody answers there, and takes the time until the next call; without it nothing is waited for.
+    """
     if where.ip is not None or where.bind is not None:
         # What is wrong with these is said before the head hears of anybody.
         _place(where, where.ip or "127.0.0.1", where.port or 0)
+    if goes_on is not None:
+        _await_answer(head, goes_on)
     belonging = _let_in(head, token)
     ip, listen = _place(where, where.ip or belonging.own_ip or "127.0.0.1", where.port or 0)
     return _membership(belonging, where, ip, listen)
@@ -104,6 +112,17 @@ def facts_of(node: Any, member: Membership, session_dir: Path, *, is_unlisted: b
 
 def _let_in(head: Address, token: str) -> _native.Belonging:
     return _native.join_cluster(head.host, head.port, token, JOIN_SECONDS_MAX)
+
+
+def _await_answer(head: Address, goes_on: Callable[[], bool]) -> None:
+    """Wait until somebody takes calls there, or no longer. Who that is, and what is wrong, shows when the node joins."""
+    while True:
+        try:
+            socket.create_connection((head.host, head.port), timeout=_CALL_SECONDS_MAX).close()
+        except (OSError, UnicodeError):
+            if goes_on():
+                continue
+        return
 
 
 def _membership(

@@ -85,7 +85,10 @@ def sweep(folder: Path) -> None:
 def is_dead(path: Path) -> bool:
     """Tell whether nothing runs any more of the session with this folder."""
     pid = path.name.split("_")[3]
-    if path.is_symlink() or not path.is_dir() or not pid.isdigit() or is_alive(int(pid)):
+    if path.is_symlink() or not path.is_dir() or not pid.isdigit():
+        return False
+    # In a container that starts again the node has the pid of the one before: then only the lock tells.
+    if int(pid) != os.getpid() and is_alive(int(pid)):
         return False
     if "://" in _folders_elsewhere(path):
         return False  # values of it may still lie in a bucket, and this list is all that tells where
