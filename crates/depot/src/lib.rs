@@ -8,7 +8,7 @@
 //!
 //! - **DEPOT-1** whoever waits gets one answer.
 //! - **DEPOT-2** of a value there is at most one copy on a node that is not its home, and at most one pull.
-//! - **DEPOT-3** what was kept for another node is let go of once: when its owner needs it no more, or that node is dead.
+//! - **DEPOT-3** what was kept for a process of another node is let go of once: when that or its heir needs it no more, or its node is dead.
 //! - **DEPOT-4** a copy of which the home is alive is dropped when there is want of room, but not in the moment after somebody was told of it.
 
 mod copies;
@@ -16,7 +16,7 @@ mod ours;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use model::{Bulk, ProcId, Tick};
 use rustc_hash::FxHashMap;
@@ -60,6 +60,13 @@ pub enum Effect<W> {
         /// Who wrote it.
         holder: ProcId,
     },
+    /// What was kept for a process that is dead is this one's, which is to be told so.
+    PassOn {
+        /// Who.
+        heir: ProcId,
+        /// The values.
+        bulks: Vec<Bulk>,
+    },
     /// Say something to another node.
     Say(u32, AboutValues),
 }
@@ -82,6 +89,8 @@ pub struct Depot<W> {
     nodes: BTreeMap<u32, bool>,
     copies: FxHashMap<Bulk, Copy<W>>,
     ours: FxHashMap<Bulk, Ours>,
+    /// Owners elsewhere that died lately, and their heirs.
+    dead_owners: VecDeque<(ProcId, Option<ProcId>)>,
     /// Values of this node's processes that others have taken are looked at again then.
     look_at: Option<Tick>,
 }
@@ -95,6 +104,7 @@ impl<W> Depot<W> {
             nodes: BTreeMap::new(),
             copies: FxHashMap::default(),
             ours: FxHashMap::default(),
+            dead_owners: VecDeque::new(),
             look_at: None,
         }
     }

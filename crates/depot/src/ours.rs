@@ -9,6 +9,8 @@ use crate::{Depot, Effect};
 const SEND_ON_BYTES: u64 = 1 << 20;
 /// How often is looked whether what others have copies of is there still.
 const LOOK_MS: u64 = 200;
+/// What is on its way to the dead is given to their heirs as long as they are known.
+const DEAD_MAX: usize = 1_024;
 
 pub(crate) struct Ours {
     /// Where it lies now.
@@ -20,8 +22,8 @@ pub(crate) struct Ours {
 }
 
 pub(crate) struct Kept {
-    /// Its owner's node.
-    node: u32,
+    /// Its owner.
+    owner: ProcId,
     /// Who wrote it, and frees it when it is told to.
     holder: ProcId,
     /// When somebody asked for it last.
@@ -42,13 +44,42 @@ pub enum Asked {
 }
 
 impl<W> Depot<W> {
-    /// A value of this node's is a process's of that node from now on, and is kept here for it.
-    pub fn keep(&mut self, now: Tick, bulk: Bulk, node: u32, holder: ProcId, out: &mut Vec<Effect<W>>) {
-        let kept = Some(Kept { node, holder, touched: now });
+    /// A value of this node's is a process's of another node from now on, and is kept here for it.
+    pub fn keep(&mut self, now: Tick, bulk: Bulk, owner: ProcId, holder: ProcId, out: &mut Vec<Effect<W>>) {
+        let kept = Some(Kept { owner, holder, touched: now });
         self.ours.insert(bulk, Ours { at: bulk, kept, takers: Vec::new() });
-        if !self.nodes.contains_key(&node) {
+        if !self.nodes.contains_key(&owner.node()) {
             // It died before this was said.
             self.free_ours(bulk, out);
+        } else if let Some((_, heir)) = self.dead_owners.iter().find(|(of, _)| *of == owner) {
+            let heir = *heir;
+            self.pass_on(vec![bulk], heir, out);
+        }
+    }
+
+    /// An owner on another node is dead. What was kept for it is its heir's, which says what of it it does not need.
+    pub fn owner_died(&mut self, of: ProcId, heir: Option<ProcId>, out: &mut Vec<Effect<W>>) {
+        if self.dead_owners.len() == DEAD_MAX {
+            self.dead_owners.pop_front();
+        }
+        self.dead_owners.push_back((of, heir));
+        let its = self.ours.iter().filter(|(_, ours)| ours.kept.as_ref().is_some_and(|kept| kept.owner == of));
+        let mut its: Vec<Bulk> = its.map(|(bulk, _)| *bulk).collect();
+        its.sort_unstable();
+        self.pass_on(its, heir, out);
+    }
+
+    fn pass_on(&mut self, bulks: Vec<Bulk>, heir: Option<ProcId>, out: &mut Vec<Effect<W>>) {
+        let Some(heir) = heir else {
+            return bulks.into_iter().for_each(|bulk| self.free_ours(bulk, out));
+        };
+        for bulk in &bulks {
+            if let Some(Ours { kept: Some(kept), .. }) = self.ours.get_mut(bulk) {
+                kept.owner = heir;
+            }
+        }
+        if !bulks.is_empty() {
+            out.push(Effect::PassOn { heir, bulks });
         }
     }
 
@@ -153,7 +184,7 @@ impl<W> Depot<W> {
     }
 
     pub(crate) fn ours_without(&mut self, node: u32, out: &mut Vec<Effect<W>>) {
-        let of_it = self.ours.iter().filter(|(_, ours)| ours.kept.as_ref().is_some_and(|kept| kept.node == node));
+        let of_it = self.ours.iter().filter(|(_, ours)| ours.kept.as_ref().is_some_and(|kept| kept.owner.node() == node));
         let mut of_it: Vec<Bulk> = of_it.map(|(bulk, _)| *bulk).collect();
         of_it.sort_unstable();
         of_it.into_iter().for_each(|bulk| self.free_ours(bulk, out));

@@ -7,6 +7,7 @@ use crate::{Asked, Depot, Effect, Failed};
 
 const MIB: u64 = 1 << 20;
 const NOW: Tick = Tick(0);
+const OWNER: ProcId = ProcId::new(2, 3, 1);
 
 fn value(node: u32, number: u64) -> Bulk {
     Bulk::Stored(Place { offset: number * MIB, length: MIB, serial: Place::serials_of(node) | (number + 1) })
@@ -89,8 +90,8 @@ fn what_is_kept_for_another_node_goes_with_its_owners_word_or_node() {
     let holder = ProcId::new(1, 4, 1);
     let (first, second) = (value(1, 0), value(1, 1));
     let kept = did(|out| {
-        home.keep(NOW, first, 2, holder, out);
-        home.keep(NOW, second, 2, holder, out);
+        home.keep(NOW, first, OWNER, holder, out);
+        home.keep(NOW, second, OWNER, holder, out);
     });
     assert_eq!(kept, []);
     home.asked(NOW, 3, first, true);
@@ -102,7 +103,26 @@ fn what_is_kept_for_another_node_goes_with_its_owners_word_or_node() {
     let freed = did(|out| home.on_word(NOW, 2, AboutValues::Free(first), out));
     assert_eq!(freed, [Effect::Say(3, AboutValues::Gone(vec![first])), let_go(first, first)]);
     assert_eq!(did(|out| home.node_gone(2, out)), [let_go(second, file)], "DEPOT-3");
-    assert_eq!(did(|out| home.keep(NOW, first, 2, holder, out)), [let_go(first, first)], "its owner is dead already");
+    assert_eq!(did(|out| home.keep(NOW, first, OWNER, holder, out)), [let_go(first, first)], "its owner is dead already");
+}
+
+#[test]
+fn what_was_kept_for_the_dead_is_their_heirs_or_nobodys() {
+    let mut home = depot(&[2]);
+    let (holder, heir) = (ProcId::new(1, 4, 1), ProcId::new(2, 9, 1));
+    let (first, second, late) = (value(1, 0), value(1, 1), value(1, 2));
+    let other = ProcId::new(2, 5, 1);
+    let mut out = Vec::new();
+    home.keep(NOW, first, OWNER, holder, &mut out);
+    home.keep(NOW, second, other, holder, &mut out);
+    let passed = did(|out| home.owner_died(OWNER, Some(heir), out));
+    assert_eq!(passed, [Effect::PassOn { heir, bulks: vec![first] }]);
+    let passed = did(|out| home.keep(NOW, late, OWNER, holder, out));
+    assert_eq!(passed, [Effect::PassOn { heir, bulks: vec![late] }], "it was on its way");
+    let let_go = |bulk| Effect::LetGo { bulk, at: bulk, holder };
+    assert_eq!(did(|out| home.owner_died(other, None, out)), [let_go(second)], "it has left nothing");
+    assert_eq!(did(|out| home.free(first, out)), [let_go(first)]);
+    assert_eq!(did(|out| home.node_gone(2, out)), [let_go(late)]);
 }
 
 #[test]

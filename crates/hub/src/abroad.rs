@@ -366,6 +366,7 @@ impl<B: Body> Hub<B> {
             return;
         }
         self.abroad.dead.note(peer);
+        step.body.owner_died(peer, heir);
         self.hand_over_last(step, peer, last);
         let told = match heir {
             Some(heir) => {

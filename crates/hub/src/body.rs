@@ -196,8 +196,10 @@ pub trait Body {
     fn prefetch(&mut self, _bulks: Vec<Bulk>) {}
     /// The owner of a large value needs it no more, which lies on another node, or was kept there.
     fn free_away(&mut self, _bulk: Bulk) {}
-    /// Values that this process wrote are one's of that node from now on.
-    fn keep_for(&mut self, _by: ProcId, _node: u32, _bulks: Vec<Bulk>) {}
+    /// Values that this process wrote are one's of another node from now on.
+    fn keep_for(&mut self, _by: ProcId, _to: ProcId, _bulks: Vec<Bulk>) {}
+    /// A process of another node is dead, and who has what it left.
+    fn owner_died(&mut self, _of: ProcId, _heir: Option<ProcId>) {}
     /// Another node says something of large values.
     fn about_values(&mut self, _from: u32, _about: AboutValues) {}
     /// What is kept for other nodes is to leave the arena, so many bytes of it. True: `Hub::kept_for_others_moved` follows.

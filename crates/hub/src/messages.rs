@@ -62,7 +62,7 @@ impl<B: Body> Hub<B> {
             ToNodeOf::GaveBack { round, bytes } => self.on_gave_back(step, who, round, bytes),
             ToNodeOf::Prefetch(bulks) => step.body.prefetch(bulks),
             ToNodeOf::FreeAway(bulk) => step.body.free_away(bulk),
-            ToNodeOf::Depute { node, bulks } => step.body.keep_for(who, node, bulks),
+            ToNodeOf::Depute { to, bulks } => step.body.keep_for(who, to, bulks),
             ToNodeOf::LinkClosed { peer } => self.on_link_closed(step, who, peer),
             ToNodeOf::WantLink { peer } => {
                 if !self.link(step, who, peer) {

@@ -411,9 +411,15 @@ impl Body for Machine {
         }
     }
 
-    fn keep_for(&mut self, by: ProcId, node: u32, bulks: Vec<Bulk>) {
+    fn owner_died(&mut self, of: ProcId, heir: Option<ProcId>) {
         if let Some(abroad) = &self.abroad {
-            abroad.values.keep_for(by, node, bulks);
+            abroad.values.owner_died(of, heir);
+        }
+    }
+
+    fn keep_for(&mut self, by: ProcId, to: ProcId, bulks: Vec<Bulk>) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.keep_for(by, to, bulks);
         }
     }
 

@@ -196,7 +196,7 @@ impl<P> Party<P> {
                 self.keep_given(*place);
             }
         }
-        body.tell_node(ToNode::Depute { node: to.node(), bulks: kept });
+        body.tell_node(ToNode::Depute { to, bulks: kept });
         *reply = named;
     }
 

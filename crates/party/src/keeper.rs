@@ -113,7 +113,10 @@ impl<P> Party<P> {
                 Left::Value(Value::Inline(Packed::from(bytes)), refs)
             }
             // It lies on another node, which keeps it for this one.
-            Some(Content::Away(bulk, refs)) => Left::Value(Value::bulk(bulk), refs),
+            Some(Content::Away(bulk, refs)) => {
+                self.places.keep_away(bulk);
+                Left::Value(Value::bulk(bulk), refs)
+            }
             Some(Content::Bulk(bulk @ Bulk::Stored(place))) => match body.pin(place) {
                 // Whose memory it is in, if it is not the dead one's own, that process will say.
                 Ok(pin) => {

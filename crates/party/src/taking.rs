@@ -148,6 +148,7 @@ impl<P> Party<P> {
             }
             frame::Value::Away { bulk, refs } => {
                 let contains = self.take_contained(body, sent, value::refs_in_row(refs));
+                self.places.keep_away(bulk);
                 (Value::bulk(bulk), contains)
             }
             frame::Value::Raised { error, retry } => {

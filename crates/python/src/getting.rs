@@ -121,7 +121,8 @@ fn load<'py>(
             Some(Got::Stored(view)) => context_decode(py, view.as_slice(), &decode::Stored(&view)),
             Some(Got::Failed(failure)) => Err(errors::from_failure(py, &failure, id)),
             Some(Got::Far(bulk)) => {
-                let until = deadline(timeout)?.map(|end| end.max(net::clock::now_ns() + FETCH_NS_MIN));
+                let least_ns = if runtime.is_away(bulk) { 0 } else { FETCH_NS_MIN };
+                let until = deadline(timeout)?.map(|end| end.max(net::clock::now_ns() + least_ns));
                 let mut signals = Signals::default();
                 let mut goes_on =
                     || !signals.is_interrupted() && until.is_none_or(|until| net::clock::now_ns() < until);

@@ -57,8 +57,9 @@ impl Known {
 
 impl Runtime {
     /// Whether only the node knows where it is.
+    #[must_use]
     #[inline]
-    pub(crate) fn is_away(&self, bulk: Bulk) -> bool {
+    pub fn is_away(&self, bulk: Bulk) -> bool {
         bulk.node() != self.me.node()
     }
 

@@ -231,10 +231,10 @@ pub enum ToNodeOf<M> {
     Prefetch(Vec<Bulk>),
     /// A large value of ours that lies on another node is needed no more.
     FreeAway(Bulk),
-    /// These are for a process of that node, which knows them by their names: they are kept here until its node frees them.
+    /// These are for a process of another node, which knows them by their names: they are kept here until it needs them no more.
     Depute {
-        /// The node.
-        node: u32,
+        /// The process.
+        to: ProcId,
         /// The values.
         bulks: Vec<Bulk>,
     },

@@ -265,7 +265,7 @@ impl RingEnds {
                 (Bulk::Filed(filed), None, refs)
             }
         };
-        self.values.keep(bulk, there.node(), here, view);
+        self.values.keep(bulk, there, here, view);
         Ok((bulk, refs))
     }
 

@@ -22,13 +22,15 @@ use net::Bell;
 use net::clock::now;
 use rustc_hash::FxHashMap;
 use store::{Extent, View};
-use wire::abroad::AboutValues;
+use wire::abroad::{AboutValues, Between};
 use wire::asking::NotFetched;
+use wire::control::FromNode;
+use wire::peer::Peer;
 use wire::session::NodeLife;
 
 use self::growing::Growing;
 pub(crate) use self::line::Line;
-use crate::abroad::{Belonging, Queue, Told};
+use crate::abroad::{self, Belonging, Queue, Told};
 
 /// Room that is kept for the next values.
 const KEEP_BYTES: u64 = 64 << 20;
@@ -175,6 +177,12 @@ impl Values {
                         (_, at) => self.discard(at),
                     }
                 }
+                Effect::PassOn { heir, bulks } => {
+                    let (sender, message) = (ProcId::of_node(self.number), Peer::KeptFor(bulks));
+                    let message = Box::new(FromNode::Relay { sender, message });
+                    let told = Between::Told { to: heir, message };
+                    abroad::ask_by(&self.asks, &self.bell, abroad::Ask::Send(heir.node(), told));
+                }
                 Effect::Say(node, about) => self.say(node, about),
             }
         }
@@ -249,21 +257,26 @@ impl Values {
     }
 
     /// A value that this process wrote is one's of another node from now on. `view` keeps it.
-    pub(crate) fn keep(self: &Arc<Self>, bulk: Bulk, node: u32, holder: ProcId, view: Option<View>) {
+    pub(crate) fn keep(self: &Arc<Self>, bulk: Bulk, owner: ProcId, holder: ProcId, view: Option<View>) {
         if let Some(view) = view {
             self.lock().kept.insert(bulk, view);
         }
-        self.with_depot(|depot, out| depot.keep(now(), bulk, node, holder, out));
+        self.with_depot(|depot, out| depot.keep(now(), bulk, owner, holder, out));
+    }
+
+    /// A process of another node is dead.
+    pub(crate) fn owner_died(self: &Arc<Self>, of: ProcId, heir: Option<ProcId>) {
+        self.with_depot(|depot, out| depot.owner_died(of, heir, out));
     }
 
     /// As `keep`, for what goes by way of the node. None of those that are not there.
-    pub(crate) fn keep_for(self: &Arc<Self>, holder: ProcId, node: u32, bulks: Vec<Bulk>) {
+    pub(crate) fn keep_for(self: &Arc<Self>, holder: ProcId, owner: ProcId, bulks: Vec<Bulk>) {
         for bulk in bulks {
             let view = match bulk {
                 Bulk::Stored(place) => self.store.pin_to_keep(place).ok(),
                 Bulk::Filed(_) => None,
             };
-            self.keep(bulk, node, holder, view);
+            self.keep(bulk, owner, holder, view);
         }
     }
 
