@@ -218,6 +218,11 @@ impl Client {
         }
     }
 
+    /// Whether something was freed that somebody still looks at, as far as was looked.
+    pub fn keeps_freed(&self) -> bool {
+        self.inner.check_home().is_ok() && !self.inner.heap().kept.is_empty()
+    }
+
     /// Bytes in blocks that are reserved, sealed, or freed while pinned.
     pub fn used_bytes(&self) -> u64 {
         if self.inner.check_home().is_err() { 0 } else { self.inner.heap().blocks.used_bytes() }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 from eagleray import _native
 from eagleray._common.settings import from_env
@@ -24,6 +25,9 @@ _TOLD = {
     "NODE_REGION": "ray.io/availability-region",
     "NODE_ZONE": "ray.io/availability-zone",
 }
+#: What a label is called and what it says: as where such labels come from and go to, as in Kubernetes.
+_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
+_NAME = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _ACCELERATOR = "accelerator_type:"
 
 
@@ -34,6 +38,11 @@ def checked(labels: Any) -> dict[str, str]:
     for name, value in labels.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"labels must be texts by name, but they contain {name!r}: {value!r}")
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise ValueError(
+                f"The label {name!r}: {value!r} cannot be given: names and values have at most 63 letters, digits, '-', '_' and '.', "
+                "and begin and end with a letter or digit; a name may follow a domain and '/', a value may be empty"
+            )
         if name.startswith("ray.io/"):
             raise ValueError(f"The label {name!r} cannot be given: names that begin with 'ray.io/' are the node's own")
     return dict(labels)

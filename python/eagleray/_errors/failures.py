@@ -23,8 +23,10 @@ def _make(about: dict[str, Any], task_id: str | None, object_id: str | None) -> 
         return _raised(about["error"])
     if kind == "argument":
         # The ids are those of the task that needed the argument; which one it could not get is not known here.
+        from eagleray._driver.cluster import get_node_ip_address
+
         cause = _make(about["cause"], None, None)
-        return exc.RayTaskError.from_dependency(cause, about["task"], 0, "127.0.0.1")
+        return exc.RayTaskError.from_dependency(cause, about["task"], 0, get_node_ip_address())
     if kind == "worker_died":
         return exc.WorkerCrashedError(f"The worker died unexpectedly while executing this task. {_how_it_ended(about)}")
     if kind == "its_node_died":

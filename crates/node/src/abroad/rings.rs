@@ -60,6 +60,8 @@ pub(crate) struct RingEnds {
     pub(crate) full: FxHashSet<Pair>,
     /// What the hub is to hear.
     pub(crate) told: Vec<ToHub>,
+    /// Something was written aside since that was last looked at.
+    pub(crate) has_aside: bool,
     /// Room in the arena that is needed.
     pub(crate) needs_room: Option<u64>,
     /// Processes here that wrote nonsense.
@@ -83,6 +85,7 @@ impl RingEnds {
             unrung: Vec::new(),
             full: FxHashSet::default(),
             told: Vec::new(),
+            has_aside: false,
             needs_room: None,
             broken: Vec::new(),
         }
@@ -306,22 +309,39 @@ impl RingEnds {
         }
     }
 
-    fn write_aside(&mut self, pair: Pair, mut header: Header, body: &[u8]) -> bool {
-        let Some(end) = self.ends.get_mut(&pair) else { return false };
-        let read = end.rings.writer.aside_read();
-        while end.aside_freed < read
-            && let Some(place) = end.aside.pop_front()
-        {
-            free(&self.store, place);
-            end.aside_freed += 1;
+    /// Frees what lay aside and was read, and gives the room back. True: something still lies there.
+    pub(crate) fn reclaim_aside(&mut self) -> bool {
+        let mut has_some = false;
+        for end in self.ends.values_mut().filter(|end| !end.aside.is_empty()) {
+            let read = end.rings.writer.aside_read();
+            while end.aside_freed < read
+                && let Some(place) = end.aside.pop_front()
+            {
+                free(&self.store, place);
+                end.aside_freed += 1;
+            }
+            has_some |= !end.aside.is_empty();
         }
-        let mut block = match self.store.reserve(body.len() as u64) {
+        self.values.give_back_idle();
+        has_some
+    }
+
+    fn write_aside(&mut self, pair: Pair, mut header: Header, body: &[u8]) -> bool {
+        let mut reserved = self.store.reserve(body.len() as u64);
+        if reserved.is_err() {
+            // Others may have read what was written for them.
+            self.reclaim_aside();
+            reserved = self.store.reserve(body.len() as u64);
+        }
+        let mut block = match reserved {
             Ok(block) => block,
             Err(need) => {
                 self.needs_room.get_or_insert(need.length);
                 return false;
             }
         };
+        let Some(end) = self.ends.get_mut(&pair) else { return false };
+        self.has_aside = true;
         block.as_mut_slice()[..body.len()].copy_from_slice(body);
         let place = block.seal();
         header.flags |= ASIDE;

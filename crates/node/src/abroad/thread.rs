@@ -31,6 +31,8 @@ use crate::Error;
 pub(super) const SHAKE_MS: u64 = 10_000;
 /// Whoever reads its ring does not say so: a full one is looked at again after this long.
 const FULL_LOOK_US: u64 = 500;
+/// The same of what lies in the arena, which nobody waits for.
+const ASIDE_LOOK_MS: u64 = 200;
 /// Frames of one ring at a time: others have their turn then.
 const FRAMES_MAX: usize = 512;
 /// Bytes that are taken from a session at a time.
@@ -76,6 +78,8 @@ pub(crate) struct Thread {
     /// Rings that have something, of which a frame waits for its session.
     pub(super) paused: Vec<Pair>,
     pub(super) full_look: Option<Tick>,
+    /// What lies aside may have been read by then.
+    aside_look: Option<Tick>,
     /// The node was asked for room in the arena and has not answered.
     pub(super) awaits_room: bool,
     pub(super) told: VecDeque<Told>,
@@ -132,6 +136,7 @@ impl Thread {
             ready: Vec::new(),
             paused: Vec::new(),
             full_look: None,
+            aside_look: None,
             awaits_room: false,
             told: VecDeque::new(),
             stops_at: None,
@@ -151,6 +156,7 @@ impl Thread {
             let mut has_moved = self.take_asks();
             has_moved |= self.read_rings();
             self.look_at_full_rings();
+            self.look_at_what_lies_aside();
             self.look_at_time();
             self.look_at_listener();
             self.look_at_certificates();
@@ -201,8 +207,16 @@ impl Thread {
         let nodes: Vec<u32> = self.carrier.nodes().collect();
         let sessions = nodes.into_iter().filter_map(|node| self.carrier.session(node)?.wake_at()).min();
         let (listener, certificates) = (self.knocking.closed_until, self.certificates.next_look());
-        let next =
-            [lines, sessions, self.neighbours.next_look(), self.full_look, self.stops_at, listener, certificates];
+        let next = [
+            lines,
+            sessions,
+            self.neighbours.next_look(),
+            self.full_look,
+            self.aside_look,
+            self.stops_at,
+            listener,
+            certificates,
+        ];
         // Once in a while in any case: the other clock, by which certificates end, may go ahead.
         let wait_us =
             next.into_iter().flatten().min().map_or(LOOK_US, |next| next.0.saturating_sub(now.0).min(LOOK_US));
@@ -302,6 +316,16 @@ impl Thread {
             self.carrier.on_room(&mut self.rings, here, there);
         }
         self.full_look = (!self.rings.full.is_empty()).then(|| Tick(now.0 + FULL_LOOK_US));
+    }
+
+    /// Whoever has read something large says no word of it.
+    fn look_at_what_lies_aside(&mut self) {
+        if std::mem::take(&mut self.rings.has_aside) {
+            self.aside_look.get_or_insert_with(|| now().plus_ms(ASIDE_LOOK_MS));
+        }
+        if self.aside_look.is_some_and(|at| at <= now()) {
+            self.aside_look = self.rings.reclaim_aside().then(|| now().plus_ms(ASIDE_LOOK_MS));
+        }
     }
 
     fn look_at_time(&mut self) {

@@ -32,8 +32,9 @@ use self::growing::Growing;
 pub(crate) use self::line::Line;
 use crate::abroad::{self, Belonging, Queue, Told};
 
-/// Room that is kept for the next values.
+/// Room that is kept for the next values, and what part of the arena that is at most.
 const KEEP_BYTES: u64 = 64 << 20;
+const KEEP_SHARE: u64 = 8;
 
 /// Who waits for a value here, and how its request was numbered.
 type Waiter = (ProcId, u64);
@@ -189,12 +190,17 @@ impl Values {
         drop(state);
         (0..pulls).for_each(|_| self.wake_puller());
         if has_freed {
-            let idle = self.store.idle_extents(KEEP_BYTES);
-            if !idle.is_empty() {
-                self.order(Order::Return(idle));
-            }
+            self.give_back_idle();
         }
         result
+    }
+
+    /// Room that nothing lies in is the node's again, but for some.
+    pub(crate) fn give_back_idle(&self) {
+        let idle = self.store.idle_extents(KEEP_BYTES.min(self.store.capacity() / KEEP_SHARE));
+        if !idle.is_empty() {
+            self.order(Order::Return(idle));
+        }
     }
 
     /// A value in this thread's own part of the arena, or in a file of its own.
