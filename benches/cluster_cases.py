@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGE_MIB = 100
+HUGE_MIB = 256
 LOOKS = 100
 READ_SECONDS_MAX = 50
 # What the driver's node has not, and the other has plenty of.
@@ -135,16 +136,46 @@ def result_by_value(nodes: Nodes) -> Job:
     return job
 
 
+@node_case("1 MiB argument by ref, used before")
+def argument_by_ref(nodes: Nodes) -> Job:
+    """A sync call with an array that its node has had before."""
+    import numpy as np
+
+    class Sink:
+        def size(self, array: NDArray[np.uint8]) -> int:
+            return array.nbytes
+
+    ray, actor = nodes.ray, nodes.ray.remote(resources=AWAY)(Sink).remote()
+    array = ray.put(np.ones(MIB, dtype=np.uint8))
+    assert ray.get(actor.size.remote(array)) == MIB
+
+    def job(repeats: int) -> None:
+        for _ in range(repeats):
+            ray.get(actor.size.remote(array))
+
+    return job
+
+
 @node_case("get of 100 MiB", unit="GiB/s", amount=LARGE_MIB / 1024, repeats_min=3)
 def large_get(nodes: Nodes) -> Job:
     """An array that lies on the other node is got for the first time. Each is put anew, and only `get` is timed."""
+    return _get_of(nodes, LARGE_MIB)
+
+
+@node_case("get of 256 MiB", unit="GiB/s", amount=HUGE_MIB / 1024, repeats_min=3, goal=1.5, goal_times_ray=2)
+def huge_get(nodes: Nodes) -> Job:
+    """The same of a larger one."""
+    return _get_of(nodes, HUGE_MIB)
+
+
+def _get_of(nodes: Nodes, mib: int) -> Job:
     ray = nodes.ray
 
     class Putter:
         def __init__(self) -> None:
             import numpy as np
 
-            self.array = np.ones(LARGE_MIB * MIB, dtype=np.uint8)
+            self.array = np.ones(mib * MIB, dtype=np.uint8)
 
         def put(self) -> list[object]:
             return [ray.put(self.array)]
@@ -158,7 +189,7 @@ def large_get(nodes: Nodes) -> Job:
             began = time.perf_counter()
             array = ray.get(ref)
             spent += time.perf_counter() - began
-            assert array.nbytes == LARGE_MIB * MIB
+            assert array.nbytes == mib * MIB
             assert array[-1] == 1
             del array, ref
         return spent

@@ -25,7 +25,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target { name: "door", run: door::door, seeds: seeds::door },
     Target { name: "door_welcomed", run: door::welcomed, seeds: seeds::nothing },
     Target { name: "joiner", run: door::joiner, seeds: seeds::nothing },
@@ -35,6 +35,7 @@ pub const TARGETS: [Target; 13] = [
     Target { name: "hellos", run: lines::hellos, seeds: seeds::hellos },
     Target { name: "carrier", run: lines::carrier, seeds: seeds::envelopes },
     Target { name: "between", run: messages::between, seeds: seeds::between },
+    Target { name: "values", run: messages::values, seeds: seeds::values },
     Target { name: "control", run: messages::control, seeds: seeds::control },
     Target { name: "journal", run: messages::journal, seeds: seeds::nothing },
     Target { name: "frames", run: frames::frames, seeds: seeds::frames },

@@ -27,6 +27,12 @@ pub(crate) fn control(bytes: &[u8]) {
     let _ = (decoded::<ToNode>(bytes), decoded::<FromNode>(bytes), Hello::protocol_of(bytes));
 }
 
+/// From a member, on a line for large values.
+pub(crate) fn values(bytes: &[u8]) {
+    use wire::values::{Answer, Ask, Opening};
+    let _ = (decoded::<Opening>(bytes), decoded::<Ask>(bytes), decoded::<Answer>(bytes));
+}
+
 /// Out of memory that others write, and between two processes.
 pub(crate) fn journal(bytes: &[u8]) {
     let _ = (decoded::<wire::journal::Record>(bytes), decoded::<Peer>(bytes));

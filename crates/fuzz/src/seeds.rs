@@ -89,6 +89,17 @@ pub(crate) fn between() -> Vec<Vec<u8>> {
     messages.iter().map(wire::encode).collect()
 }
 
+/// On lines for large values.
+pub(crate) fn values() -> Vec<Vec<u8>> {
+    let bulk = model::Bulk::Stored(model::Place { offset: 1 << 20, length: 1 << 28, serial: (2 << 40) | 7 });
+    let ask = wire::values::Ask { bulk, offset: 1 << 20, may_be_sent_on: true, is_probe: false };
+    vec![
+        wire::encode(&wire::values::Opening::Answers { ticket: 9 }),
+        wire::encode(&ask),
+        wire::encode(&wire::values::Answer::SentOn(3)),
+    ]
+}
+
 pub(crate) fn control() -> Vec<Vec<u8>> {
     let role = Role::Driver { namespace: "n".into(), surroundings: wire::Surroundings::default(), logs: true };
     let hello = ControlHello { protocol: wire::PROTOCOL, python: "3.12".into(), pid: 7, role };

@@ -311,7 +311,8 @@ impl Body for Machine {
             // Copies of what others have go first.
             let freed = abroad.values.make_room(length);
             let host = &mut self.shared.host;
-            if freed.into_iter().filter(|extent| host.take_back(net::segment::CARRIER_SLOT, *extent).is_ok()).count() > 0
+            if freed.into_iter().filter(|extent| host.take_back(net::segment::CARRIER_SLOT, *extent).is_ok()).count()
+                > 0
             {
                 granted = host.grant(to.slot(), length);
             }

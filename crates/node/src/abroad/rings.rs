@@ -225,15 +225,13 @@ impl RingEnds {
             }
             match Value::read(&mut reader).ok()? {
                 Value::Bulk(bulk) if bulk.is_name() && !is_given => Value::Bulk(bulk).write(&mut whole),
-                Value::Bulk(bulk) if bulk.is_name() && bulk.length() > COPY_BYTES_MAX => {
-                    match self.keep(pair, bulk) {
-                        Ok((bulk, refs)) => Value::Away { bulk, refs: &refs }.write(&mut whole),
-                        Err(why) => {
-                            Value::write_failure(&model::Failure::Lost(why.to_string().into()), &mut whole);
-                            self.give_back(pair, bulk);
-                        }
+                Value::Bulk(bulk) if bulk.is_name() && bulk.length() > COPY_BYTES_MAX => match self.keep(pair, bulk) {
+                    Ok((bulk, refs)) => Value::Away { bulk, refs: &refs }.write(&mut whole),
+                    Err(why) => {
+                        Value::write_failure(&model::Failure::Lost(why.to_string().into()), &mut whole);
+                        self.give_back(pair, bulk);
                     }
-                }
+                },
                 Value::Bulk(bulk) => {
                     match self.copy_of(bulk) {
                         Ok(bytes) => Value::Inline(&bytes).write(&mut whole),

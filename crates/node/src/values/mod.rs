@@ -35,6 +35,8 @@ use crate::abroad::{self, Belonging, Queue, Told};
 /// Room that is kept for the next values, and what part of the arena that is at most.
 const KEEP_BYTES: u64 = 64 << 20;
 const KEEP_SHARE: u64 = 8;
+/// How often is looked whether what was freed is looked at by nobody any more.
+const SWEEP_MS: u64 = 500;
 
 /// Who waits for a value here, and how its request was numbered.
 type Waiter = (ProcId, u64);
@@ -84,6 +86,8 @@ struct State {
     /// Who waits for calls.
     tickets: FxHashMap<u64, SyncSender<Line>>,
     last_ticket: u64,
+    /// What was freed while somebody looked at it is looked at again then.
+    sweep_at: Option<Tick>,
 }
 
 /// What it needs of its node.
@@ -113,6 +117,7 @@ impl Values {
             servers: 0,
             tickets: FxHashMap::default(),
             last_ticket: 0,
+            sweep_at: None,
         };
         Self {
             number,
@@ -201,6 +206,8 @@ impl Values {
         if !idle.is_empty() {
             self.order(Order::Return(idle));
         }
+        // Nobody says when whoever looks at the rest does so no more.
+        self.lock().sweep_at = self.store.keeps_freed().then(|| now().plus_ms(SWEEP_MS));
     }
 
     /// A value in this thread's own part of the arena, or in a file of its own.
@@ -300,11 +307,15 @@ impl Values {
     }
 
     pub(crate) fn next_look(&self) -> Option<Tick> {
-        self.lock().depot.next_look()
+        let state = self.lock();
+        state.depot.next_look().into_iter().chain(state.sweep_at).min()
     }
 
     /// What others have copies of may have been freed.
     pub(crate) fn on_time(self: &Arc<Self>, now: Tick) {
+        if self.lock().sweep_at.is_some_and(|at| at <= now) {
+            self.give_back_idle();
+        }
         if self.next_look().is_some_and(|at| at <= now) {
             let is_there = |bulk| match bulk {
                 Bulk::Stored(place) => self.store.pin(place).is_ok(),

@@ -83,9 +83,8 @@ impl Values {
         let growing = Arc::new(Growing::new(draft, bulk.length()));
         self.lock().growing.insert(bulk, growing.clone());
         let come = self.pull_into(lines, bulk, from, &growing);
-        let sealed = come.and_then(|()| {
-            growing.seal(|at| self.look(at)).map_err(|error| Failed::Later(error.to_string().into()))
-        });
+        let sealed = come
+            .and_then(|()| growing.seal(|at| self.look(at)).map_err(|error| Failed::Later(error.to_string().into())));
         if sealed.is_err() {
             growing.break_off();
         }
