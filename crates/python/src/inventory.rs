@@ -92,6 +92,7 @@ fn node_dict<'py>(
             object.set_item("is_owner", row.owner == holdings.process)?;
             object.set_item("state", row.state.as_str())?;
             object.set_item("bytes", row.bytes)?;
+            object.set_item("nodes", &row.nodes)?;
             object.set_item("local", row.handles)?;
             object.set_item("used", row.uses)?;
             object.set_item("borrowers", row.borrowers)?;

@@ -256,12 +256,16 @@ pub(crate) fn rebuild_all(refs: &[(ObjectId, ProcId)]) -> Vec<ObjectRef> {
 /// for an actor). The value is `pending`, `inline`, `stored`, `filed` or `failed`.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a row of a table for one Python caller")]
-fn object_table(py: Python<'_>) -> PyResult<Vec<(String, &'static str, u64, u32, u32, u32, bool, bool)>> {
+#[expect(clippy::type_complexity, reason = "a row as Python gets it")]
+fn object_table(py: Python<'_>) -> PyResult<Vec<(String, &'static str, u64, u32, u32, u32, bool, bool, Vec<u32>)>> {
     let runtime = session::current_or_start(py)?;
     let me = runtime.me;
     let row = |row: wire::status::ObjectRow| {
         let state = row.state.as_str();
-        (row.object.to_string(), state, row.bytes, row.handles, row.uses, row.borrowers, row.owner != me, row.is_actor)
+        let is_borrowed = row.owner != me;
+        let counts = (row.handles, row.uses, row.borrowers);
+        let (id, bytes) = (row.object.to_string(), row.bytes);
+        (id, state, bytes, counts.0, counts.1, counts.2, is_borrowed, row.is_actor, row.nodes)
     };
     Ok(runtime.objects().into_iter().map(row).collect())
 }

@@ -34,8 +34,8 @@ pub(crate) struct Away {
 struct Known {
     /// Where copies lie here, as the node has said.
     copies: FxHashMap<Bulk, Bulk>,
-    /// What the node was asked for that nobody waits for in a call of his own.
-    asked: FxHashMap<u64, Bulk>,
+    /// What the node was asked for that nobody waits for in a call of his own, and the objects that event loops are to hear of then.
+    asked: FxHashMap<u64, (Bulk, Vec<Slot>)>,
     /// Of those, what is not to be had: whoever reads it finds out why.
     vain: FxHashSet<Bulk>,
 }
@@ -151,28 +151,37 @@ impl Runtime {
         }
         let state = self.state.lock().expect("never poisoned");
         let value = state.party.owner.object(slot).and_then(|object| object.value.as_ref());
-        let Some(bulk) = value.and_then(Value::as_bulk).filter(|bulk| self.is_away(*bulk)) else { return true };
+        let Some(bulk) = value.and_then(Value::as_bulk) else { return true };
         drop(state);
-        if self.look_near(bulk).is_some() {
+        self.is_near_at(slot, bulk)
+    }
+
+    /// As `is_near`, of a value that was looked up.
+    pub(crate) fn is_near_at(&self, slot: Slot, bulk: Bulk) -> bool {
+        if !self.is_away(bulk) || self.look_near(bulk).is_some() {
             return true;
         }
         let mut known = self.away.known();
         if known.vain.contains(&bulk) {
             return true;
         }
-        if !known.asked.values().any(|asked| *asked == bulk) {
-            let request = self.answers.number();
-            known.asked.insert(request, bulk);
-            drop(known);
-            self.send(&ToNode::Ask { request, question: Question::Fetch { bulk, is_probe: false } });
+        if let Some((_, slots)) = known.asked.values_mut().find(|(asked, _)| *asked == bulk) {
+            if !slots.contains(&slot) {
+                slots.push(slot);
+            }
+            return false;
         }
+        let request = self.answers.number();
+        known.asked.insert(request, (bulk, vec![slot]));
+        drop(known);
+        self.send(&ToNode::Ask { request, question: Question::Fetch { bulk, is_probe: false } });
         false
     }
 
     /// The node has answered a question that nobody waits for. False: it was no such one.
     pub(crate) fn on_fetched(&self, request: u64, answer: &Answer) -> bool {
         let mut known = self.away.known();
-        let Some(bulk) = known.asked.remove(&request) else { return false };
+        let Some((bulk, slots)) = known.asked.remove(&request) else { return false };
         match answer {
             Answer::Fetched(Ok(here)) => known.add(bulk, *here),
             _ => {
@@ -182,6 +191,8 @@ impl Runtime {
                 known.vain.insert(bulk);
             }
         }
+        drop(known);
+        slots.into_iter().filter(|slot| self.is_ready(*slot)).for_each(|slot| self.tell_loops(slot));
         true
     }
 

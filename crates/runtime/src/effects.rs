@@ -56,7 +56,12 @@ impl Runtime {
             Effect::Resolved(slot) => {
                 let has_failed = self.refresh(state, slot) == Readiness::Failed;
                 state.news.note_resolved(slot, has_failed);
-                self.tell_loops(slot);
+                let value = state.party.owner.object(slot).and_then(|object| object.value.as_ref());
+                let bulk = value.and_then(owner::Value::as_bulk).filter(|_| self.is_watched(slot));
+                // What comes from another node is told of when it is here: the loop would wait for it, and all that it runs with it.
+                if bulk.is_none_or(|bulk| self.is_near_at(slot, bulk)) {
+                    self.tell_loops(slot);
+                }
             }
             Effect::Unresolved(slot) => self.cells.set(slot, Readiness::Pending),
             Effect::Freed { slot, bulk } => {

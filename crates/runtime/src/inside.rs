@@ -28,11 +28,20 @@ impl Runtime {
             Some(Value::Failed(_)) => (Whereabouts::Failed, 0),
         };
         let (handles, uses) = object.counts();
+        let nodes = match &object.value {
+            None | Some(Value::Failed(_)) => Vec::new(),
+            Some(Value::Inline(_)) => vec![object.owner.unwrap_or(self.me).node()],
+            Some(Value::Bulk(bulk)) => {
+                let has_copy = self.is_away(**bulk) && self.look_near(**bulk).is_some();
+                std::iter::once(bulk.node()).chain(has_copy.then(|| self.me.node())).collect()
+            }
+        };
         ObjectRow {
             object: object.id,
             owner: object.owner.unwrap_or(self.me),
             state: place,
             bytes,
+            nodes,
             handles,
             uses,
             borrowers: object.borrowers_count() as u32,

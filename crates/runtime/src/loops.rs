@@ -80,7 +80,7 @@ impl Runtime {
             watch.watched.insert(slot);
         });
         // Looked at after it was watched, so that a reply in between is seen by one of the two.
-        self.is_ready(slot) && !self.with_loop(id, |watch| !watch.watched.remove(&slot))
+        self.is_ready(slot) && self.is_near(slot) && !self.with_loop(id, |watch| !watch.watched.remove(&slot))
     }
 
     /// Loop `id` does not wait for the object any more.
@@ -119,6 +119,12 @@ impl Runtime {
     pub fn has_ready(&self, id: u64) -> bool {
         self.loops_count.load(Ordering::Relaxed) > 0
             && self.loops.lock().expect("never poisoned").iter().any(|watch| watch.id == id && !watch.ready.is_empty())
+    }
+
+    /// Whether a loop is to be told of the object.
+    pub(crate) fn is_watched(&self, slot: Slot) -> bool {
+        self.loops_count.load(Ordering::Relaxed) > 0
+            && self.loops.lock().expect("never poisoned").iter().any(|watch| watch.watched.contains(&slot))
     }
 
     pub(crate) fn tell_loops(&self, slot: Slot) {

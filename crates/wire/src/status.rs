@@ -156,6 +156,8 @@ pub struct ObjectRow {
     pub state: Whereabouts,
     /// Of the encoded value, as far as it is known.
     pub bytes: u64,
+    /// Nodes on which its value lies, as far as the process knows.
+    pub nodes: Vec<u32>,
     /// Handles in the process.
     pub handles: u32,
     /// Pending tasks and containers that use it.

@@ -46,6 +46,7 @@ class ObjectRow:
         borrowers: other processes that hold refs.
         is_borrowed: whether another process owns it.
         is_actor: whether it stands for an actor that lives as long as its handles do.
+        nodes: numbers of the nodes on which its value lies, as far as it is known here.
     """
 
     id: str
@@ -56,6 +57,7 @@ class ObjectRow:
     borrowers: int
     is_borrowed: bool
     is_actor: bool
+    nodes: list[int]
 
     @property
     def kind(self) -> str:

@@ -129,7 +129,9 @@ def test_borrowed_values_and_generators(cluster, wait_until):
     assert ray.get(owned, timeout=LIMIT)[0] == 5
     ray.get(left.drop.remote(), timeout=LIMIT)
     del owned
-    fills = [int(ray.get(item, timeout=LIMIT)[0]) for item in left.make_all.options(num_returns="streaming").remote(6, 2)]
+    fills = [
+        int(ray.get(item, timeout=LIMIT)[0]) for item in left.make_all.options(num_returns="streaming").remote(6, 2)
+    ]
     assert fills == list(range(6))
     wait_until(lambda: held(cluster) == (0, 0))
 
@@ -234,3 +236,32 @@ def test_get_with_a_timeout_ends_while_a_value_is_on_its_way(cluster):
     with pytest.raises(GetTimeoutError):
         ray.get(made, timeout=0)
     assert ray.get(made, timeout=LIMIT)[-1] == 1
+
+
+def test_locations_name_all_nodes_that_have_a_value(cluster):
+    from eagleray.experimental import get_object_locations
+
+    left, right = Actor.options(**on("left")).remote(), Actor.options(**on("right")).remote()
+    made, small = left.make.remote(4), left.pid.remote()
+    ray.wait([made, small], num_returns=2, fetch_local=False, timeout=LIMIT)
+    found = get_object_locations([made, small])
+    assert found[made]["node_ids"] == [cluster.left.node_id]
+    assert found[made]["object_size"] > 4 * MIB and not found[made]["did_spill"]
+    assert found[small]["node_ids"] == [cluster.head.node_id], "with its owner"
+    ray.get(made, timeout=LIMIT)
+    assert get_object_locations([made])[made]["node_ids"] == [cluster.left.node_id, cluster.head.node_id]
+    assert ray.get(right.read.remote([made]), timeout=LIMIT)[0] == 1
+
+
+def test_an_event_loop_goes_on_while_a_value_comes(cluster):
+    left = Actor.options(**on("left")).remote()
+
+    @ray.remote(**on("right"))
+    class Loop:
+        async def read(self, box):
+            value = await box[0]
+            return int(value[-1])
+
+    loop = Loop.remote()
+    made = left.make.remote(32, 3)
+    assert ray.get(loop.read.remote([made]), timeout=LIMIT) == 3
