@@ -88,6 +88,7 @@ impl<W> Depot<W> {
         match result {
             Ok(at) => self.came(now, bulk, Ok(at), out),
             Err(Failed::Moved) => self.came(now, bulk, Err(NotFetched::Moved), out),
+            Err(Failed::Full(why)) => self.came(now, bulk, Err(NotFetched::Full(why)), out),
             Err(Failed::Later(why)) => self.came(now, bulk, Err(NotFetched::Later(why)), out),
             // If it was somebody else's copy that it was to come from, others may have one.
             Err(Failed::NodeDead) if self.nodes.contains_key(&bulk.node()) => {

@@ -78,6 +78,8 @@ pub enum Failed {
     Moved,
     /// The node that it was to come from is dead.
     NodeDead,
+    /// There is no room for it here.
+    Full(Box<str>),
     /// There is no way to it now, or it takes too long.
     Later(Box<str>),
 }

@@ -92,17 +92,21 @@ impl Runtime {
         if let Some(view) = self.look_near(bulk) {
             return Ok(view);
         }
-        let node = bulk.node();
-        for _ in 0..LOOKS_MAX {
+        let (node, mut looks) = (bulk.node(), 0);
+        while looks < LOOKS_MAX {
             match self.ask_fetch(bulk, false, goes_on)? {
                 Ok(here) => {
                     self.away.known().add(bulk, here);
                     if let Ok(view) = self.look_here(here) {
                         return Ok(view);
                     }
+                    looks += 1;
                 }
                 Err(NotFetched::Moved) => return Err(store::Error::Moved),
                 Err(NotFetched::Lost(why)) => return Err(store::Error::LostThere(why)),
+                Err(NotFetched::Full(why)) => {
+                    return Err(store::Error::DiskFull { need: bulk.length(), why: why.into() });
+                }
                 Err(NotFetched::Later(why)) => {
                     if !goes_on() {
                         return Err(store::Error::NotComing { node, why: why.into() });
@@ -121,10 +125,10 @@ impl Runtime {
                 Ok(_) => return Ok(()),
                 Err(NotFetched::Moved) => return Err(store::Error::Moved),
                 Err(NotFetched::Lost(why)) => return Err(store::Error::LostThere(why)),
-                Err(NotFetched::Later(why)) if !goes_on() => {
+                Err(NotFetched::Later(why) | NotFetched::Full(why)) if !goes_on() => {
                     return Err(store::Error::NotComing { node: bulk.node(), why: why.into() });
                 }
-                Err(NotFetched::Later(_)) => std::thread::sleep(AGAIN_AFTER),
+                Err(NotFetched::Later(_) | NotFetched::Full(_)) => std::thread::sleep(AGAIN_AFTER),
             }
         }
     }

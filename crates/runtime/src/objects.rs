@@ -164,6 +164,7 @@ impl Runtime {
             Err(store::Error::NotComing { .. }) => {
                 Err(Error::TimedOut("Get timed out: the object does not come from the node that has it."))
             }
+            Err(why @ store::Error::DiskFull { .. }) => Err(Error::DiskFull(why.to_string())),
             Err(why) => Ok(self.not_there(slot, bulk, &why)),
         }
     }

@@ -71,6 +71,8 @@ pub enum NotFetched {
     Moved,
     /// Nobody has it any more.
     Lost(Box<str>),
+    /// Neither the store nor a disk of this node has room for it.
+    Full(Box<str>),
     /// It cannot be had now, which may change.
     Later(Box<str>),
 }

@@ -79,7 +79,8 @@ impl Values {
     }
 
     fn pull(self: &Arc<Self>, lines: &mut Lines, bulk: Bulk, from: u32) -> std::result::Result<Bulk, Failed> {
-        let draft = self.draft(bulk.length()).map_err(|error| Failed::Later(error.to_string().into()))?;
+        let full = |error: store::Error| Failed::Full(error.to_string().into());
+        let draft = self.draft(bulk.length()).map_err(full)?;
         let growing = Arc::new(Growing::new(draft, bulk.length()));
         self.lock().growing.insert(bulk, growing.clone());
         let come = self.pull_into(lines, bulk, from, &growing);
