@@ -1,6 +1,6 @@
 //! Placement groups: made, looked at, removed; and where a call wants to be placed.
 
-use model::{GroupId, GroupOptions, Lifetime, Need, NodeId, ObjectId, Seat, Strategy, Where};
+use model::{GroupId, GroupOptions, Labels, Lifetime, Match, Need, NodeId, ObjectId, Seat, Strategy, Where, Wish};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -27,6 +27,30 @@ pub(crate) fn to_where(at: Option<PyWhere>) -> PyResult<Where> {
         }
         _ => Err(PyValueError::new_err("a place is any, node or bundle")),
     }
+}
+
+/// What is asked of a node beside amounts, as Python says it: whether it is another one each time, which node rather than others, and
+/// alternatives of what must hold of labels: their names, what must hold (`in`, `not in`, `exists`, `lacks`), of which values.
+pub(crate) type PyWish = (bool, Option<Vec<u8>>, Vec<Vec<(String, String, Vec<String>)>>);
+
+pub(crate) fn to_wish(wish: Option<PyWish>) -> PyResult<Option<Box<Wish>>> {
+    let Some((spread, rather, labels)) = wish else { return Ok(None) };
+    let to_match = |(name, kind, values): (String, String, Vec<String>)| {
+        let values = values.into_iter().map(Box::from).collect();
+        let wanted = match &*kind {
+            "in" => Match::In(values),
+            "not in" => Match::NotIn(values),
+            "exists" => Match::Exists,
+            "lacks" => Match::Lacks,
+            _ => return Err(PyValueError::new_err("of a label must hold: in, not in, exists, lacks")),
+        };
+        Ok((Box::from(name), wanted))
+    };
+    let to_labels = |labels: Vec<_>| labels.into_iter().map(to_match).collect::<PyResult<_>>().map(Labels);
+    let rather = rather.map(|id| NodeId::from_slice(&id)).transpose();
+    let rather = rather.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let labels = labels.into_iter().map(to_labels).collect::<PyResult<_>>()?;
+    Ok(Some(Box::new(Wish { spread, rather, labels })))
 }
 
 /// What goes into a group only because its parent is there must fit there too: it would wait for ever.
@@ -121,6 +145,8 @@ fn status_dict<'py>(py: Python<'py>, status: &GroupStatus) -> PyResult<Bound<'py
     dict.set_item("name", &*status.name)?;
     dict.set_item("strategy", &*status.strategy)?;
     dict.set_item("state", &*status.state)?;
+    let nodes: Vec<Option<String>> = status.nodes.iter().map(|node| node.map(|node| node.to_string())).collect();
+    dict.set_item("nodes", nodes)?;
     dict.set_item("created_after_us", status.created_after_us)?;
     let bundles = PyList::empty(py);
     for bundle in &status.bundles {

@@ -189,6 +189,13 @@ impl Ledger {
         kind.map_or(0, |kind| self.free[kind])
     }
 
+    /// What of a bundle is free.
+    pub(crate) fn free_of(&self, bundle: &Bundle) -> Resources {
+        let mut resources = Resources::default();
+        bundle.kinds.iter().for_each(|(name, kind)| resources.set(name, Quantity(self.free[*kind])));
+        resources
+    }
+
     fn resources(&self, amounts: &[i64]) -> Resources {
         let mut resources = Resources::default();
         for kind in (0..self.own).filter(|kind| *kind != WORKERS) {

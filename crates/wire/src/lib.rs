@@ -39,7 +39,7 @@ pub use reader::{Malformed, Reader};
 pub use surroundings::Surroundings;
 
 /// Raised whenever bytes change their meaning. Peers of another version are refused at the handshake.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;
 
 /// Values up to this size travel inside frames and live with their owner; larger ones are in the store.
 pub const INLINE_BYTES_MAX: usize = 100 * 1024;

@@ -227,17 +227,21 @@ def placement_group_table(placement_group: PlacementGroup | None = None) -> dict
     return {group["id"].hex(): _row(group) for group in _native.groups()}
 
 
-_SCHEDULING = {"PENDING": "NO_RESOURCES", "CREATED": "FINISHED", "REMOVED": "REMOVED"}
+_SCHEDULING = {
+    "PENDING": "NO_RESOURCES",
+    "RESCHEDULING": "NO_RESOURCES",
+    "CREATED": "FINISHED",
+    "REMOVED": "REMOVED",
+}
 
 
 def _row(group: dict[str, Any]) -> dict[str, Any]:
-    node = _native.identity()["node_id"] if group["state"] == "CREATED" else ""
     latency_ms = (group["created_after_us"] or 0) / 1_000
     return {
         "placement_group_id": group["id"].hex(),
         "name": group["name"],
         "bundles": dict(enumerate(amounts_of(bundle) for bundle in group["bundles"])),
-        "bundles_to_node_id": dict.fromkeys(range(len(group["bundles"])), node),
+        "bundles_to_node_id": {at: node or "" for at, node in enumerate(group["nodes"])},
         "strategy": group["strategy"],
         "state": group["state"],
         "stats": {
