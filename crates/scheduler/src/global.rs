@@ -149,13 +149,13 @@ impl Global {
         let spreads = demand.need.wish.as_ref().is_some_and(|wish| wish.spread);
         while demand.count > 0 {
             let found = if spreads && demand.seeks { self.next_in_turn(&demand.need) } else { None };
-            let found = match found.or_else(|| self.with_room(from, demand).map(|(to, why)| (to, false, why))) {
+            let found = match found.or_else(|| self.with_room(now, from, demand).map(|(to, why)| (to, false, why))) {
                 Some(found) => Some(found),
                 None if demand.seeks => self.to_wait_at(&demand.need).map(|to| (to, true, Why::FewestWait)),
                 None => None,
             };
             let Some((to, waits, why)) = found else { break };
-            self.give(to, waits, &demand.need);
+            self.give(now, to, waits, &demand.need);
             demand.count -= 1;
             let (count, _) = counts.entry((to, waits)).or_insert((0, why));
             *count += 1;
@@ -174,10 +174,14 @@ impl Global {
     }
 
     /// Where there is room for one that waits on `from`, and why there.
-    fn with_room(&self, from: u32, demand: &Demand) -> Option<(u32, Why)> {
+    fn with_room(&self, now: Tick, from: u32, demand: &Demand) -> Option<(u32, Why)> {
         let Demand { need, seeks, .. } = demand;
         let fitting = self.nodes.iter().filter(|(node, view)| (*seeks || **node != from) && view.has_room(need));
         let spreads = need.wish.as_ref().is_some_and(|wish| wish.spread);
+        // It was sent there just now, and idle leases are on their way back.
+        if spreads && !seeks && self.nodes.get(&from).is_some_and(|view| now < view.sent_at.plus_ms(PATIENCE_MS)) {
+            return None;
+        }
         let ranked = fitting.filter_map(|(node, view)| Some((view.member.rank(need)?, *node, view)));
         let order = |(rank, node, view): &(usize, u32, &View)| {
             let spread_at = if spreads { view.spread_at } else { 0 };
@@ -193,7 +197,7 @@ impl Global {
     /// when somebody waits; and if they do not, it is offered another node.
     fn next_in_turn(&self, need: &Need) -> Option<(u32, bool, Why)> {
         let feasible = self.nodes.iter().filter(|(_, view)| view.could_hold(need));
-        let open = feasible.filter(|(_, view)| view.has_room(need) || view.backlog() == 0);
+        let open = feasible.filter(|(_, view)| view.has_room(need) || view.backlog() < 1_000);
         let ranked = open.filter_map(|(node, view)| Some((view.member.rank(need)?, *node, view)));
         let (_, to, view) = ranked.min_by_key(|(rank, node, view)| (*rank, view.spread_at, *node))?;
         Some((to, !view.has_room(need), Why::Spread))
@@ -218,10 +222,10 @@ impl Global {
         ranked.min_by_key(|(rank, node, view)| (*rank, view.backlog(), view.spread_at, *node)).map(|(_, to, _)| to)
     }
 
-    fn give(&mut self, to: u32, waits: bool, need: &Need) {
+    fn give(&mut self, now: Tick, to: u32, waits: bool, need: &Need) {
         let Some(view) = self.nodes.get_mut(&to) else { return };
         if waits {
-            view.wait_there();
+            view.wait_there(now);
         } else {
             view.take(need);
         }
@@ -245,7 +249,7 @@ impl Global {
             None => self.home_with_room(need, creator),
         };
         let (home, why) = home?;
-        self.give(home.node, home.waits, need);
+        self.give(now, home.node, home.waits, need);
         let demand = Demand { need: need.clone(), kind: LeaseKind::Actor, count: 1, seeks: true };
         self.note(Decision::of(now, &demand, creator, home.node, why));
         Some(home)
@@ -282,6 +286,8 @@ impl Global {
 
 /// Leases that hold nothing and are offered to one node at a time.
 const EVEN_MAX: u32 = 64;
+/// How long one that is to be on many nodes waits on the one whose turn it was.
+const PATIENCE_MS: u64 = 50;
 
 #[cfg(test)]
 mod tests {

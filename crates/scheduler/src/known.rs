@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{GroupId, Need, NodeId, Quantity, Resources, Where};
+use model::{GroupId, Need, NodeId, Quantity, Resources, Tick, Where};
 
 use crate::Demand;
 
@@ -58,6 +58,8 @@ pub(crate) struct View {
     pub(crate) actors: u32,
     /// Leases that were sent there to wait since it spoke last.
     sent_to_wait: u32,
+    /// And when the last of them was.
+    pub(crate) sent_at: Tick,
     /// When it was chosen last, by one that is to be on many nodes.
     pub(crate) spread_at: u64,
 }
@@ -66,7 +68,17 @@ impl View {
     pub(crate) fn new(member: Member) -> Self {
         let (free, said) = (member.total.clone(), member.total.clone());
         let demands = Vec::new();
-        Self { member, said, free, demands, bundles: BTreeMap::new(), actors: 0, sent_to_wait: 0, spread_at: 0 }
+        Self {
+            member,
+            said,
+            free,
+            demands,
+            bundles: BTreeMap::new(),
+            actors: 0,
+            sent_to_wait: 0,
+            sent_at: Tick::default(),
+            spread_at: 0,
+        }
     }
 
     /// Bundles are told where they have changed.
@@ -123,14 +135,15 @@ impl View {
         free.into_iter().for_each(|free| free.take(&need.to_hold));
     }
 
-    pub(crate) fn wait_there(&mut self) {
+    pub(crate) fn wait_there(&mut self, now: Tick) {
+        self.sent_at = now;
         self.sent_to_wait += 1;
     }
 
-    /// Leases that wait there, for each core.
+    /// Leases that wait there, for each thousand cores.
     pub(crate) fn backlog(&self) -> i64 {
         let waiting = self.demands.iter().filter(|demand| !demand.seeks).map(|demand| i64::from(demand.count));
-        per_core(i64::from(self.sent_to_wait) + waiting.sum::<i64>(), &self.member.total)
+        per_core(1_000 * (i64::from(self.sent_to_wait) + waiting.sum::<i64>()), &self.member.total)
     }
 
     /// Cores that are free, in thousandths of all.
