@@ -103,10 +103,10 @@ impl<B: Body> Hub<B> {
 
     fn reserve(&mut self, step: &mut Step<'_, B>, group: GroupId) {
         let Some(record) = self.groups.table.get(group) else { return };
-        let GroupOptions { bundles, strategy, .. } = &record.creation.options;
-        let (bundles, strategy) = (bundles.clone(), *strategy);
+        let GroupOptions { bundles, strategy, labels, .. } = &record.creation.options;
+        let (bundles, strategy, labels) = (bundles.clone(), *strategy, labels.clone());
         if self.is_head() {
-            return self.reserve_news(step, GroupNews::Wanted { group, bundles, strategy });
+            return self.reserve_news(step, GroupNews::Wanted { group, bundles, labels, strategy });
         }
         let is_apart = strategy == Strategy::StrictSpread;
         self.schedule(step, scheduler::Event::GroupRequested { group, bundles, is_apart });

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use model::{NodeId, ProcId, Resources, Tick, WorkerExit};
+use model::{GroupId, NodeId, ProcId, Quantity, Resources, Tick, WorkerExit};
 use wire::abroad::{Between, JOBS_A_BLOCK, Membership};
 use wire::members::{ClusterStatus, Decided, NodeInfo, NodeStatus};
 
@@ -91,6 +91,16 @@ impl Members {
     fn next_block(&mut self) -> u32 {
         self.blocks += 1;
         self.blocks * JOBS_A_BLOCK
+    }
+}
+
+/// What a bundle is made of, under the names by which Ray shows it: of the bundle, and of any of its group.
+fn add_of_bundle(sum: &mut Resources, group: GroupId, index: u16, of: &Resources) {
+    for (name, amount) in of.iter() {
+        for name in [format!("{name}_group_{index}_{group}"), format!("{name}_group_{group}")] {
+            let so_far = sum.amount(&name);
+            sum.set(&name, Quantity(so_far.0 + amount.0));
+        }
     }
 }
 
@@ -298,6 +308,17 @@ impl<B: Body> Hub<B> {
             if let Some((free_there, _)) = self.overflow.global.view(info.number) {
                 free.give(free_there);
             }
+        }
+        let of_bundles: Vec<(GroupId, u16, Resources, Resources)> = if self.is_head() {
+            self.note_own_load();
+            let known = self.overflow.global.bundles();
+            known.map(|(group, index, total, free)| (group, index, total.clone(), free.clone())).collect()
+        } else {
+            self.leases.scheduler().whole_bundles().collect()
+        };
+        for (group, index, all, left) in of_bundles {
+            add_of_bundle(&mut total, group, index, &all);
+            add_of_bundle(&mut free, group, index, &left);
         }
         (total, free)
     }

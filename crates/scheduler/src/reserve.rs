@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{GroupId, Resources, Strategy, Tick};
+use model::{GroupId, Labels, Quantity, Resources, Strategy, Tick};
 
 use crate::decisions::{Subject, Why};
 use crate::plan::{Spot, plan};
@@ -34,6 +34,8 @@ pub enum GroupNews {
         group: GroupId,
         /// What each bundle holds.
         bundles: Vec<Resources>,
+        /// What must hold of the labels of each one's node; none at all: nothing.
+        labels: Vec<Labels>,
         /// How they lie on nodes.
         strategy: Strategy,
     },
@@ -99,6 +101,7 @@ pub struct Reserve {
 
 struct Entry {
     bundles: Vec<Resources>,
+    labels: Vec<Labels>,
     strategy: Strategy,
     homes: Vec<Option<u32>>,
     attempt: Option<Attempt>,
@@ -126,9 +129,9 @@ impl Reserve {
     /// The only way to change it. Same events and nodes, same orders.
     pub fn step(&mut self, now: Tick, news: GroupNews, global: &mut Global, out: &mut Vec<GroupOrder>) {
         match news {
-            GroupNews::Wanted { group, bundles, strategy } => {
+            GroupNews::Wanted { group, bundles, labels, strategy } => {
                 if let std::collections::btree_map::Entry::Vacant(vacant) = self.table.entry(group) {
-                    vacant.insert(Entry::new(bundles, strategy));
+                    vacant.insert(Entry::new(bundles, labels, strategy));
                     self.waiting.push(group);
                 }
             }
@@ -384,10 +387,11 @@ enum Look {
 }
 
 impl Entry {
-    fn new(bundles: Vec<Resources>, strategy: Strategy) -> Self {
+    fn new(bundles: Vec<Resources>, labels: Vec<Labels>, strategy: Strategy) -> Self {
         Self {
             homes: vec![None; bundles.len()],
             bundles,
+            labels,
             strategy,
             attempt: None,
             avoided: BTreeSet::new(),
@@ -415,7 +419,7 @@ impl Entry {
 
     fn plan_without(&self, global: &Global, look: Look, avoided: &BTreeSet<u32>) -> Option<Vec<(u16, u32)>> {
         let usable = global.nodes.iter().filter(|(node, view)| !view.member.is_guest && !avoided.contains(node));
-        let spots: Vec<Spot> = usable
+        let mut spots: Vec<Spot> = usable
             .map(|(node, view)| {
                 let free = match look {
                     Look::Free => view.free.clone(),
@@ -427,8 +431,26 @@ impl Entry {
             })
             .collect();
         let missing: Vec<u16> = (0..).zip(&self.homes).filter(|(_, home)| home.is_none()).map(|(at, _)| at).collect();
-        let bundles: Vec<&Resources> = missing.iter().map(|at| &self.bundles[usize::from(*at)]).collect();
-        let nodes = plan(&spots, &bundles, self.strategy)?;
+        let mut bundles: Vec<Resources> = missing.iter().map(|at| self.bundles[usize::from(*at)].clone()).collect();
+        self.ask_for_labels(global, &missing, &mut bundles, &mut spots);
+        let nodes = plan(&spots, &bundles.iter().collect::<Vec<_>>(), self.strategy)?;
         Some(missing.into_iter().zip(nodes).collect())
+    }
+
+    /// Labels as a plan sees them: one of something that nodes with them have, and others have not.
+    fn ask_for_labels(&self, global: &Global, missing: &[u16], bundles: &mut [Resources], spots: &mut [Spot]) {
+        for (index, bundle) in missing.iter().zip(bundles) {
+            let Some(labels) = self.labels.get(usize::from(*index)).filter(|labels| !labels.0.is_empty()) else {
+                continue;
+            };
+            let name = format!("label of {index}");
+            bundle.set(&name, Quantity(1));
+            for spot in &mut *spots {
+                let member = global.nodes.get(&spot.node).map(|view| &view.member);
+                if member.is_some_and(|member| labels.fit(member.id, &member.labels)) {
+                    spot.free.set(&name, Quantity(1));
+                }
+            }
+        }
     }
 }

@@ -161,6 +161,15 @@ impl Scheduler {
             .flat_map(|(id, group)| group.bundles.iter().map(|bundle| (*id, bundle.index, self.ledger.free_of(bundle))))
     }
 
+    /// The same, with what each is made of.
+    pub fn whole_bundles(&self) -> impl Iterator<Item = (GroupId, u16, Resources, Resources)> {
+        let placed = self.groups.table.iter().filter(|(_, group)| group.standing == Standing::Placed);
+        placed.flat_map(|(id, group)| {
+            let both = |bundle: &Bundle| (*id, bundle.index, self.ledger.total_of(bundle), self.ledger.free_of(bundle));
+            group.bundles.iter().map(both)
+        })
+    }
+
     /// Whether the bundle, or one of the group, is set aside here.
     #[must_use]
     pub fn has_bundle(&self, group: GroupId, bundle: Option<u16>) -> bool {

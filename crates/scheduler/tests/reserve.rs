@@ -131,7 +131,8 @@ impl World {
                     self.wanted.insert(id(number), bundles.clone());
                     self.strategies.insert(id(number), STRATEGIES[strategy]);
                     let bundles = bundles.into_iter().map(cpus).collect();
-                    self.news(GroupNews::Wanted { group: id(number), bundles, strategy: STRATEGIES[strategy] });
+                    let (group, labels, strategy) = (id(number), Vec::new(), STRATEGIES[strategy]);
+                    self.news(GroupNews::Wanted { group, bundles, labels, strategy });
                 }
             }
             Move::Remove(number) => {

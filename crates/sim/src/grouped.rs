@@ -79,6 +79,7 @@ impl Process {
             lifetime: Lifetime::Owned,
             strategy: env.strategy(count as usize),
             bundles: seats_each.iter().map(|count| seats(*count, 100)).collect(),
+            labels: Vec::new(),
         };
         let question = Question::CreateGroup { group, options };
         env.tell_node(self.pid, ToNode::Ask { request: 0, question });

@@ -72,12 +72,12 @@ def wish_of(options: Mapping[str, Any]) -> Wish | None:
     if strategy is None and not selector:
         return None
     spreads, rather = strategy == "SPREAD", None
-    if hasattr(strategy, "node_id") and strategy.soft:
+    if hasattr(strategy, "node_id") and getattr(strategy, "soft", False):
         rather = _node_id(strategy)
     hard, soft = getattr(strategy, "hard", None) or {}, getattr(strategy, "soft", None)
     always = [_operator(name, asked) for name, asked in hard.items()]
     chosen = [selector, *(one["label_selector"] for one in options.get("fallback_strategy") or ())] if selector else []
-    alternatives = [always + [_selected(name, wanted) for name, wanted in (one or {}).items()] for one in chosen]
+    alternatives = [always + [selected(name, wanted) for name, wanted in (one or {}).items()] for one in chosen]
     alternatives = alternatives or ([always] if always else [])
     if isinstance(soft, dict) and soft:
         liked = [_operator(name, asked) for name, asked in soft.items()]
@@ -87,7 +87,8 @@ def wish_of(options: Mapping[str, Any]) -> Wish | None:
     return (spreads, rather, alternatives)
 
 
-def _selected(name: str, wanted: str) -> tuple[str, str, list[str]]:
+def selected(name: str, wanted: str) -> tuple[str, str, list[str]]:
+    """Say what must hold of a label that a selector names: `v`, `!v`, `in(a,b)` or `!in(a,b)`."""
     plain = wanted.removeprefix("!")
     several = plain.removeprefix("in(").removesuffix(")") if plain.startswith("in(") else None
     values = [plain] if several is None else [one.strip() for one in several.split(",")]

@@ -106,7 +106,9 @@ def group(cluster):
         remove_placement_group(one)
 
 
+# proves: D5f
 def test_spread_tasks_and_actors_are_on_all_nodes(cluster):
+    assert get(where.remote()) == cluster.head_node.node_id, "there is room where it was asked for"
     everywhere = {node.node_id for node in cluster.list_all_nodes()}
     tasks = where.options(scheduling_strategy="SPREAD")
     assert set(get([tasks.remote(0.2) for _ in range(7)])) == everywhere
@@ -148,6 +150,7 @@ def test_label_selectors_are_judged_against_every_node(cluster, selector, zones)
     assert set(get([actor.where.remote() for actor in actors])) <= allowed
 
 
+# proves: D5g
 def test_fallbacks_and_soft_labels_come_second(cluster):
     fallback = [{"label_selector": {"zone": "east"}}, {"label_selector": {"zone": "west"}}]
     chosen = {"label_selector": {"zone": "up"}, "fallback_strategy": fallback}
@@ -188,6 +191,9 @@ def test_what_no_node_can_hold_waits_and_is_shown_with_the_nearest(cluster):
 def test_packed_groups_lie_together_and_strict_ones_apart(cluster, group):
     small = group([{"CPU": 1}, {"CPU": 1}])
     assert small.wait(WITHIN)
+    free = ray.available_resources()
+    assert free[f"CPU_group_1_{small.id.hex()}"] == 1
+    assert free[f"CPU_group_{small.id.hex()}"] == ray.cluster_resources()[f"CPU_group_{small.id.hex()}"] == 2
     assert len(set(homes(small))) == 1
     together = group([{"CPU": 1}, {"CPU": 1}], "STRICT_PACK")
     assert together.wait(WITHIN)
@@ -202,6 +208,11 @@ def test_packed_groups_lie_together_and_strict_ones_apart(cluster, group):
     assert placement_group_table(too_many)["state"] == "PENDING"
     assert not any(homes(too_many))
     assert group([{"CPU": 0.5}] * 3, "SPREAD").wait(WITHIN)
+    wanted = [{"zone": "south"}, {"zone": "!in(south,north,west)"}]
+    labelled = placement_group([{"CPU": 0.1}] * 2, bundle_label_selector=wanted)
+    assert labelled.wait(WITHIN)
+    assert homes(labelled) == [at(cluster, "south"), cluster.head_node.node_id]
+    remove_placement_group(labelled)
 
 
 def test_tasks_and_actors_run_where_their_bundle_is(cluster, group):
@@ -245,7 +256,7 @@ def test_a_removed_group_takes_what_runs_in_it_along(cluster):
     remove_placement_group(made)
     remove_placement_group(made)
     for actor in actors:
-        with pytest.raises(ActorDiedError):
+        with pytest.raises(ActorDiedError, match="placement group was removed"):
             get(actor.where.remote())
     for ref in [*runs, waits]:
         with pytest.raises((WorkerCrashedError, TaskPlacementGroupRemoved)):
@@ -254,6 +265,7 @@ def test_a_removed_group_takes_what_runs_in_it_along(cluster):
         get(where.options(scheduling_strategy=in_group(made, 1)).remote())
 
 
+# proves: D7j
 def test_a_group_whose_node_dies_is_not_whole_until_it_has_another(cluster):
     extra = cluster.add_node(num_cpus=4, labels={"zone": "extra"})
     made = placement_group([{"CPU": 4}, {"CPU": 1}])
