@@ -73,6 +73,7 @@ class Function:
         needs: dict[str, int],
         env: dict[str, str],
         at: tuple[str, bytes, int, bool] | None,
+        wish: tuple[bool, bytes | None, list[list[tuple[str, str, list[str]]]]] | None,
         returns: int,
         yields: str,
         ahead_max: int,
@@ -269,6 +270,7 @@ def create_actor(
     to_hold: dict[str, int],
     env: dict[str, str],
     at: tuple[str, bytes, int, bool] | None,
+    wish: tuple[bool, bytes | None, list[list[tuple[str, str, list[str]]]]] | None,
     concurrency: int,
     is_async: bool,
     get_if_exists: bool,
@@ -276,7 +278,14 @@ def create_actor(
     kwargs: dict[str, Any],
     meta: bytes,
 ) -> tuple[bytes, ObjectRef[Any] | None, bytes | None]: ...
-def create_group(*, bundles: list[dict[str, int]], strategy: str, name: str, is_detached: bool) -> bytes | None: ...
+def create_group(
+    *,
+    bundles: list[dict[str, int]],
+    labels: list[list[tuple[str, str, list[str]]]],
+    strategy: str,
+    name: str,
+    is_detached: bool,
+) -> bytes | None: ...
 def remove_group(id: bytes) -> None: ...
 def share_group(id: bytes) -> None: ...
 def groups(id: bytes | None = None) -> list[dict[str, Any]]: ...

@@ -19,7 +19,7 @@ from eagleray._calls.actor_meta import (
     unpacked,
 )
 from eagleray._calls.grouped_yields import check_unchanged
-from eagleray._calls.placement import place_of
+from eagleray._calls.placement import place_of, wish_of
 from eagleray._calls.retries import export_filter, filter_of
 from eagleray._calls.signature import compile_constructor
 
@@ -323,6 +323,7 @@ class ActorClass:
             to_hold=to_hold,
             env=checking.env_vars(options) | checking.packages(options),
             at=at,
+            wish=wish_of(options),
             concurrency=meta.concurrency,
             is_async=self._is_async,
             get_if_exists=bool(options.get("get_if_exists")),

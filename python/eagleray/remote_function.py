@@ -8,7 +8,7 @@ from eagleray import _native
 from eagleray._calls import checking
 from eagleray._calls.grouped_yields import NAME as GROUPED
 from eagleray._calls.grouped_yields import check_unchanged, grouped
-from eagleray._calls.placement import place_of
+from eagleray._calls.placement import place_of, wish_of
 from eagleray._calls.signature import compile_signature
 
 _TOO_LARGE = 10**8
@@ -54,6 +54,7 @@ class RemoteFunction:
             needs=needs,
             env=checking.env_vars(options),
             at=place_of(options, needs),
+            wish=wish_of(options),
             returns=returns,
             yields=yields,
             ahead_max=ahead_max,

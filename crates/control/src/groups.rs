@@ -40,6 +40,8 @@ pub enum GroupState {
     Pending,
     /// Has them.
     Created,
+    /// Some of them were on a node that is dead: it waits for others.
+    Rescheduling,
     /// For good.
     Removed,
 }
@@ -64,6 +66,8 @@ pub enum GroupEvent {
     CreateRequested(GroupCreation),
     /// The scheduler has set its bundles aside.
     Placed(GroupId),
+    /// A node is dead that had some of them.
+    Broken(GroupId),
     /// `remove_placement_group`. Repeating it changes nothing.
     RemoveRequested(GroupId),
     /// A driver ended.
@@ -90,7 +94,7 @@ pub enum GroupEffect {
     Publish(GroupId, GroupState),
 }
 
-/// The placement groups of a cluster: its head has the table. So far their bundles are the head's, too.
+/// The placement groups of a cluster: its head has the table.
 #[derive(Default)]
 pub struct Groups {
     records: FxHashMap<GroupId, GroupRecord>,
@@ -107,6 +111,11 @@ impl Groups {
         match event {
             GroupEvent::CreateRequested(creation) => self.on_create_requested(now, creation, out),
             GroupEvent::Placed(group) => self.on_placed(now, group, out),
+            GroupEvent::Broken(group) => {
+                if let Some(record) = self.records.get_mut(&group).filter(|one| one.state == GroupState::Created) {
+                    record.state = GroupState::Rescheduling;
+                }
+            }
             GroupEvent::RemoveRequested(group) => self.remove(group, out),
             GroupEvent::JobEnded(job) => {
                 let from = (job, GroupId([0; GroupId::LENGTH]));
@@ -153,11 +162,10 @@ impl Groups {
     }
 
     fn on_placed(&mut self, now: Tick, group: GroupId, out: &mut Vec<GroupEffect>) {
-        let Some(record) = self.records.get_mut(&group).filter(|record| record.state == GroupState::Pending) else {
-            return;
-        };
+        let is_waiting = |state| matches!(state, GroupState::Pending | GroupState::Rescheduling);
+        let Some(record) = self.records.get_mut(&group).filter(|record| is_waiting(record.state)) else { return };
         record.state = GroupState::Created;
-        record.created_at = Some(now);
+        record.created_at.get_or_insert(now);
         out.push(GroupEffect::Publish(group, GroupState::Created));
     }
 

@@ -18,6 +18,7 @@ fn creation(number: u8, name: &str, maker: Maker) -> GroupCreation {
         lifetime: Lifetime::Owned,
         strategy: Placing::Pack,
         bundles: vec![Resources::cpus(1)],
+        labels: Vec::new(),
     };
     GroupCreation { group: id(number), maker, options }
 }

@@ -236,12 +236,15 @@ impl<B: Body> Hub<B> {
         match message {
             Between::Said { by, message, home } => {
                 home.into_iter().for_each(|home| self.note_home(*home));
-                let lease = match &*message {
-                    ToNodeOf::RequestLease { number, .. } => Some(LeaseId { owner: by, number: *number }),
-                    _ => None,
-                };
                 self.on_message(step, Asker { door: NO_DOOR, who: Some(by) }, *message);
-                lease.into_iter().for_each(|lease| self.bounce_if_it_waits(step, lease, node));
+            }
+            Between::Request { lease, job, need, name, waits, home } => {
+                home.into_iter().for_each(|home| self.note_home(*home));
+                let message = ToNodeOf::RequestLease { number: lease.number, job, need, name };
+                self.on_message(step, Asker { door: NO_DOOR, who: Some(lease.owner) }, message);
+                if !waits {
+                    self.bounce_if_it_waits(step, lease, node);
+                }
             }
             Between::Told { to, message } => self.on_told(step, node, to, *message),
             Between::Letter { sender, to, message } => {
@@ -276,11 +279,20 @@ impl<B: Body> Hub<B> {
             Between::WantsJobNumbers => self.on_wants_job_numbers(step, node),
             Between::JobNumbers { above } => self.jobs.add_block(above),
             Between::Load(load) => self.on_load(step, node, load),
-            Between::Offer { need, to, count } => self.on_offer(step, &need, to, count),
-            Between::Bounced { lease } => self.on_bounced(step, node, lease),
-            Between::Lodge { lodging, home } => {
+            Between::Offer { need, to, count, waits } => self.on_offer(step, &need, to, count, waits),
+            Between::Bounced { lease, to } => self.on_bounced(step, node, lease, to),
+            Between::Prepare { group, attempt, bundles, within_ms } => {
+                self.prepare(step, group, attempt, bundles, within_ms);
+            }
+            Between::Prepared { group, attempt, is_held } => {
+                self.reserve_news(step, scheduler::GroupNews::Prepared { group, attempt, node, is_held });
+            }
+            Between::Commit(group) => self.schedule(step, scheduler::Event::GroupCommitted(group)),
+            Between::Abort(group) => self.schedule(step, scheduler::Event::GroupAborted(group)),
+            Between::Dissolve(group) => self.on_dissolved(step, group),
+            Between::Lodge { lodging, waits, home } => {
                 home.into_iter().for_each(|home| self.note_home(*home));
-                self.on_lodge(step, lodging);
+                self.on_lodge(step, lodging, waits);
             }
             Between::Lodged { lodging, worker, pid } => self.on_lodged(step, node, &lodging, worker, pid),
             Between::Unlodge { lease } => self.on_unlodge(step, lease),

@@ -3,7 +3,6 @@
 use control::{ActorState, ActorView, Actors};
 use model::{ActorId, LeaseId, ProcId};
 use rustc_hash::FxHashMap;
-use scheduler::LeaseKind;
 use wire::abroad::Between;
 use wire::control::{ActorPlace, ActorRegistration, FromNodeOf, NamedActor, ToNodeOf};
 use wire::members::Lodging;
@@ -169,7 +168,8 @@ impl<B: Body> Hub<B> {
     pub(crate) fn place_actor(&mut self, step: &mut Step<'_, B>, actor: ActorId, incarnation: u32) {
         let Some(record) = self.actors.table.get(actor) else { return };
         let (owner, job, need) = (record.creation.owner, record.creation.job, record.creation.options.need.clone());
-        if let Some(why) = self.never_here(&need.at) {
+        let need = self.settled(need);
+        if let Some(why) = self.nowhere(&need.at) {
             let death = model::ActorDeath::Unschedulable(why);
             return self.act(step, control::Event::Displaced { actor, death });
         }
@@ -179,11 +179,7 @@ impl<B: Body> Hub<B> {
         if let Some(before) = self.actors.leases.insert(lease, (actor, incarnation)) {
             self.lodging_over(&before);
         }
-        if let Some(node) = self.actor_goes_to(&need, owner) {
-            return self.lodge(step, node, Lodging { lease, actor, incarnation, need, job });
-        }
-        self.count_home(actor, Some(self.options.number));
-        self.schedule(step, scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Actor, need });
+        self.begin_life(step, Lodging { lease, actor, incarnation, need, job });
     }
 
     fn build_actor(&mut self, step: &mut Step<'_, B>, actor: ActorId, worker: ProcId) {

@@ -3,6 +3,7 @@
 use control::{GroupCreation, GroupEffect, GroupEvent, GroupState, Groups, Maker};
 use model::{ActorDeath, ActorId, Failure, GroupId, GroupOptions, JobId, LeaseId, Lifetime, ProcId, Strategy, Where};
 use rustc_hash::FxHashMap;
+use scheduler::GroupNews;
 use wire::control::FromNodeOf;
 use wire::groups::{GroupMade, GroupStatus, WhichGroups};
 use wire::waits::{Awaited, WaitRecord, Waiter};
@@ -102,8 +103,12 @@ impl<B: Body> Hub<B> {
 
     fn reserve(&mut self, step: &mut Step<'_, B>, group: GroupId) {
         let Some(record) = self.groups.table.get(group) else { return };
-        let GroupOptions { bundles, strategy, .. } = &record.creation.options;
-        let (bundles, is_apart) = (bundles.clone(), *strategy == Strategy::StrictSpread);
+        let GroupOptions { bundles, strategy, labels, .. } = &record.creation.options;
+        let (bundles, strategy, labels) = (bundles.clone(), *strategy, labels.clone());
+        if self.is_head() {
+            return self.reserve_news(step, GroupNews::Wanted { group, bundles, labels, strategy });
+        }
+        let is_apart = strategy == Strategy::StrictSpread;
         self.schedule(step, scheduler::Event::GroupRequested { group, bundles, is_apart });
     }
 
@@ -117,7 +122,11 @@ impl<B: Body> Hub<B> {
         for actor in inside.collect::<Vec<ActorId>>() {
             self.displace(step, actor);
         }
-        self.schedule(step, scheduler::Event::GroupRemoved(group));
+        if self.is_head() {
+            self.dissolve(step, group);
+        } else {
+            self.schedule(step, scheduler::Event::GroupRemoved(group));
+        }
     }
 
     fn displace(&mut self, step: &mut Step<'_, B>, actor: ActorId) {
@@ -130,6 +139,7 @@ impl<B: Body> Hub<B> {
     pub(crate) fn on_refused(&mut self, step: &mut Step<'_, B>, lease: LeaseId) {
         match self.actors.life_of(&lease) {
             Some((actor, _)) => self.displace(step, actor),
+            None if self.lodgings.refused_here(&lease) => {}
             None => self.refuse(step, lease, Failure::GroupRemoved),
         }
     }
@@ -144,9 +154,17 @@ impl<B: Body> Hub<B> {
         }
     }
 
+    /// The same of here and all other nodes.
+    pub(crate) fn nowhere(&self, at: &Where) -> Option<Box<str>> {
+        match at {
+            Where::Node(id) if self.node_by_id(*id).is_some() => None,
+            at => self.never_here(at),
+        }
+    }
+
     pub(crate) fn watch_group(&mut self, step: &mut Step<'_, B>, group: GroupId, by: ProcId) {
         match self.groups.table.state(group) {
-            GroupState::Pending if self.lives(by) => self.groups.watch(group, by),
+            GroupState::Pending | GroupState::Rescheduling if self.lives(by) => self.groups.watch(group, by),
             state => self.tell_group(step, by, group, state),
         }
     }
@@ -177,6 +195,7 @@ impl<B: Body> Hub<B> {
                 strategy: options.strategy.as_str().into(),
                 state: state_name(record.state).into(),
                 bundles: options.bundles.iter().map(amounts).collect(),
+                nodes: self.homes_of(record.creation.group, options.bundles.len()),
                 created_after_us: record.created_at.map(|at| at.0.saturating_sub(record.since.0)),
             }
         };
@@ -185,7 +204,9 @@ impl<B: Body> Hub<B> {
 
     /// Groups that wait, for `status`.
     pub(crate) fn waiting_groups(&self, now: model::Tick) -> impl Iterator<Item = WaitRecord> {
-        let pending = self.groups.table.iter().filter(|record| record.state == GroupState::Pending);
+        let is_waiting =
+            |record: &&control::GroupRecord| matches!(record.state, GroupState::Pending | GroupState::Rescheduling);
+        let pending = self.groups.table.iter().filter(is_waiting);
         pending.map(move |record| WaitRecord {
             who: Waiter::Group(record.creation.group),
             on: Awaited::Bundles(record.creation.options.bundles.clone()),
@@ -198,6 +219,7 @@ fn state_name(state: GroupState) -> &'static str {
     match state {
         GroupState::Pending => "PENDING",
         GroupState::Created => "CREATED",
+        GroupState::Rescheduling => "RESCHEDULING",
         GroupState::Removed => "REMOVED",
     }
 }

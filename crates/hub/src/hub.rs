@@ -22,6 +22,7 @@ use crate::notices::Told;
 use crate::overflow::Overflow;
 use crate::post::Post;
 use crate::procs::{Proc, Procs};
+use crate::reserving::Reserving;
 use crate::room::Room;
 use crate::watching::Watching;
 
@@ -76,6 +77,7 @@ pub struct Hub<B: Body> {
     pub(crate) cuts: Cuts,
     pub(crate) members: Members,
     pub(crate) overflow: Overflow,
+    pub(crate) reserving: Reserving,
     pub(crate) lodgings: Lodgings,
     pub(crate) enquiries: Enquiries,
     pub(crate) last_words: LastWords,
@@ -103,6 +105,7 @@ impl<B: Body> Hub<B> {
             cuts: Cuts::default(),
             members: Members::default(),
             overflow: Overflow::default(),
+            reserving: Reserving::default(),
             lodgings: Lodgings::default(),
             enquiries: Enquiries::default(),
             last_words: LastWords::default(),
@@ -130,6 +133,7 @@ impl<B: Body> Hub<B> {
             self.links.next_look(),
             self.told.next_look(),
             self.overflow.next_deadline(),
+            self.reserving.next_deadline(),
             self.last_words.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
@@ -263,6 +267,7 @@ impl<B: Body> Hub<B> {
             ("cuts", self.cuts.is_empty()),
             ("members", self.members.is_at_rest()),
             ("leases of other nodes", self.overflow.is_empty()),
+            ("groups over nodes", self.reserving.is_empty()),
             ("lodgings", self.lodgings.is_empty()),
             ("enquiries", self.enquiries.is_empty()),
             ("last words", self.last_words.is_empty()),

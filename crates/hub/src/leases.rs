@@ -56,6 +56,10 @@ impl Leases {
         self.of_tasks.remove(lease)
     }
 
+    pub(crate) fn note_wanted(&mut self, lease: LeaseId, wanted: Wanted) {
+        self.of_tasks.insert(lease, wanted);
+    }
+
     pub(crate) fn name(&self, lease: &LeaseId) -> Box<str> {
         self.of_tasks.get(lease).map(|wanted| wanted.name.clone()).unwrap_or_default()
     }
@@ -107,6 +111,9 @@ impl<B: Body> Hub<B> {
             scheduler::Effect::GroupPlaced(group) => {
                 self.group_changed(step, control::GroupEvent::Placed(group));
             }
+            scheduler::Effect::GroupPrepared { group, attempt, is_held } => {
+                self.on_prepared_here(step, group, attempt, is_held);
+            }
             scheduler::Effect::GroupInfeasible(group) => self.on_infeasible_group(step, group),
             scheduler::Effect::Refused(lease) => self.on_refused(step, lease),
             scheduler::Effect::KillWorker(worker) => {
@@ -128,9 +135,11 @@ impl<B: Body> Hub<B> {
             return;
         }
         self.estates.lease_wanted(lease, job);
-        if let Some(node) = self.lease_goes_to(&lease, &need) {
-            return self.send_lease(step, lease, node, Wanted { need, job, name });
+        let wanted = Wanted { need: self.settled(need), job, name };
+        if self.is_for_others(step, lease, &wanted) {
+            return;
         }
+        let Wanted { need, job, name } = wanted;
         if let Some(why) = self.never_here(&need.at) {
             return self.refuse(step, lease, model::Failure::Unschedulable(why));
         }
@@ -145,6 +154,7 @@ impl<B: Body> Hub<B> {
     pub(crate) fn return_lease(&mut self, step: &mut Step<'_, B>, lease: LeaseId) {
         self.forget_lease(step, &lease);
         self.return_elsewhere(step, lease);
+        self.overflow.seekers.take(&lease);
         self.schedule(step, scheduler::Event::LeaseReturned(lease));
     }
 

@@ -51,7 +51,9 @@ mod parting;
 mod post;
 mod procs;
 mod questions;
+mod reserving;
 mod room;
+mod seeking;
 mod status;
 mod watching;
 

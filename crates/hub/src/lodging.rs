@@ -5,7 +5,7 @@
 
 use model::{ActorDeath, ActorId, LeaseId, Need, ProcId, Where, WorkerExit};
 use rustc_hash::FxHashMap;
-use scheduler::LeaseKind;
+use scheduler::{Home, LeaseKind};
 use wire::abroad::Between;
 use wire::members::Lodging;
 
@@ -13,6 +13,7 @@ use crate::body::{Body, Step};
 use crate::hub::Hub;
 use crate::members::HEAD;
 use crate::procs::Proc;
+use crate::seeking::Seeker;
 
 #[derive(Default)]
 pub(crate) struct Lodgings {
@@ -28,11 +29,18 @@ pub(crate) struct Lodgings {
 struct Guest {
     node: u32,
     lodging: Lodging,
+    /// It waits there for room.
+    waits: bool,
     /// Once it has one, and its pid.
     worker: Option<(ProcId, i32)>,
 }
 
 impl Lodgings {
+    /// A group is no more in which one was to live: the head hears of that by itself.
+    pub(crate) fn refused_here(&mut self, lease: &LeaseId) -> bool {
+        self.here.remove(lease).is_some()
+    }
+
     pub(crate) fn here(&self, lease: &LeaseId) -> Option<&Lodging> {
         self.here.get(lease)
     }
@@ -69,18 +77,40 @@ impl Lodgings {
 }
 
 impl<B: Body> Hub<B> {
-    /// At the head: the node that a life of an actor begins on. None: this one, as far as is known.
-    pub(crate) fn actor_goes_to(&mut self, need: &Need, creator: ProcId) -> Option<u32> {
-        if !self.is_head() || !self.has_others() {
-            return None;
-        }
+    /// At the head: the node that a life of an actor begins on, this one as any other. None: nowhere is room now, as far as is known.
+    fn actor_goes_to(&mut self, step: &Step<'_, B>, need: &Need, creator: ProcId) -> Option<Home> {
         match need.at {
-            Where::Node(id) => self.node_by_id(id),
-            Where::Bundle(_) => None,
-            Where::Anywhere => {
+            Where::Node(id) => self.node_by_id(id).map(|node| Home { node, waits: true }),
+            Where::Anywhere | Where::Bundle(_) => {
                 self.note_own_load();
-                self.overflow.global.place_actor(need, creator.node()).filter(|node| *node != HEAD)
+                self.overflow.global.place_actor(step.now, need, creator.node())
             }
+        }
+    }
+
+    /// A life of an actor begins: where there is room, or else where it waits for some.
+    pub(crate) fn begin_life(&mut self, step: &mut Step<'_, B>, lodging: Lodging) {
+        let is_led = self.is_head() && (self.has_others() || self.seeks(&lodging.need));
+        let home = if is_led { self.actor_goes_to(step, &lodging.need, lodging.lease.owner) } else { None };
+        match home {
+            Some(Home { node, waits }) if node != HEAD => self.lodge(step, node, lodging, waits),
+            None if is_led && self.seeks(&lodging.need) => {
+                self.seek(step, lodging.lease, LeaseKind::Actor, lodging.need, lodging.job);
+            }
+            home => self.live_here(step, lodging, home.is_none_or(|home| home.waits)),
+        }
+    }
+
+    /// At the head, or in a node that is alone: a life begins here, or waits here.
+    fn live_here(&mut self, step: &mut Step<'_, B>, lodging: Lodging, waits: bool) {
+        let Lodging { lease, actor, need, job, .. } = lodging;
+        self.count_home(actor, Some(self.options.number));
+        let kind = LeaseKind::Actor;
+        self.schedule(step, scheduler::Event::LeaseRequested { lease, job, kind, need: need.clone() });
+        if !waits && need.wish.is_some() && self.leases.scheduler().lacks_room(&lease) {
+            self.schedule(step, scheduler::Event::LeaseMoved(lease));
+            self.count_home(actor, None);
+            self.seek(step, lease, kind, need, job);
         }
     }
 
@@ -98,38 +128,70 @@ impl<B: Body> Hub<B> {
     }
 
     /// At the head: another node is asked to house it.
-    pub(crate) fn lodge(&mut self, step: &mut Step<'_, B>, node: u32, lodging: Lodging) {
+    fn lodge(&mut self, step: &mut Step<'_, B>, node: u32, lodging: Lodging, waits: bool) {
         self.count_home(lodging.actor, Some(node));
         let home = self.home_of(lodging.job).map(Box::new);
-        self.lodgings.out.insert(lodging.lease, Guest { node, lodging: lodging.clone(), worker: None });
-        step.body.send(node, Between::Lodge { lodging, home });
+        self.lodgings.out.insert(lodging.lease, Guest { node, lodging: lodging.clone(), waits, worker: None });
+        step.body.send(node, Between::Lodge { lodging, waits, home });
     }
 
     /// At the head: lives that wait here may begin there.
-    pub(crate) fn lodge_waiting(&mut self, step: &mut Step<'_, B>, need: &Need, to: u32, count: u32) {
-        if !self.abroad.has(to) {
+    pub(crate) fn lodge_waiting(&mut self, step: &mut Step<'_, B>, need: &Need, to: u32, count: u32, waits: bool) {
+        if to != HEAD && !self.abroad.has(to) {
             return;
         }
-        for lease in self.leases.scheduler().waiting_for(LeaseKind::Actor, need).into_iter().take(count as usize) {
+        let seekers = self.overflow.seekers.take_like(LeaseKind::Actor, need, count as usize);
+        let left = count as usize - seekers.len();
+        for Seeker { lease, job, .. } in seekers {
+            let Some((actor, incarnation)) = self.actors.life_of(&lease) else { continue };
+            let lodging = Lodging { lease, actor, incarnation, need: need.clone(), job };
+            match to {
+                HEAD => self.live_here(step, lodging, waits),
+                _ => self.lodge(step, to, lodging, waits),
+            }
+        }
+        if to == HEAD {
+            return;
+        }
+        for lease in self.leases.scheduler().waiting_for(LeaseKind::Actor, need).into_iter().take(left) {
             let Some((actor, incarnation)) = self.actors.life_of(&lease) else { continue };
             let Some(job) = self.actors.table().get(actor).map(|record| record.creation.job) else { continue };
             self.schedule(step, scheduler::Event::LeaseMoved(lease));
-            self.lodge(step, to, Lodging { lease, actor, incarnation, need: need.clone(), job });
+            self.lodge(step, to, Lodging { lease, actor, incarnation, need: need.clone(), job }, waits);
+        }
+    }
+
+    /// At the head: lives that wait on a node may begin on another one.
+    pub(crate) fn move_lodgers(&mut self, step: &mut Step<'_, B>, from: u32, need: &Need, to: u32, count: u32) {
+        let waits_there =
+            |guest: &&Guest| guest.node == from && guest.waits && guest.worker.is_none() && guest.lodging.need == *need;
+        let mut found: Vec<Lodging> =
+            self.lodgings.out.values().filter(waits_there).map(|guest| guest.lodging.clone()).collect();
+        found.sort_unstable_by_key(|lodging| (lodging.lease.owner, lodging.lease.number));
+        found.truncate(count as usize);
+        for lodging in found {
+            if to != HEAD && !self.abroad.has(to) {
+                return;
+            }
+            self.unlodge(step, lodging.lease);
+            match to {
+                HEAD => self.live_here(step, lodging, false),
+                _ => self.lodge(step, to, lodging, false),
+            }
         }
     }
 
     /// From the head.
-    pub(crate) fn on_lodge(&mut self, step: &mut Step<'_, B>, lodging: Lodging) {
+    pub(crate) fn on_lodge(&mut self, step: &mut Step<'_, B>, lodging: Lodging, waits: bool) {
         let Lodging { lease, job, need, .. } = lodging.clone();
         self.lodgings.here.insert(lease, lodging);
         let event = scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Actor, need: need.clone() };
         self.schedule(step, event);
-        // What asks for this very node waits here.
-        if need.at == Where::Anywhere && self.leases.scheduler().lacks_room(&lease) {
+        if !waits && scheduler::may_move(&need) && self.leases.scheduler().lacks_room(&lease) {
             self.schedule(step, scheduler::Event::LeaseMoved(lease));
             self.lodgings.here.remove(&lease);
             self.overflow.has_changed();
-            step.body.send(HEAD, Between::Bounced { lease });
+            step.body.send(HEAD, Between::Bounced { lease, to: None });
         }
     }
 
@@ -142,8 +204,11 @@ impl<B: Body> Hub<B> {
         let lodging = guest.lodging.clone();
         self.lodgings.out.remove(&lease);
         self.count_home(lodging.actor, None);
-        let Lodging { job, need, .. } = lodging;
-        self.schedule(step, scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Actor, need });
+        if self.seeks(&lodging.need) {
+            self.seek(step, lease, LeaseKind::Actor, lodging.need, lodging.job);
+        } else {
+            self.live_here(step, lodging, true);
+        }
         true
     }
 
@@ -171,8 +236,11 @@ impl<B: Body> Hub<B> {
         }
     }
 
-    /// At the head: the life needs no place any more. False: it is not elsewhere.
+    /// At the head: the life needs no place any more. False: it is not elsewhere, nor looked for.
     pub(crate) fn unlodge(&mut self, step: &mut Step<'_, B>, lease: LeaseId) -> bool {
+        if self.overflow.seekers.take(&lease) {
+            return true;
+        }
         let Some(Guest { node, .. }) = self.lodgings.out.remove(&lease) else { return false };
         step.body.send(node, Between::Unlodge { lease });
         true
@@ -188,6 +256,7 @@ impl<B: Body> Hub<B> {
 
     /// At the head: the latest life of an actor is over, or its lease is another one.
     pub(crate) fn lodging_over(&mut self, lease: &LeaseId) {
+        self.overflow.seekers.take(lease);
         self.lodgings.out.remove(lease);
     }
 

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use model::{ProcId, Resources, WorkerExit};
+use model::{GroupId, NodeId, ProcId, Quantity, Resources, Tick, WorkerExit};
 use wire::abroad::{Between, JOBS_A_BLOCK, Membership};
-use wire::members::{NodeInfo, NodeStatus};
+use wire::members::{ClusterStatus, Decided, NodeInfo, NodeStatus};
 
 use crate::body::{Body, Step};
 use crate::hub::Hub;
@@ -55,6 +55,21 @@ impl Members {
         self.nodes.values()
     }
 
+    /// This node and all others.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &NodeInfo> {
+        self.me.iter().chain(self.nodes.values())
+    }
+
+    pub(crate) fn id_of(&self, node: u32) -> Option<NodeId> {
+        self.all().find(|info| info.number == node).map(|info| info.id)
+    }
+
+    /// Whether the node of this id lives, and has as much.
+    pub(crate) fn could_hold(&self, id: NodeId, to_place: &Resources, to_hold: &Resources) -> bool {
+        let mut those = self.all().filter(|info| info.id == id && !info.is_guest);
+        those.any(|info| info.total.fits(to_place) && info.total.fits(to_hold))
+    }
+
     /// The host of a node of the cluster.
     pub(crate) fn name_of(&self, node: u32) -> Option<&str> {
         self.me.iter().chain(self.nodes()).find(|info| info.number == node).map(|info| &*info.name)
@@ -79,10 +94,26 @@ impl Members {
     }
 }
 
+/// What a bundle is made of, under the names by which Ray shows it: of the bundle, and of any of its group.
+fn add_of_bundle(sum: &mut Resources, group: GroupId, index: u16, of: &Resources) {
+    for (name, amount) in of.iter() {
+        for name in [format!("{name}_group_{index}_{group}"), format!("{name}_group_{group}")] {
+            let so_far = sum.amount(&name);
+            sum.set(&name, Quantity(so_far.0 + amount.0));
+        }
+    }
+}
+
+/// What the head's scheduling knows of a node.
+pub(crate) fn member(info: &NodeInfo) -> scheduler::Member {
+    let NodeInfo { id, total, labels, is_guest, .. } = info.clone();
+    scheduler::Member { id, total, labels, is_guest }
+}
+
 impl<B: Body> Hub<B> {
     /// This node is the head of a cluster from now on.
     pub fn found(&mut self, me: NodeInfo) {
-        self.overflow.global.joined(HEAD, me.total.clone(), me.is_guest);
+        self.overflow.global.joined(HEAD, member(&me));
         (self.members.me, self.members.is_member) = (Some(me), true);
         self.jobs.number_block(0);
     }
@@ -226,9 +257,9 @@ impl<B: Body> Hub<B> {
             let others = self.members.nodes().filter(|info| info.number != node);
             let nodes = self.members.me.iter().chain(others).cloned().collect();
             if let Some(info) = self.members.nodes.get(&node) {
-                self.overflow.global.joined(node, info.total.clone(), info.is_guest);
+                self.overflow.global.joined(node, member(info));
             }
-            self.load_changed(step.now);
+            self.overflow.say_now(step.now);
             let jobs_above = self.members.next_block();
             step.body.send(node, Between::Members(Box::new(Membership { nodes, heirs, jobs_above })));
         }
@@ -281,11 +312,38 @@ impl<B: Body> Hub<B> {
                 free.give(free_there);
             }
         }
+        let of_bundles: Vec<(GroupId, u16, Resources, Resources)> = if self.is_head() {
+            self.note_own_load();
+            let known = self.overflow.global.bundles();
+            known.map(|(group, index, total, free)| (group, index, total.clone(), free.clone())).collect()
+        } else {
+            self.leases.scheduler().whole_bundles().collect()
+        };
+        for (group, index, all, left) in of_bundles {
+            add_of_bundle(&mut total, group, index, &all);
+            add_of_bundle(&mut free, group, index, &left);
+        }
         (total, free)
     }
 
-    /// At the head: all nodes, those that are gone behind the others. A node alone has nothing to tell.
-    pub(crate) fn list_nodes(&mut self) -> Vec<NodeStatus> {
+    /// At the head: the cluster. A node alone has nothing to tell.
+    pub(crate) fn cluster_status(&mut self, now: Tick) -> ClusterStatus {
+        let nodes = self.list_nodes();
+        let global = &self.overflow.global;
+        let decided = |decision: &scheduler::Decision| Decided {
+            ago_ms: now.ms_since(decision.at),
+            what: decision.what.to_string().into(),
+            count: decision.count,
+            from: decision.from,
+            to: decision.to,
+            why: decision.why.to_string().into(),
+        };
+        let decisions = global.decisions().map(decided).collect();
+        ClusterStatus { asked: self.options.number, nodes, infeasible: self.infeasible_in_words(), decisions }
+    }
+
+    /// All nodes, those that are gone behind the others.
+    fn list_nodes(&mut self) -> Vec<NodeStatus> {
         if self.is_head() {
             self.note_own_load();
         }

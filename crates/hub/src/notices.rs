@@ -1,12 +1,13 @@
 //! What drivers should read once: warnings with a kind that programs know, and a text for people.
 
-use model::{GroupId, JobId, LeaseId, ProcId, Quantity, Resources, Tick, WorkerExit};
+use model::{GroupId, JobId, LeaseId, Need, ProcId, Quantity, Resources, Tick, Where, WorkerExit};
 use rustc_hash::FxHashSet;
-use scheduler::LeaseKind;
+use scheduler::{Demand, LeaseKind};
 use wire::control::FromNodeOf;
 
 use crate::body::{Body, Step};
 use crate::hub::Hub;
+use crate::members::member;
 use crate::procs::{Kind, Proc};
 
 /// Workers that fail to start one after the other before the user is told.
@@ -189,11 +190,73 @@ impl<B: Body> Hub<B> {
             None => (self.procs.get(lease.owner).map(Proc::job), self.leases.need(&lease)),
         };
         let (Some(job), Some(need)) = (job, need) else { return };
-        if self.is_feasible_elsewhere(need) {
+        let is_in_group = matches!(need.at, Where::Bundle(_));
+        if self.is_feasible_anywhere(need) || (is_in_group && self.members.has_begun()) {
             return self.wants_others(step.now);
         }
-        let need = need.to_place.to_string();
-        self.tell_infeasible(step, job, need);
+        let need = need.clone();
+        self.tell_infeasible_need(step, job, &need);
+    }
+
+    /// Whether a node could hold this, if nothing else ran there. Bundles are not looked at.
+    pub(crate) fn is_feasible_anywhere(&self, need: &Need) -> bool {
+        let mut all = self.members.all().map(member);
+        all.any(|member| member.could_hold(need) && member.rank(need).is_some())
+    }
+
+    /// No node can ever run this.
+    pub(crate) fn tell_infeasible_need(&mut self, step: &mut Step<'_, B>, job: JobId, need: &Need) {
+        let lack = self.lack_in_words(need);
+        self.tell_infeasible(step, job, scheduler::in_words(need), &lack);
+    }
+
+    /// Which node comes nearest, in words; nothing if there is one node.
+    fn lack_in_words(&self, need: &Need) -> String {
+        let members: Vec<(u32, scheduler::Member)> =
+            self.members.all().map(|info| (info.number, member(info))).collect();
+        if members.iter().filter(|(_, member)| !member.is_guest).count() < 2 {
+            return String::new();
+        }
+        let Some(lack) = scheduler::nearest(need, members.iter().map(|(node, member)| (*node, member))) else {
+            return String::new();
+        };
+        let name = self.members.name_of(lack.node).unwrap_or("?");
+        let mut lacks = Vec::new();
+        if lack.amounts != Resources::default() {
+            lacks.push(lack.amounts.to_string());
+        }
+        if lack.labels {
+            lacks.push("the labels".into());
+        }
+        format!("node {} ({name}) comes nearest and lacks {}", lack.node, lacks.join(" and "))
+    }
+
+    /// At the head: what waits and can be had nowhere, with what is missing.
+    pub(crate) fn infeasible_in_words(&self) -> Vec<Box<str>> {
+        let global = &self.overflow.global;
+        let mut lines = Vec::new();
+        let nodes: Vec<u32> = global.members().map(|(node, _)| node).collect();
+        for (_, demands) in nodes.into_iter().filter_map(|node| global.view(node)) {
+            for Demand { need, kind, count, .. } in demands {
+                if matches!(need.at, Where::Bundle(_)) || global.is_feasible(need) {
+                    continue;
+                }
+                let kind = if *kind == LeaseKind::Actor { "actor" } else { "task" };
+                let words = [scheduler::in_words(need), self.lack_in_words(need)];
+                let words = words.iter().filter(|words| !words.is_empty()).cloned().collect::<Vec<_>>().join("; ");
+                lines.push(format!("{count} x {kind} {words}").into());
+            }
+        }
+        for (group, bundles, strategy) in self.reserving.reserve().infeasible() {
+            let words: Vec<String> = bundles.iter().map(ToString::to_string).collect();
+            let largest = bundles.iter().find(|bundle| !global.is_feasible(&Need::same((*bundle).clone())));
+            let lack = match largest {
+                Some(bundle) => format!("; of {bundle} {}", self.lack_in_words(&Need::same(bundle.clone()))),
+                None => "; each bundle fits a node, all of them at once do not".into(),
+            };
+            lines.push(format!("placement group {group} ({}) [{}]{lack}", strategy.as_str(), words.join(", ")).into());
+        }
+        lines
     }
 
     /// This node can never hold the group.
@@ -202,10 +265,10 @@ impl<B: Body> Hub<B> {
         let control::Maker::Job(job) = record.creation.maker else { return };
         let bundles: Vec<String> = record.creation.options.bundles.iter().map(ToString::to_string).collect();
         let strategy = record.creation.options.strategy.as_str();
-        self.tell_infeasible(step, job, format!("[{}] (placement group, {strategy})", bundles.join(", ")));
+        self.tell_infeasible(step, job, format!("[{}] (placement group, {strategy})", bundles.join(", ")), "");
     }
 
-    fn tell_infeasible(&mut self, step: &mut Step<'_, B>, job: JobId, need: String) {
+    fn tell_infeasible(&mut self, step: &mut Step<'_, B>, job: JobId, need: String, lack: &str) {
         if !self.told.infeasible.insert((job, need.clone())) {
             return;
         }
@@ -216,8 +279,9 @@ impl<B: Body> Hub<B> {
             _ if has_own => format!("This node has {own}, and none of the {others} others has enough"),
             _ => format!("None of the {others} nodes has enough"),
         };
+        let comma = if lack.is_empty() { "" } else { ": " };
         let text = format!(
-            "(autoscaler) No available node types can fulfill resource request {need}. {has}; it waits until a node that can is added."
+            "(autoscaler) No available node types can fulfill resource request {need}. {has}{comma}{lack}; it waits until a node that can is added."
         );
         self.notice_job(step, job, "infeasible", &text);
     }

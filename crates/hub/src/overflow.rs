@@ -2,19 +2,20 @@
 //!
 //! A lease is asked for where its owner is. What waits there, and may be had anywhere, is said to the head, which offers room on another node;
 //! that node grants the lease or sends it back at once (`Bounced`), so that nothing waits where nobody counts it. A lease that asks for one
-//! node goes there, and waits there.
+//! node goes there, and waits there; and so does one for which there is no room anywhere, if it can never be had where it was asked for.
 
-use model::{LeaseId, Need, NodeId, ProcId, Tick, Where};
+use model::{GroupId, LeaseId, Need, NodeId, ProcId, Resources, Tick, Where};
 use rustc_hash::FxHashMap;
-use scheduler::{Demand, Global, LeaseKind};
+use scheduler::{Demand, Global, GroupNews, LeaseKind};
 use wire::abroad::Between;
 use wire::control::ToNodeOf;
-use wire::members::Load;
+use wire::members::{Load, Waiting};
 
 use crate::body::{Body, Step};
 use crate::hub::Hub;
 use crate::leases::Wanted;
 use crate::members::HEAD;
+use crate::seeking::{Seeker, Seekers};
 
 /// How long after a change the head hears of it, so that it hears of many at once.
 const SAY_AFTER_MS: u64 = 10;
@@ -22,14 +23,21 @@ const SAY_AFTER_MS: u64 = 10;
 const SAY_SOON_MS: u64 = 1;
 /// What was offered counts as taken for so long, unless its node speaks.
 const OFFER_MS: u64 = 250;
+/// The head hears of so many kinds of leases that wait, of each node. Others have their turn when these have been served.
+const DEMANDS_MAX: usize = 256;
 
 #[derive(Default)]
 pub(crate) struct Overflow {
     /// Leases of owners here that another node gives.
     routes: FxHashMap<LeaseId, Route>,
-    /// What the head was told last.
+    /// Leases of owners here, and at the head of actors, for which a node has to be found.
+    pub(crate) seekers: Seekers,
+    /// What the head was told last, but for bundles.
     said: Option<Load>,
+    said_bundles: FxHashMap<(GroupId, u16), Resources>,
     say_at: Option<Tick>,
+    /// When it was told last.
+    said_at: Tick,
     /// At the head: all nodes.
     pub(crate) global: Global,
     forget_offers_at: Option<Tick>,
@@ -38,6 +46,8 @@ pub(crate) struct Overflow {
 struct Route {
     node: u32,
     wanted: Wanted,
+    /// It does not come back for want of room.
+    waits: bool,
     /// Once it is granted.
     worker: Option<ProcId>,
 }
@@ -51,19 +61,26 @@ impl Overflow {
         self.say_at = Some(self.say_at.map_or(at, |earlier| earlier.min(at)));
     }
 
+    /// As soon as may be: at once, if nothing was said just now.
+    pub(crate) fn say_now(&mut self, now: Tick) {
+        self.say_by(now.max(self.said_at.plus_ms(SAY_SOON_MS)));
+    }
+
     /// How things stand has to be said again.
     pub(crate) fn has_changed(&mut self) {
         self.said = None;
+        self.said_bundles.clear();
     }
 
     /// A process is dead: what it had asked for is over, and so are these, which had it as their worker.
     pub(crate) fn process_gone(&mut self, gone: ProcId) -> Vec<LeaseId> {
+        self.seekers.process_gone(gone);
         self.routes.retain(|lease, _| lease.owner != gone);
         self.routes.extract_if(|_, route| route.worker == Some(gone)).map(|(lease, _)| lease).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.routes.is_empty()
+        self.routes.is_empty() && self.seekers.is_empty()
     }
 }
 
@@ -83,39 +100,57 @@ impl<B: Body> Hub<B> {
         self.members.nodes().find(|info| info.id == id).map(|info| info.number)
     }
 
-    /// Whether another node could hold this, if nothing else ran there.
-    pub(crate) fn is_feasible_elsewhere(&self, need: &Need) -> bool {
-        let mut others = self.members.nodes().filter(|info| !info.is_guest);
-        self.members.has_begun() && others.any(|info| info.total.fits(&need.to_place) && info.total.fits(&need.to_hold))
-    }
-
-    /// Another node gives this lease if it can be had there only. None: this one does, as far as is known.
-    pub(crate) fn lease_goes_to(&self, lease: &LeaseId, need: &Need) -> Option<u32> {
+    /// Another node gives this lease if it can be had there only, and whether it waits there. None: this one does, as far as is known.
+    fn lease_goes_to(&self, lease: &LeaseId, need: &Need) -> Option<(u32, bool)> {
         // A worker that was started ahead may serve others before its node is a member.
         if !self.members.has_begun() || !self.is_here(lease.owner) {
             return None;
         }
         if let Some(route) = self.overflow.routes.get(lease) {
-            return Some(route.node);
+            return Some((route.node, route.waits));
         }
+        let rather = need.wish.as_ref().and_then(|wish| wish.rather);
         match need.at {
             Where::Node(id) => self.node_by_id(id),
-            Where::Bundle(_) => self.head_elsewhere(),
-            Where::Anywhere => None,
+            Where::Anywhere => rather.and_then(|id| self.node_by_id(id)),
+            Where::Bundle(_) => None,
         }
+        .map(|node| (node, true))
+    }
+
+    /// A process here asks for a lease. False: it is for this node's scheduler to give.
+    pub(crate) fn is_for_others(&mut self, step: &mut Step<'_, B>, lease: LeaseId, wanted: &Wanted) -> bool {
+        if let Some((node, waits)) = self.lease_goes_to(&lease, &wanted.need) {
+            self.send_lease(step, lease, node, wanted.clone(), waits);
+            return true;
+        }
+        if !self.is_here(lease.owner) || !self.seeks(&wanted.need) {
+            return false;
+        }
+        if let Where::Bundle(seat) = wanted.need.at
+            && self.is_group_gone(seat.group)
+        {
+            self.refuse(step, lease, model::Failure::GroupRemoved);
+            return true;
+        }
+        if wanted.need.wish.as_ref().is_some_and(|wish| wish.rather == Some(self.options.id)) {
+            return false;
+        }
+        self.leases.note_wanted(lease, wanted.clone());
+        self.seek(step, lease, LeaseKind::Tasks, wanted.need.clone(), wanted.job);
+        true
     }
 
     /// Another node is asked for the lease.
-    pub(crate) fn send_lease(&mut self, step: &mut Step<'_, B>, lease: LeaseId, node: u32, wanted: Wanted) {
+    fn send_lease(&mut self, step: &mut Step<'_, B>, lease: LeaseId, node: u32, wanted: Wanted, waits: bool) {
         // What that keeps of the owner ends with it.
         let Some(owner) = self.procs.get_mut(lease.owner) else { return };
         owner.is_met_by(node);
         let Wanted { job, need, name } = wanted.clone();
-        let message = Box::new(ToNodeOf::RequestLease { number: lease.number, job, need, name });
         let home = self.home_of(job).map(Box::new);
         let worker = self.overflow.routes.get(&lease).and_then(|route| route.worker);
-        self.overflow.routes.insert(lease, Route { node, wanted, worker });
-        step.body.send(node, Between::Said { by: lease.owner, message, home });
+        self.overflow.routes.insert(lease, Route { node, wanted, waits, worker });
+        step.body.send(node, Between::Request { lease, job, need, name, waits, home });
     }
 
     /// A lease that another node gives is not needed any more. False: it is none of those.
@@ -147,18 +182,18 @@ impl<B: Body> Hub<B> {
     /// What another node has asked for waits elsewhere, unless it is to be had here only.
     pub(crate) fn bounce_if_it_waits(&mut self, step: &mut Step<'_, B>, lease: LeaseId, from: u32) {
         let is_elsewhere = from != self.options.number && self.members.is_member();
-        let may_go = self.leases.need(&lease).is_some_and(|need| need.at == Where::Anywhere);
+        let may_go = self.leases.need(&lease).is_some_and(scheduler::may_move);
         if !is_elsewhere || !may_go || !self.leases.scheduler().lacks_room(&lease) {
             return;
         }
         self.schedule(step, scheduler::Event::LeaseMoved(lease));
         self.forget_lease(step, &lease);
         // The head thinks that there is room.
-        self.overflow.said = None;
-        step.body.send(from, Between::Bounced { lease });
+        self.overflow.has_changed();
+        step.body.send(from, Between::Bounced { lease, to: None });
     }
 
-    pub(crate) fn on_bounced(&mut self, step: &mut Step<'_, B>, from: u32, lease: LeaseId) {
+    pub(crate) fn on_bounced(&mut self, step: &mut Step<'_, B>, from: u32, lease: LeaseId, to: Option<u32>) {
         self.overflow.said = None;
         if self.lodging_bounced(step, from, lease) {
             return;
@@ -167,7 +202,25 @@ impl<B: Body> Hub<B> {
         if self.overflow.routes.get(&lease).is_some_and(is_of_route)
             && let Some(Route { wanted, .. }) = self.overflow.routes.remove(&lease)
         {
-            self.request_lease(step, lease, wanted.job, wanted.need, wanted.name);
+            match to {
+                Some(to) if self.abroad.has(to) => self.send_lease(step, lease, to, wanted, false),
+                Some(to) if to == self.options.number => self.give_here(step, lease, wanted, false),
+                _ => self.request_lease(step, lease, wanted.job, wanted.need, wanted.name),
+            }
+        }
+    }
+
+    /// The head has said that this node gives a lease of its own.
+    fn give_here(&mut self, step: &mut Step<'_, B>, lease: LeaseId, wanted: Wanted, waits: bool) {
+        let Wanted { need, job, .. } = wanted.clone();
+        self.leases.note_wanted(lease, wanted);
+        let event = scheduler::Event::LeaseRequested { lease, job, kind: LeaseKind::Tasks, need: need.clone() };
+        self.schedule(step, event);
+        if !self.leases.scheduler().has_lease(&lease) {
+            self.forget_lease(step, &lease);
+        } else if !waits && self.leases.scheduler().lacks_room(&lease) {
+            self.schedule(step, scheduler::Event::LeaseMoved(lease));
+            self.seek(step, lease, LeaseKind::Tasks, need, job);
         }
     }
 
@@ -198,14 +251,36 @@ impl<B: Body> Hub<B> {
         }
     }
 
+    fn demands(&self) -> impl Iterator<Item = Demand> {
+        self.leases.scheduler().demands().chain(self.overflow.seekers.demands()).take(DEMANDS_MAX)
+    }
+
     fn load(&self) -> Load {
-        let scheduler = self.leases.scheduler();
-        let tasks = scheduler.demands().filter(|demand| demand.kind == LeaseKind::Tasks);
-        let demands = tasks.map(|demand| (demand.need, demand.count)).collect();
-        Load { free: scheduler.available(), demands }
+        let waiting = |demand: Demand| {
+            let Demand { need, kind, count, seeks } = demand;
+            Waiting { need, count, is_actor: kind == LeaseKind::Actor, seeks }
+        };
+        let demands = self.demands().map(waiting).collect();
+        Load { free: self.leases.scheduler().available(), demands, bundles: Vec::new() }
+    }
+
+    /// Bundles of which something else is free than was said last.
+    fn changed_bundles(&mut self) -> Vec<(GroupId, u16, Resources)> {
+        let now: FxHashMap<(GroupId, u16), Resources> =
+            self.leases.scheduler().bundles().map(|(group, index, free)| ((group, index), free)).collect();
+        let said = std::mem::take(&mut self.overflow.said_bundles);
+        let has_changed = |(bundle, free): &(&(GroupId, u16), &Resources)| said.get(*bundle) != Some(*free);
+        let mut changed: Vec<(GroupId, u16, Resources)> =
+            now.iter().filter(has_changed).map(|((group, index), free)| (*group, *index, free.clone())).collect();
+        changed.sort_unstable_by_key(|(group, index, _)| (*group, *index));
+        self.overflow.said_bundles = now;
+        changed
     }
 
     pub(crate) fn look_at_load(&mut self, step: &mut Step<'_, B>) {
+        if self.is_head() && self.reserving.next_deadline().is_some_and(|at| at <= step.now) {
+            self.reserve_news(step, GroupNews::Changed);
+        }
         if self.overflow.forget_offers_at.is_some_and(|at| at <= step.now) {
             self.overflow.forget_offers_at = None;
             self.overflow.global.forget_offers();
@@ -215,59 +290,97 @@ impl<B: Body> Hub<B> {
             return;
         }
         self.overflow.say_at = None;
+        self.overflow.said_at = step.now;
         if self.is_head() {
-            self.note_own_load();
-            return self.offer(step);
+            return self.look_at_all(step);
         }
-        let load = self.load();
-        if self.members.is_member() && self.overflow.said.as_ref() != Some(&load) {
-            step.body.send(HEAD, Between::Load(load.clone()));
+        if !self.members.is_member() {
+            return;
+        }
+        let (load, bundles) = (self.load(), self.changed_bundles());
+        if self.overflow.said.as_ref() != Some(&load) || !bundles.is_empty() {
+            step.body.send(HEAD, Between::Load(Load { bundles, ..load.clone() }));
             self.overflow.said = Some(load);
         }
+    }
+
+    /// At the head: something has changed here or elsewhere. Groups come first: they need much at once.
+    fn look_at_all(&mut self, step: &mut Step<'_, B>) {
+        if self.reserving.is_waiting() {
+            self.reserve_news(step, GroupNews::Changed);
+        }
+        self.note_own_load();
+        self.offer(step);
     }
 
     /// At the head.
     pub(crate) fn note_own_load(&mut self) {
         let scheduler = self.leases.scheduler();
-        self.overflow.global.said(HEAD, scheduler.available(), scheduler.demands().collect());
+        let demands = self.demands().collect();
+        self.overflow.global.said(HEAD, scheduler.available(), demands, scheduler.bundles().collect());
     }
 
     /// At the head: a node has said what is free there and what waits.
     pub(crate) fn on_load(&mut self, step: &mut Step<'_, B>, node: u32, load: Load) {
-        let tasks = |(need, count)| Demand { need, kind: LeaseKind::Tasks, count };
-        self.overflow.global.said(node, load.free, load.demands.into_iter().map(tasks).collect());
-        self.offer(step);
+        let demand = |waiting: Waiting| {
+            let Waiting { need, count, is_actor, seeks } = waiting;
+            let kind = if is_actor { LeaseKind::Actor } else { LeaseKind::Tasks };
+            Demand { need, kind, count, seeks }
+        };
+        self.overflow.global.said(node, load.free, load.demands.into_iter().map(demand).collect(), load.bundles);
+        self.tell_of_groups_gone(step, node);
+        self.look_at_all(step);
     }
 
     fn offer(&mut self, step: &mut Step<'_, B>) {
-        if !self.abroad.has_nodes() {
+        if !self.abroad.has_nodes() && self.overflow.seekers.is_empty() {
             return;
         }
-        for scheduler::Offer { from, to, demand } in self.overflow.global.offers() {
-            let Demand { need, kind, count } = demand;
+        for scheduler::Offer { from, to, demand, waits } in self.overflow.global.offers(step.now) {
+            let Demand { need, kind, count, .. } = demand;
             self.overflow.forget_offers_at.get_or_insert_with(|| step.now.plus_ms(OFFER_MS));
             match (from, kind) {
-                (HEAD, LeaseKind::Actor) => self.lodge_waiting(step, &need, to, count),
-                (HEAD, LeaseKind::Tasks) => self.on_offer(step, &need, to, count),
-                _ => step.body.send(from, Between::Offer { need, to, count }),
+                (HEAD, LeaseKind::Actor) => self.lodge_waiting(step, &need, to, count, waits),
+                (HEAD, LeaseKind::Tasks) => self.on_offer(step, &need, to, count, waits),
+                (_, LeaseKind::Actor) => self.move_lodgers(step, from, &need, to, count),
+                (_, LeaseKind::Tasks) => step.body.send(from, Between::Offer { need, to, count, waits }),
             }
         }
     }
 
     /// So many leases that wait here may be had there.
-    pub(crate) fn on_offer(&mut self, step: &mut Step<'_, B>, need: &Need, to: u32, count: u32) {
+    pub(crate) fn on_offer(&mut self, step: &mut Step<'_, B>, need: &Need, to: u32, count: u32, waits: bool) {
         self.overflow.said = None;
         self.load_changed(step.now);
-        if !self.abroad.has(to) {
+        let is_here = to == self.options.number;
+        if !is_here && !self.abroad.has(to) {
             return;
         }
+        let seekers = self.overflow.seekers.take_like(LeaseKind::Tasks, need, count as usize);
+        let left = count as usize - seekers.len();
+        for Seeker { lease, .. } in seekers {
+            match self.leases.take_wanted(&lease) {
+                Some(wanted) if is_here => self.give_here(step, lease, wanted, waits),
+                Some(wanted) => self.send_lease(step, lease, to, wanted, waits),
+                None => {}
+            }
+        }
+        if is_here {
+            return;
+        }
+        // One of another node's for which there is room here has its turn here: else two nodes would send it to each other for ever.
+        let may_go = |lease: &LeaseId| self.is_here(lease.owner) || self.leases.scheduler().lacks_room(lease);
         let waiting = self.leases.scheduler().waiting_for(LeaseKind::Tasks, need);
-        let ours: Vec<LeaseId> =
-            waiting.into_iter().filter(|lease| self.is_here(lease.owner)).take(count as usize).collect();
-        for lease in ours {
-            if let Some(wanted) = self.leases.take_wanted(&lease) {
-                self.schedule(step, scheduler::Event::LeaseMoved(lease));
-                self.send_lease(step, lease, to, wanted);
+        let waiting: Vec<LeaseId> = waiting.into_iter().filter(may_go).take(left).collect();
+        for lease in waiting {
+            self.schedule(step, scheduler::Event::LeaseMoved(lease));
+            match self.leases.take_wanted(&lease) {
+                Some(wanted) if self.is_here(lease.owner) => self.send_lease(step, lease, to, wanted, waits),
+                _ => {
+                    // Its own node sends it there.
+                    self.forget_lease(step, &lease);
+                    step.body.send(lease.owner.node(), Between::Bounced { lease, to: Some(to) });
+                }
             }
         }
     }

@@ -29,6 +29,9 @@ impl<B: Body> Hub<B> {
         }
         self.cuts_without_node(step, node);
         self.overflow.global.gone(node);
+        if self.is_head() {
+            self.reserve_news(step, scheduler::GroupNews::NodeGone(node));
+        }
         self.functions.node_gone(node);
         self.last_words_without(step, node);
         for worker in self.estates.serving_for(node) {

@@ -63,7 +63,7 @@ impl<B: Body> Hub<B> {
                 let (total, free) = self.resources_of_all();
                 Answer::Resources { total: list(total), free: list(free) }
             }
-            Question::Cluster => Answer::Cluster(self.options.number, self.list_nodes()),
+            Question::Cluster => Answer::Cluster(Box::new(self.cluster_status(step.now))),
             Question::Inventory { .. } | Question::WatchWaits => return None,
             Question::Status => Answer::Status(Box::new(self.status(step))),
             Question::Stop => {

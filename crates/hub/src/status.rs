@@ -87,6 +87,7 @@ impl<B: Body> Hub<B> {
                 on: Awaited::Resources { why: reason(wait.reason), need: wait.need.to_place.clone() },
                 waited_ms: now.ms_since(wait.since),
             })
+            .chain(self.seeking(now))
             .chain(self.waiting_groups(now))
             .collect()
     }

@@ -91,8 +91,7 @@ fn granted(to: ProcId, number: u64) -> Between<u32> {
 }
 
 fn is_request(message: &Between<u32>, number: u64) -> bool {
-    let Between::Said { message, .. } = message else { return false };
-    matches!(**message, ToNode::RequestLease { number: other, .. } if other == number)
+    matches!(message, Between::Request { lease, .. } if lease.number == number)
 }
 
 fn returned(by: ProcId, number: u64) -> (u32, Between<u32>) {
@@ -155,10 +154,10 @@ fn a_lease_that_asks_for_this_node_waits_here_and_any_other_goes_back() {
         [(1, Where::Anywhere, false), (2, Where::Anywhere, true), (3, Where::Node(info(1, 1).id), false)]
     {
         let need = Need { at, ..one_cpu() };
-        let message = ToNode::RequestLease { number, job: JobId([9; 4]), need, name: "f".into() };
-        node.hears(2, Between::Said { by: there, message: Box::new(message), home: None });
         let lease = LeaseId { owner: there, number };
-        assert_eq!(node.sent().contains(&(2, Between::Bounced { lease })), goes_back, "{number}");
+        node.hears(2, Between::Request { lease, job: JobId([9; 4]), need, name: "f".into(), waits: false, home: None });
+        let lease = LeaseId { owner: there, number };
+        assert_eq!(node.sent().contains(&(2, Between::Bounced { lease, to: None })), goes_back, "{number}");
     }
 }
 

@@ -24,6 +24,7 @@ fn group(name: &str, cpus: i64) -> Question {
         lifetime: Lifetime::Owned,
         strategy: Strategy::Pack,
         bundles: vec![Resources::cpus(cpus)],
+        labels: Vec::new(),
     };
     Question::CreateGroup { group: G, options }
 }

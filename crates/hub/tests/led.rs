@@ -9,16 +9,16 @@ use wire::abroad::Between;
 const THERE: ProcId = ProcId::new(2, 4, 1);
 
 fn asked(number: u64) -> Between<u32> {
-    let message = ToNode::RequestLease { number, job: JobId([9; 4]), need: one_cpu(), name: "f".into() };
-    Between::Said { by: THERE, message: Box::new(message), home: None }
+    let lease = LeaseId { owner: THERE, number };
+    Between::Request { lease, job: JobId([9; 4]), need: one_cpu(), name: "f".into(), waits: false, home: None }
 }
 
 fn bounced(number: u64) -> (u32, Between<u32>) {
-    (2, Between::Bounced { lease: LeaseId { owner: THERE, number } })
+    (2, Between::Bounced { lease: LeaseId { owner: THERE, number }, to: None })
 }
 
 fn is_request(message: &Between<u32>) -> bool {
-    matches!(message, Between::Said { message, .. } if matches!(**message, ToNode::RequestLease { .. }))
+    matches!(message, Between::Request { .. })
 }
 
 /// A worker that waits lends its core, but each that waits is a process: the next of its kind is let through after a while. If it went back, the
@@ -58,7 +58,7 @@ fn what_a_dead_node_had_not_granted_is_asked_for_again() {
     node.lease(a, 1);
     node.request_lease(a, 2);
     node.sent();
-    node.hears(1, Between::Offer { need: one_cpu(), to: 3, count: 1 });
+    node.hears(1, Between::Offer { need: one_cpu(), to: 3, count: 1, waits: false });
     let sent = node.sent();
     assert!(matches!(&sent[..], [(3, message)] if is_request(message)), "{sent:?}");
     assert_eq!(node.hub.scheduler().waiting().count(), 0);

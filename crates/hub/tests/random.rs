@@ -343,6 +343,7 @@ impl World {
                     lifetime: Lifetime::Owned,
                     strategy: Strategy::Pack,
                     bundles: vec![Resources::cpus(1)],
+                    labels: Vec::new(),
                 };
                 self.asks(who, Question::CreateGroup { group, options });
             }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{GroupId, Lifetime, NodeId, Resources};
+use crate::{GroupId, Labels, Lifetime, NodeId, Resources};
 
 /// Where a lease may be placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,4 +72,6 @@ pub struct GroupOptions {
     pub strategy: Strategy,
     /// What is set aside. At least one.
     pub bundles: Vec<Resources>,
+    /// What must hold of the labels of each bundle's node; none at all: nothing.
+    pub labels: Vec<Labels>,
 }

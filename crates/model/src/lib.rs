@@ -11,6 +11,7 @@ mod process;
 mod resources;
 mod task;
 mod time;
+mod wish;
 
 pub use failure::{ActorDeath, Failure, Remains, WorkerExit};
 pub use group::{GroupOptions, Seat, Strategy, Where};
@@ -20,3 +21,4 @@ pub use process::{Dead, ProcId};
 pub use resources::{EnvVars, Need, Quantity, Resources};
 pub use task::{ActorOptions, Language, Lifetime, Template, Yields};
 pub use time::Tick;
+pub use wish::{Labels, Match, Wish};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Where;
+use crate::{Where, Wish};
 
 /// An amount in ten-thousandths. May go below zero: a task that wakes takes its CPU back at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -60,13 +60,15 @@ pub struct Need {
     pub at: Where,
     /// No amount: it tells needs apart, since a process that has once seen these serves no others.
     pub env: EnvVars,
+    /// What else it asks of its node; none for nearly all.
+    pub wish: Option<Box<Wish>>,
 }
 
 impl Need {
     /// The same for placing and holding.
     #[must_use]
     pub fn same(resources: Resources) -> Self {
-        Self { to_place: resources.clone(), to_hold: resources, at: Where::Anywhere, env: EnvVars::new() }
+        Self { to_place: resources.clone(), to_hold: resources, ..Self::default() }
     }
 }
 

@@ -338,7 +338,7 @@ type Made<'py> = (Bound<'py, PyBytes>, Option<Bound<'py, ObjectRef>>, Option<Bou
 ///
 /// tour(actor) 1: user code calls `Class.remote(...)`; the constructor's arguments become part of a spec, which restarts use again.
 #[pyfunction]
-#[pyo3(signature = (*, class_id, class_name, callee, name, namespace, is_detached, restarts_max, to_place, to_hold, env, at, concurrency, is_async,
+#[pyo3(signature = (*, class_id, class_name, callee, name, namespace, is_detached, restarts_max, to_place, to_hold, env, at, wish, concurrency, is_async,
     get_if_exists, args, kwargs, meta))]
 #[expect(clippy::too_many_arguments, reason = "called from one place, by keyword")]
 fn create_actor<'py>(
@@ -354,6 +354,7 @@ fn create_actor<'py>(
     to_hold: &Bound<'py, PyDict>,
     env: BTreeMap<String, String>,
     at: Option<groups::PyWhere>,
+    wish: Option<groups::PyWish>,
     concurrency: u32,
     is_async: bool,
     get_if_exists: bool,
@@ -368,6 +369,7 @@ fn create_actor<'py>(
         to_hold: resources(to_hold)?,
         at: groups::to_where(at.clone())?,
         env: environment(&runtime, surroundings::env_vars(env)),
+        wish: groups::to_wish(wish)?,
     };
     if at.is_none() {
         need.at = context::inherited();

@@ -248,7 +248,7 @@ impl Function {
 
     #[new]
     #[expect(clippy::too_many_arguments, reason = "called once per function from one place, by keyword")]
-    #[pyo3(signature = (*, signature, prepare, name, callee, needs, env, at, returns, yields, ahead_max, retries_max,
+    #[pyo3(signature = (*, signature, prepare, name, callee, needs, env, at, wish, returns, yields, ahead_max, retries_max,
         retry_exceptions, calls_max))]
     fn new(
         signature: &Bound<'_, PyAny>,
@@ -258,6 +258,7 @@ impl Function {
         needs: &Bound<'_, PyDict>,
         env: BTreeMap<String, String>,
         at: Option<groups::PyWhere>,
+        wish: Option<groups::PyWish>,
         returns: u32,
         yields: &str,
         ahead_max: u32,
@@ -273,6 +274,7 @@ impl Function {
             need: Need {
                 at: groups::to_where(at.clone())?,
                 env: surroundings::env_vars(env),
+                wish: groups::to_wish(wish)?,
                 ..Need::same(resources(needs)?)
             },
             returns,

@@ -1,6 +1,6 @@
 //! Placement groups: made, looked at, removed; and where a call wants to be placed.
 
-use model::{GroupId, GroupOptions, Lifetime, Need, NodeId, ObjectId, Seat, Strategy, Where};
+use model::{GroupId, GroupOptions, Labels, Lifetime, Match, Need, NodeId, ObjectId, Seat, Strategy, Where, Wish};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -29,6 +29,35 @@ pub(crate) fn to_where(at: Option<PyWhere>) -> PyResult<Where> {
     }
 }
 
+/// What is asked of a node beside amounts, as Python says it: whether it is another one each time, which node rather than others, and
+/// alternatives of what must hold of labels: their names, what must hold (`in`, `not in`, `exists`, `lacks`), of which values.
+pub(crate) type PyWish = (bool, Option<Vec<u8>>, Vec<PyLabels>);
+
+type PyLabels = Vec<(String, String, Vec<String>)>;
+
+pub(crate) fn to_wish(wish: Option<PyWish>) -> PyResult<Option<Box<Wish>>> {
+    let Some((spread, rather, labels)) = wish else { return Ok(None) };
+    let rather = rather.map(|id| NodeId::from_slice(&id)).transpose();
+    let rather = rather.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let labels = labels.into_iter().map(to_labels).collect::<PyResult<_>>()?;
+    Ok(Some(Box::new(Wish { spread, rather, labels })))
+}
+
+fn to_labels(labels: PyLabels) -> PyResult<Labels> {
+    let to_match = |(name, kind, values): (String, String, Vec<String>)| {
+        let values = values.into_iter().map(Box::from).collect();
+        let wanted = match &*kind {
+            "in" => Match::In(values),
+            "not in" => Match::NotIn(values),
+            "exists" => Match::Exists,
+            "lacks" => Match::Lacks,
+            _ => return Err(PyValueError::new_err("of a label must hold: in, not in, exists, lacks")),
+        };
+        Ok((Box::from(name), wanted))
+    };
+    labels.into_iter().map(to_match).collect::<PyResult<_>>().map(Labels)
+}
+
 /// What goes into a group only because its parent is there must fit there too: it would wait for ever.
 pub(crate) fn check_inherited(py: Python<'_>, need: &Need) -> PyResult<()> {
     let Where::Bundle(seat) = need.at else { return Ok(()) };
@@ -40,10 +69,11 @@ pub(crate) fn check_inherited(py: Python<'_>, need: &Need) -> PyResult<()> {
 
 /// Makes a placement group; returns its id, or nothing if another one has its name.
 #[pyfunction]
-#[pyo3(signature = (*, bundles, strategy, name, is_detached))]
+#[pyo3(signature = (*, bundles, labels, strategy, name, is_detached))]
 fn create_group<'py>(
     py: Python<'py>,
     bundles: Vec<Bound<'py, PyDict>>,
+    labels: Vec<PyLabels>,
     strategy: &str,
     name: &str,
     is_detached: bool,
@@ -57,6 +87,7 @@ fn create_group<'py>(
         lifetime: if is_detached { Lifetime::Detached } else { Lifetime::Owned },
         strategy: Strategy::named(strategy).ok_or_else(|| PyValueError::new_err("no such strategy"))?,
         bundles: bundles.iter().map(resources).collect::<PyResult<_>>()?,
+        labels: labels.into_iter().map(to_labels).collect::<PyResult<_>>()?,
     };
     match session::ask(py, Question::CreateGroup { group, options })? {
         Answer::GroupMade(made) => Ok(made.is_registered.then(|| PyBytes::new(py, &group.0))),
@@ -121,6 +152,8 @@ fn status_dict<'py>(py: Python<'py>, status: &GroupStatus) -> PyResult<Bound<'py
     dict.set_item("name", &*status.name)?;
     dict.set_item("strategy", &*status.strategy)?;
     dict.set_item("state", &*status.state)?;
+    let nodes: Vec<Option<String>> = status.nodes.iter().map(|node| node.map(|node| node.to_string())).collect();
+    dict.set_item("nodes", nodes)?;
     dict.set_item("created_after_us", status.created_after_us)?;
     let bundles = PyList::empty(py);
     for bundle in &status.bundles {

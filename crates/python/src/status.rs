@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use wire::control::{Answer, FromNode, Question, ToNode};
-use wire::members::NodeStatus;
+use wire::members::{Decided, NodeStatus};
 use wire::waits::WaitRecord;
 
 use crate::session::{ask, connect_to};
@@ -32,7 +32,7 @@ fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 #[pyfunction]
 fn nodes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     match ask(py, Question::Cluster)? {
-        Answer::Cluster(_, nodes) => node_dicts(py, &nodes),
+        Answer::Cluster(cluster) => node_dicts(py, &cluster.nodes),
         _ => Err(PyRuntimeError::new_err("the node gave another answer")),
     }
 }
@@ -68,9 +68,13 @@ fn ask_node<'py>(py: Python<'py>, path: &str, what: &str, seconds: f64) -> PyRes
         Some(Answer::Status(status)) => {
             let dict = status_dict(py, &status)?;
             if what == "status"
-                && let Some(Answer::Cluster(_, nodes)) = put(Question::Cluster).map_err(failed)?
+                && let Some(Answer::Cluster(cluster)) = put(Question::Cluster).map_err(failed)?
             {
-                dict.set_item("nodes", node_dicts(py, &nodes)?)?;
+                dict.set_item("nodes", node_dicts(py, &cluster.nodes)?)?;
+                let infeasible: Vec<&str> = cluster.infeasible.iter().map(|line| &**line).collect();
+                dict.set_item("infeasible", infeasible)?;
+                let decisions = cluster.decisions.iter().map(|decided| decision_dict(py, decided));
+                dict.set_item("decisions", decisions.collect::<PyResult<Vec<_>>>()?)?;
             }
             Ok(Some(dict))
         }
@@ -90,6 +94,17 @@ fn amounts<'py, 'a>(py: Python<'py>, list: impl Iterator<Item = (&'a str, i64)>)
 
 fn node_dicts<'py>(py: Python<'py>, nodes: &[NodeStatus]) -> PyResult<Vec<Bound<'py, PyDict>>> {
     nodes.iter().map(|node| node_dict(py, node)).collect()
+}
+
+fn decision_dict<'py>(py: Python<'py>, decided: &Decided) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("ago_ms", decided.ago_ms)?;
+    dict.set_item("what", &*decided.what)?;
+    dict.set_item("count", decided.count)?;
+    dict.set_item("from", decided.from)?;
+    dict.set_item("to", decided.to)?;
+    dict.set_item("why", &*decided.why)?;
+    Ok(dict)
 }
 
 fn node_dict<'py>(py: Python<'py>, node: &NodeStatus) -> PyResult<Bound<'py, PyDict>> {

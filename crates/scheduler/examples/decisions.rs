@@ -78,6 +78,7 @@ fn decisions_per_second(load: &Load) -> u64 {
                 | Effect::GroupPlaced(_)
                 | Effect::GroupInfeasible(_)
                 | Effect::Refused(_)
+                | Effect::GroupPrepared { .. }
                 | Effect::KillWorker(_) => {}
             }
         }

@@ -1,6 +1,6 @@
 //! What the scheduler hears and what it wants done.
 
-use model::{GroupId, JobId, LeaseId, Need, ProcId, Resources};
+use model::{GroupId, JobId, LeaseId, Need, ProcId, Resources, Tick};
 
 /// What a scheduler is told once.
 #[derive(Clone, Debug)]
@@ -79,6 +79,21 @@ pub enum Event {
         /// No two bundles may lie on one node.
         is_apart: bool,
     },
+    /// Set these bundles of a group aside, all of them now or within the time, or none: others of the group shall lie on other nodes.
+    GroupPart {
+        /// The group.
+        group: GroupId,
+        /// Named in the answer; ends the one before.
+        attempt: u32,
+        /// Which of the group's bundles, and what each holds.
+        bundles: Vec<(u16, Resources)>,
+        /// Until when.
+        until: Tick,
+    },
+    /// All bundles of the group are set aside: leases may take of those that were prepared here.
+    GroupCommitted(GroupId),
+    /// What was prepared here is not needed.
+    GroupAborted(GroupId),
     /// The group ends: workers in it are killed, what waits for a place in it never gets one. Repeating it changes nothing.
     GroupRemoved(GroupId),
     /// The machine is low on memory, or no longer: meanwhile nothing is placed beside what runs.
@@ -113,6 +128,15 @@ pub enum Effect {
     Infeasible(LeaseId),
     /// The group has all its bundles.
     GroupPlaced(GroupId),
+    /// Answers `GroupPart`.
+    GroupPrepared {
+        /// As asked.
+        group: GroupId,
+        /// As asked.
+        attempt: u32,
+        /// They are set aside until the group is committed, aborted or removed. False: there was no room.
+        is_held: bool,
+    },
     /// This node can never hold the group; it goes on waiting. Said once.
     GroupInfeasible(GroupId),
     /// The lease wants a place in a group that is no more: it is over, and its number is not used again.

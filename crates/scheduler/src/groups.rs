@@ -26,6 +26,8 @@ const SAVE_AGAIN_MS: u64 = 1_000;
 
 /// Part of a group.
 pub(crate) struct Bundle {
+    /// Which of the group's.
+    pub(crate) index: u16,
     /// What it takes of the node.
     pub(crate) demand: Demand,
     pub(crate) gpu: Ask,
@@ -40,13 +42,26 @@ pub(crate) struct Bundle {
 pub(crate) struct Group {
     pub(crate) bundles: Vec<Bundle>,
     pub(crate) standing: Standing,
+    /// Bundles of it that this node shall have if other nodes can have the others.
+    pub(crate) part: Option<Part>,
     /// Leases that hold something of it.
     pub(crate) held: u32,
 }
 
+/// Bundles that are prepared: set aside, but nobody's yet.
+pub(crate) struct Part {
+    pub(crate) bundles: Vec<Bundle>,
+    /// Until when room for them is waited for.
+    until: Tick,
+    /// Named in the answer.
+    attempt: u32,
+    /// They are set aside.
+    pub(crate) is_held: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// There is not enough room, now or ever.
+    /// There is not enough room, now or ever; or what is set aside is nobody's yet.
     Waiting,
     Placed,
     /// It was removed, and processes in it have not ended yet.
@@ -75,9 +90,8 @@ impl Groups {
             return Some(Choices { is_feasible: is_feasible(&demand), demands: vec![demand], soft_max });
         };
         let group = self.table.get(&seat.group).filter(|group| group.standing == Standing::Placed)?;
-        let bundles = group.bundles.iter().enumerate();
-        let wanted = bundles.filter(|(index, _)| seat.bundle.is_none_or(|bundle| usize::from(bundle) == *index));
-        let demands = wanted.map(|(_, bundle)| ledger.demand_in(need, bundle)).filter(is_feasible);
+        let wanted = group.bundles.iter().filter(|bundle| seat.bundle.is_none_or(|index| index == bundle.index));
+        let demands = wanted.map(|bundle| ledger.demand_in(need, bundle)).filter(is_feasible);
         let demands: Vec<Demand> = demands.collect();
         let soft_max = demands.iter().map(|demand| ledger.leases_per_cpus(demand)).sum();
         Some(Choices { is_feasible: !demands.is_empty(), demands, soft_max })
@@ -96,9 +110,21 @@ impl Groups {
 }
 
 impl Group {
-    /// Takes all its bundles out of what is free, if they fit.
+    /// What it waits for.
+    fn awaited(&self) -> &[Bundle] {
+        self.part.as_ref().map_or(&self.bundles, |part| &part.bundles)
+    }
+
+    /// What it has, as far as there is.
+    pub(crate) fn held_bundles(&self) -> impl Iterator<Item = &Bundle> {
+        let own = if self.standing == Standing::Waiting { &[] } else { &self.bundles[..] };
+        let part = self.part.as_ref().filter(|part| part.is_held).map_or(&[][..], |part| &part.bundles);
+        own.iter().chain(part)
+    }
+
+    /// Takes all that it waits for out of what is free, if that fits.
     pub(crate) fn take(&self, free: &mut [i64], gpus: &mut [i64]) -> bool {
-        self.bundles.iter().all(|bundle| {
+        self.awaited().iter().all(|bundle| {
             let fits = bundle.demand.fits(free) && devices::fits(gpus, &bundle.demand.among, bundle.gpu);
             if fits {
                 bundle.demand.take(free);
@@ -111,10 +137,17 @@ impl Group {
     /// Whether a lease less would bring `free` nearer to what this needs.
     pub(crate) fn is_helped_by(&self, held: &Demand, held_gpu: Ask, free: &[i64]) -> bool {
         let mut left = free.to_vec();
-        self.bundles.iter().for_each(|bundle| bundle.demand.take(&mut left));
-        let needs_gpu = held_gpu != Ask::Nothing && self.bundles.iter().any(|bundle| bundle.gpu != Ask::Nothing);
-        needs_gpu || self.bundles.iter().any(|bundle| bundle.demand.is_short_of(held, &left))
+        self.awaited().iter().for_each(|bundle| bundle.demand.take(&mut left));
+        let needs_gpu = held_gpu != Ask::Nothing && self.awaited().iter().any(|bundle| bundle.gpu != Ask::Nothing);
+        needs_gpu || self.awaited().iter().any(|bundle| bundle.demand.is_short_of(held, &left))
     }
+}
+
+/// What `GroupPart` says.
+pub(crate) struct AskedPart {
+    pub(crate) attempt: u32,
+    pub(crate) bundles: Vec<(u16, Resources)>,
+    pub(crate) until: Tick,
 }
 
 impl Scheduler {
@@ -131,16 +164,9 @@ impl Scheduler {
             }
             return;
         }
-        let bundle = |resources: &Resources| Bundle {
-            demand: self.ledger.demand_aside(resources, &self.devices),
-            gpu: Ask::new(resources.gpu),
-            gpus: Vec::new(),
-            kinds: Vec::new(),
-            devices: Box::default(),
-        };
-        let bundles: Vec<Bundle> = bundles.iter().map(bundle).collect();
+        let bundles: Vec<Bundle> = (0..).zip(bundles).map(|(index, bundle)| self.bundle(index, bundle)).collect();
         let is_known = bundles.iter().all(|bundle| bundle.demand.is_feasible) && !(is_apart && bundles.len() > 1);
-        let group = Group { bundles, standing: Standing::Waiting, held: 0 };
+        let group = Group { bundles, standing: Standing::Waiting, part: None, held: 0 };
         let is_feasible = is_known && group.take(&mut self.ledger.totals(), &mut self.devices.sizes());
         self.groups.table.insert(id, group);
         if is_feasible {
@@ -151,7 +177,90 @@ impl Scheduler {
         }
     }
 
+    fn bundle(&self, index: u16, resources: &Resources) -> Bundle {
+        Bundle {
+            index,
+            demand: self.ledger.demand_aside(resources, &self.devices),
+            gpu: Ask::new(resources.gpu),
+            gpus: Vec::new(),
+            kinds: Vec::new(),
+            devices: Box::default(),
+        }
+    }
+
+    /// Some bundles of a group shall lie here. They are set aside now or within the time, or not at all; either way that is said.
+    pub(crate) fn on_group_part(&mut self, id: GroupId, asked: AskedPart, out: &mut Vec<Effect>) {
+        let AskedPart { attempt, bundles, until } = asked;
+        self.on_group_aborted(id, out);
+        let bundles: Vec<Bundle> = bundles.iter().map(|(index, bundle)| self.bundle(*index, bundle)).collect();
+        let is_known = bundles.iter().all(|bundle| bundle.demand.is_feasible);
+        let vacant = Group { bundles: Vec::new(), standing: Standing::Waiting, part: None, held: 0 };
+        let group = self.groups.table.entry(id).or_insert(vacant);
+        group.part = Some(Part { bundles, until, attempt, is_held: false });
+        let is_feasible = is_known
+            && group.standing != Standing::Leaving
+            && group.take(&mut self.ledger.totals(), &mut self.devices.sizes());
+        if !is_feasible {
+            return self.give_part_up(id, out);
+        }
+        self.groups.waiting.push(id);
+        self.place_from(0, out);
+    }
+
+    /// The other bundles of a group are set aside, too: leases may take of these.
+    pub(crate) fn on_group_committed(&mut self, id: GroupId, out: &mut Vec<Effect>) {
+        let Some(group) = self.groups.table.get_mut(&id) else { return };
+        let Some(part) = group.part.take_if(|part| part.is_held) else { return };
+        // Behind those that it has: leases know them by their place in the list.
+        group.bundles.extend(part.bundles);
+        group.standing = Standing::Placed;
+        self.open_shapes(id, out);
+        self.place_from(0, out);
+    }
+
+    /// The bundles that were prepared last are not needed.
+    pub(crate) fn on_group_aborted(&mut self, id: GroupId, out: &mut Vec<Effect>) {
+        self.drop_part(id);
+        self.forget_if_nothing(id, out);
+        self.place_from(0, out);
+    }
+
+    fn drop_part(&mut self, id: GroupId) {
+        let Some(part) = self.groups.table.get_mut(&id).and_then(|group| group.part.take()) else { return };
+        if part.is_held {
+            part.bundles.into_iter().for_each(|bundle| self.put_back(bundle));
+        } else {
+            self.groups.waiting.retain(|waiting| *waiting != id);
+        }
+    }
+
+    fn give_part_up(&mut self, id: GroupId, out: &mut Vec<Effect>) {
+        let attempt = self.groups.table[&id].part.as_ref().map_or(0, |part| part.attempt);
+        self.drop_part(id);
+        out.push(Effect::GroupPrepared { group: id, attempt, is_held: false });
+        self.forget_if_nothing(id, out);
+    }
+
+    /// A group of which nothing is here and nothing will be. What waits for a place in it has come too early or too late.
+    fn forget_if_nothing(&mut self, id: GroupId, out: &mut Vec<Effect>) {
+        let is_nothing = |group: &Group| {
+            group.standing == Standing::Waiting && group.part.is_none() && group.bundles.is_empty() && group.held == 0
+        };
+        if self.groups.table.get(&id).is_some_and(is_nothing) {
+            self.on_group_removed(id, out);
+        }
+    }
+
+    fn put_back(&mut self, bundle: Bundle) {
+        self.ledger.put_back(&bundle.demand, &bundle.kinds);
+        self.devices.put_back(&bundle.devices);
+        self.devices.give(bundle.gpu, &bundle.gpus);
+    }
+
     pub(crate) fn on_group_removed(&mut self, id: GroupId, out: &mut Vec<Effect>) {
+        if self.groups.table.get(&id).is_some_and(|group| group.standing != Standing::Leaving) {
+            self.drop_part(id);
+        }
         let Some(group) = self.groups.table.get_mut(&id).filter(|group| group.standing != Standing::Leaving) else {
             return;
         };
@@ -206,9 +315,7 @@ impl Scheduler {
             return;
         }
         for bundle in self.groups.table.remove(&id).expect("seen above").bundles {
-            self.ledger.put_back(&bundle.demand, &bundle.kinds);
-            self.devices.put_back(&bundle.devices);
-            self.devices.give(bundle.gpu, &bundle.gpus);
+            self.put_back(bundle);
         }
     }
 
@@ -225,9 +332,23 @@ impl Scheduler {
             if self.group_fits(id) {
                 self.groups.waiting.remove(position);
                 self.place_group(id);
-                out.push(Effect::GroupPlaced(id));
-                self.open_shapes(id, out);
+                match &self.groups.table[&id].part {
+                    Some(part) => {
+                        out.push(Effect::GroupPrepared { group: id, attempt: part.attempt, is_held: true });
+                    }
+                    None => {
+                        out.push(Effect::GroupPlaced(id));
+                        self.open_shapes(id, out);
+                    }
+                }
+            } else if let Some(part) = self.groups.table[&id].part.as_ref()
+                && part.until <= self.now
+            {
+                self.give_part_up(id, out);
             } else {
+                if let Some(part) = &self.groups.table[&id].part {
+                    self.look_again(part.until);
+                }
                 position += 1;
             }
         }
@@ -239,27 +360,40 @@ impl Scheduler {
 
     fn place_group(&mut self, id: GroupId) {
         let group = self.groups.table.get_mut(&id).expect("a group that waits is known");
-        group.standing = Standing::Placed;
-        for bundle in &mut group.bundles {
+        let bundles = match &mut group.part {
+            Some(part) => {
+                part.is_held = true;
+                &mut part.bundles
+            }
+            None => {
+                group.standing = Standing::Placed;
+                &mut group.bundles
+            }
+        };
+        for bundle in bundles {
             bundle.gpus = self.devices.take(&bundle.demand.among, bundle.gpu);
             bundle.devices = self.devices.set_aside(&bundle.gpus, bundle.gpu);
             bundle.kinds = self.ledger.set_aside(&bundle.demand);
         }
     }
 
-    /// What waited for the group may be placed.
+    /// What waited for the group may be placed, and what has found no bundle that is large enough may find one.
     fn open_shapes(&mut self, id: GroupId, out: &mut Vec<Effect>) {
-        let is_closed = |(index, shape): (u32, &Shape)| (shape.group == Some(id) && !shape.is_open).then_some(index);
-        let closed: Vec<u32> = self.shapes.iter().filter_map(is_closed).collect();
-        for index in closed {
+        let of_group = |(index, shape): (u32, &Shape)| (shape.group == Some(id)).then_some(index);
+        let of_group: Vec<u32> = self.shapes.iter().filter_map(of_group).collect();
+        for index in of_group {
+            let (was_open, was_placeable) = (self.shapes.get(index).is_open, self.shapes.get(index).is_placeable());
             let need = &self.shapes.get(index).need;
             let choices = self.groups.choices(need, &self.ledger, &self.devices).expect("it was placed just now");
             let shape = self.shapes.get_mut(index);
             shape.open(choices);
+            if !shape.is_feasible && was_open {
+                continue;
+            }
             if !shape.is_feasible {
                 let waiting = shape.waiting_leases(&self.leases);
                 out.extend(waiting.into_iter().map(|at| Effect::Infeasible(self.leases.get(at).id)));
-            } else if shape.waiting > 0 {
+            } else if shape.waiting > 0 && !was_placeable {
                 self.queue.push(index);
             }
         }

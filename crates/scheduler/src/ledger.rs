@@ -189,6 +189,15 @@ impl Ledger {
         kind.map_or(0, |kind| self.free[kind])
     }
 
+    /// What of a bundle is free.
+    pub(crate) fn free_of(&self, bundle: &Bundle) -> Resources {
+        amounts_of(bundle, &self.free)
+    }
+
+    pub(crate) fn total_of(&self, bundle: &Bundle) -> Resources {
+        amounts_of(bundle, &self.total)
+    }
+
     fn resources(&self, amounts: &[i64]) -> Resources {
         let mut resources = Resources::default();
         for kind in (0..self.own).filter(|kind| *kind != WORKERS) {
@@ -196,6 +205,12 @@ impl Ledger {
         }
         resources
     }
+}
+
+fn amounts_of(bundle: &Bundle, amounts: &[i64]) -> Resources {
+    let mut resources = Resources::default();
+    bundle.kinds.iter().for_each(|(name, kind)| resources.set(name, Quantity(amounts[*kind])));
+    resources
 }
 
 impl Demand {

@@ -23,26 +23,40 @@
 //!
 //! Map: `scheduler` has the handlers, `place` the order of service, `revoke` the rule for asking leases
 //! back, `groups` what placement groups add to all of it; below them are `shape` (queues), `table` (leases), `ledger` (amounts), `devices` (GPUs), `pool`
-//! (workers), `memory` (what is over); `view` is for readers. `pressure` and `global` are brains
-//! of their own: what to do when memory runs low, and which node takes what another one has no room for.
+//! (workers), `memory` (what is over); `view` is for readers. `pressure`, `global` and `reserve` are brains
+//! of their own: what to do when memory runs low, which node takes what another one has no room for (`known` is what it knows of them,
+//! `decisions` what it remembers, `nearest` what it says where none can), and how the bundles of a group come to lie on several (`plan`).
 
+mod decisions;
 mod devices;
 mod event;
 mod global;
 mod groups;
+mod known;
 mod ledger;
 mod memory;
+mod nearest;
 mod place;
+mod plan;
 mod pool;
 mod pressure;
+mod reserve;
 mod revoke;
 mod scheduler;
 mod shape;
 mod table;
 mod view;
 
+pub use decisions::{Decision, Subject, Why};
 pub use event::{Effect, Event, Grant, LeaseKind, Options};
-pub use global::{Demand, Global, Offer};
+pub use global::{Demand, Global, Home, Offer};
+pub use known::Member;
+pub use nearest::{Lack, in_words, nearest};
+pub use plan::{Spot, plan};
 pub use pressure::{Busy, Look, Relief, Verdict, Watch, Work};
+pub use reserve::{GroupNews, GroupOrder, Reserve};
 pub use scheduler::Scheduler;
-pub use view::{Wait, WaitReason};
+pub use view::{Wait, WaitReason, may_move};
+
+/// The head's number.
+pub const HEAD: u32 = 1;

@@ -7,7 +7,7 @@ use model::{Dead, JobId, LeaseId, Need, ProcId, Tick, Where};
 use rustc_hash::FxHashMap;
 
 use crate::devices::Devices;
-use crate::groups::Groups;
+use crate::groups::{AskedPart, Groups};
 use crate::ledger::Ledger;
 use crate::memory::Ended;
 use crate::pool::{Duty, Pool};
@@ -96,6 +96,11 @@ impl Scheduler {
             Event::GroupRequested { group, bundles, is_apart } => {
                 self.on_group_requested(group, &bundles, is_apart, out);
             }
+            Event::GroupPart { group, attempt, bundles, until } => {
+                self.on_group_part(group, AskedPart { attempt, bundles, until }, out);
+            }
+            Event::GroupCommitted(group) => self.on_group_committed(group, out),
+            Event::GroupAborted(group) => self.on_group_aborted(group, out),
             Event::GroupRemoved(group) => self.on_group_removed(group, out),
             Event::Pressure { is_low } => {
                 self.is_low = is_low;

@@ -4,8 +4,9 @@ use model::{GroupId, JobId, LeaseId, Need, ProcId, Resources, Tick, Where};
 use rustc_hash::FxHashMap;
 
 use crate::devices;
-use crate::groups::Standing;
+use crate::groups::{Bundle, Standing};
 use crate::pool::Duty;
+use crate::shape::Shape;
 use crate::table::{Granted, Lease, State};
 use crate::{Demand, LeaseKind, Scheduler};
 
@@ -41,6 +42,16 @@ pub struct Wait<'a> {
     pub since: Tick,
     /// What it waits for.
     pub reason: WaitReason,
+}
+
+/// Whether another node may give what asks for this.
+#[must_use]
+pub fn may_move(need: &Need) -> bool {
+    match need.at {
+        Where::Anywhere => need.wish.as_ref().is_none_or(|wish| wish.rather.is_none()),
+        Where::Bundle(seat) => seat.bundle.is_none(),
+        Where::Node(_) => false,
+    }
 }
 
 impl Scheduler {
@@ -132,11 +143,40 @@ impl Scheduler {
         })
     }
 
-    /// What waits for resources and may be had on any node, by kind and need.
+    /// What waits for resources and may be had on other nodes, by kind and need.
     pub fn demands(&self) -> impl Iterator<Item = Demand> {
         let waiting = self.shapes.iter().map(|(_, shape)| shape).filter(|shape| shape.waiting > 0);
-        let anywhere = waiting.filter(|shape| shape.need.at == Where::Anywhere);
-        anywhere.map(|shape| Demand { need: shape.need.clone(), kind: shape.kind, count: shape.waiting })
+        let movable = waiting.filter(|shape| may_move(&shape.need));
+        let demand = |shape: &Shape| {
+            let seeks = !shape.is_feasible;
+            Demand { need: shape.need.clone(), kind: shape.kind, count: shape.waiting, seeks }
+        };
+        movable.map(demand)
+    }
+
+    /// Bundles of groups that leases may take of, and what of each is free.
+    pub fn bundles(&self) -> impl Iterator<Item = (GroupId, u16, Resources)> {
+        let placed = self.groups.table.iter().filter(|(_, group)| group.standing == Standing::Placed);
+        placed
+            .flat_map(|(id, group)| group.bundles.iter().map(|bundle| (*id, bundle.index, self.ledger.free_of(bundle))))
+    }
+
+    /// The same, with what each is made of.
+    pub fn whole_bundles(&self) -> impl Iterator<Item = (GroupId, u16, Resources, Resources)> {
+        let placed = self.groups.table.iter().filter(|(_, group)| group.standing == Standing::Placed);
+        placed.flat_map(|(id, group)| {
+            let both = |bundle: &Bundle| (*id, bundle.index, self.ledger.total_of(bundle), self.ledger.free_of(bundle));
+            group.bundles.iter().map(both)
+        })
+    }
+
+    /// Whether the bundle, or one of the group, is set aside here.
+    #[must_use]
+    pub fn has_bundle(&self, group: GroupId, bundle: Option<u16>) -> bool {
+        self.groups.table.get(&group).is_some_and(|group| {
+            let is_it = |one: &Bundle| bundle.is_none_or(|index| index == one.index);
+            group.standing == Standing::Placed && group.bundles.iter().any(is_it)
+        })
     }
 
     /// Leases that wait for resources and ask for just this, those that have waited longest first.
@@ -212,7 +252,7 @@ impl Scheduler {
         for (id, group) in &self.groups.table {
             assert_eq!(in_groups.remove(id).unwrap_or(0), group.held, "SCHED-8: leases in {id}");
             let is_waiting = group.standing == Standing::Waiting;
-            for bundle in group.bundles.iter().filter(|_| !is_waiting) {
+            for bundle in group.held_bundles() {
                 bundle.demand.give(&mut held);
                 gpus.push((bundle.gpu, &bundle.gpus[..]));
                 let free = self.devices.free_among(&bundle.devices);

@@ -12,12 +12,37 @@ use story::{cpus, options, with};
 
 #[derive(Clone, Debug)]
 enum Move {
-    Request { owner: u16, number: u64, need: usize, is_actor: bool, seat: Option<(u8, Option<u16>)> },
-    Group { number: u8, bundles: usize, is_apart: bool },
+    Request {
+        owner: u16,
+        number: u64,
+        need: usize,
+        is_actor: bool,
+        seat: Option<(u8, Option<u16>)>,
+    },
+    Group {
+        number: u8,
+        bundles: usize,
+        is_apart: bool,
+    },
     RemoveGroup(u8),
+    /// Bundles of a group of which others lie elsewhere.
+    Prepare {
+        number: u8,
+        bundles: usize,
+        first: u16,
+        within_ms: u64,
+    },
+    Commit(u8),
+    Abort(u8),
     Pressure(bool),
-    Cancel { owner: u16, number: u64 },
-    Return { owner: u16, number: u64 },
+    Cancel {
+        owner: u16,
+        number: u64,
+    },
+    Return {
+        owner: u16,
+        number: u64,
+    },
     Ready,
     ReadyAgain(usize),
     NotStarted,
@@ -36,6 +61,10 @@ fn moves() -> impl Strategy<Value = Move> {
         2 => (0..3_u8, 0..bundles().len(), prop::bool::weighted(0.1))
             .prop_map(|(number, bundles, is_apart)| Move::Group { number, bundles, is_apart }),
         1 => (0..3_u8).prop_map(Move::RemoveGroup),
+        2 => (0..3_u8, 0..bundles().len(), 0..2_u16, prop_oneof![Just(0), 0..100_u64])
+            .prop_map(|(number, bundles, first, within_ms)| Move::Prepare { number, bundles, first, within_ms }),
+        2 => (0..3_u8).prop_map(Move::Commit),
+        1 => (0..3_u8).prop_map(Move::Abort),
         1 => any::<bool>().prop_map(Move::Pressure),
         1 => (owner.clone(), number.clone()).prop_map(|(owner, number)| Move::Cancel { owner, number }),
         5 => (owner.clone(), number).prop_map(|(owner, number)| Move::Return { owner, number }),
@@ -97,6 +126,12 @@ struct World {
     /// How often each number was used for a group that is no more.
     groups: [u8; 3],
     placed: BTreeSet<GroupId>,
+    /// Those that were asked for as a whole.
+    asked: BTreeSet<GroupId>,
+    /// Attempts without an answer, and groups of which some was prepared.
+    open: BTreeMap<GroupId, u32>,
+    prepared: BTreeSet<GroupId>,
+    attempt: u32,
 }
 
 #[derive(Default)]
@@ -124,6 +159,10 @@ impl World {
             given_back: BTreeSet::new(),
             groups: [0; 3],
             placed: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            open: BTreeMap::new(),
+            prepared: BTreeSet::new(),
+            attempt: 0,
         }
     }
 
@@ -146,9 +185,32 @@ impl World {
         match play {
             Move::Group { number, bundles: which, is_apart } => {
                 let bundles = bundles()[which].clone();
-                self.step(Event::GroupRequested { group: self.group(number), bundles, is_apart });
+                let group = self.group(number);
+                if !self.open.contains_key(&group) && !self.prepared.contains(&group) {
+                    self.asked.insert(group);
+                    self.step(Event::GroupRequested { group, bundles, is_apart });
+                }
             }
             Move::Pressure(is_low) => self.step(Event::Pressure { is_low }),
+            Move::Prepare { number, bundles: which, first, within_ms } => {
+                let group = self.group(number);
+                // A group is of one kind or the other, and a bundle lies in one place.
+                let of_this = |(other, ..): (GroupId, u16, Resources)| other == group;
+                if self.placed.contains(&group) || self.asked.contains(&group) || self.scheduler.bundles().any(of_this)
+                {
+                    return;
+                }
+                let bundles = (first..).zip(bundles()[which].clone()).collect();
+                let until = self.now.plus_ms(within_ms);
+                self.attempt += 1;
+                self.open.insert(group, self.attempt);
+                self.step(Event::GroupPart { group, attempt: self.attempt, bundles, until });
+            }
+            Move::Commit(number) => self.step(Event::GroupCommitted(self.group(number))),
+            Move::Abort(number) => {
+                self.open.remove(&self.group(number));
+                self.step(Event::GroupAborted(self.group(number)));
+            }
             Move::RemoveGroup(number) => {
                 let group = self.group(number);
                 self.step(Event::GroupRemoved(group));
@@ -258,6 +320,12 @@ impl World {
             Effect::Refused(lease) => self.give_back(lease),
             Effect::GroupPlaced(group) => {
                 self.placed.insert(group);
+            }
+            Effect::GroupPrepared { group, attempt, .. } => {
+                // The one before may have ended just now, when it was too late.
+                assert!(self.open.get(&group).is_none_or(|open| attempt <= *open), "an answer to nothing");
+                self.prepared.insert(group);
+                self.open.remove(&group);
             }
             Effect::GroupInfeasible(group) => assert!(!self.placed.contains(&group), "SCHED-8: {group} was placed"),
             Effect::KillWorker(worker) => {

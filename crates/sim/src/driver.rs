@@ -167,13 +167,15 @@ impl Process {
         let has_name = env.rng.chance(300);
         // Held cores are few, so that tasks of one core fit beside all actors.
         let to_hold = if env.rng.chance(300) { cpu(500) } else { cpu(0) };
+        let at = env.plans.place(&mut env.rng);
+        let wish = env.plans.wish(&mut env.rng, &at);
         let options = ActorOptions {
             class_name: "A".into(),
             name: if has_name { ["bob", "eve"][env.rng.below(2) as usize].into() } else { "".into() },
             namespace: "".into(),
             lifetime: if env.rng.chance(200) { Lifetime::Detached } else { Lifetime::Owned },
             restarts_max: *env.rng.pick(&[0, 1, 3, -1]).expect("not empty"),
-            need: Need { to_place: cpu(10_000), at: env.plans.place(&mut env.rng), ..Need::same(to_hold) },
+            need: Need { to_place: cpu(10_000), at, wish, ..Need::same(to_hold) },
             concurrency: 1,
             is_async: false,
         };

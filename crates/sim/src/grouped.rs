@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use control::GroupState;
 use model::{Failure, GroupId, GroupOptions, Lifetime, Need, ObjectId, Quantity, Resources, Seat, Where};
-use model::{Strategy, TaskId};
+use model::{Strategy, TaskId, Tick};
 use owner::{Slot, Target, Value};
 use wire::control::Question;
 
@@ -28,6 +28,8 @@ pub(crate) struct Made {
     seats: Vec<i64>,
     /// The object that stands for its being there.
     ready: Slot,
+    /// The head has heard of it: nobody has it in hand before.
+    is_registered: bool,
 }
 
 fn seats(count: i64, parts: i64) -> Resources {
@@ -45,6 +47,21 @@ pub(crate) fn with_seats(mut resources: Resources) -> Resources {
     resources
 }
 
+impl Env {
+    /// One by which so many bundles have room sometime. Where nodes die, a group that has lost some of its bundles keeps the others, and might
+    /// wait by right for what another such group keeps: so there they lie together.
+    fn strategy(&mut self, bundles: usize) -> Strategy {
+        let are_all_in = self.now >= Tick(0).plus_ms(self.settings.enter_ms_max + 2_000);
+        let nodes = if are_all_in { self.settings.nodes - self.settings.guests } else { 1 };
+        match self.rng.below(4) {
+            0 if self.settings.kill_node_every_ms == 0 => Strategy::Pack,
+            1 if self.settings.kill_node_every_ms == 0 => Strategy::Spread,
+            2 if self.settings.kill_node_every_ms == 0 && bundles <= nodes => Strategy::StrictSpread,
+            _ => Strategy::StrictPack,
+        }
+    }
+}
+
 impl Process {
     /// Makes a group, or removes the one there is.
     pub(crate) fn change_group(&mut self, env: &mut Env, id: TaskId) {
@@ -60,15 +77,20 @@ impl Process {
             name: "".into(),
             namespace: "".into(),
             lifetime: Lifetime::Owned,
-            strategy: Strategy::Pack,
+            strategy: env.strategy(count as usize),
             bundles: seats_each.iter().map(|count| seats(*count, 100)).collect(),
+            labels: Vec::new(),
         };
         let question = Question::CreateGroup { group, options };
         env.tell_node(self.pid, ToNode::Ask { request: 0, question });
         let ready = self.party.owner.on_promised(ObjectId::of(id, 1));
         env.tell_node(self.pid, ToNode::WatchGroup { group });
-        self.group = Some(Made { id: group, seats: seats_each, ready });
+        self.group = Some(Made { id: group, seats: seats_each, ready, is_registered: false });
         env.counts.groups += 1;
+    }
+
+    pub(crate) fn group_made(&mut self, id: GroupId) {
+        self.group.iter_mut().filter(|made| made.id == id).for_each(|made| made.is_registered = true);
     }
 
     /// Lets go of the group, if there is one.
@@ -85,7 +107,7 @@ impl Process {
 
     /// What a task in the program's group needs.
     pub(crate) fn seat(&self, env: &mut Env) -> Option<Need> {
-        let group = self.group.as_ref()?;
+        let group = self.group.as_ref().filter(|made| made.is_registered)?;
         let at = env.rng.below(group.seats.len() as u64) as usize;
         let count = env.rng.between(1, group.seats[at] as u64) as i64;
         let bundle = env.rng.chance(600).then_some(at as u16);
@@ -124,34 +146,41 @@ impl Process {
 }
 
 impl Node {
-    /// SIM-11: groups that are there have their seats, all of them, and what runs in one fits into it.
+    /// SIM-11: groups have their seats, and what runs in one fits into it. `groups`: the head's.
     pub(crate) fn check_groups<'a>(
         &self,
         env: &Env,
+        groups: &control::Groups,
         processes: impl Iterator<Item = &'a Process>,
     ) -> Result<(), String> {
-        let mut free: BTreeMap<GroupId, Vec<i64>> = BTreeMap::new();
-        for record in self.hub.group_table().iter().filter(|record| record.state == GroupState::Created) {
-            let bundles = &record.creation.options.bundles;
-            free.insert(record.creation.group, bundles.iter().map(seats_of).collect());
+        let mut free: BTreeMap<GroupId, BTreeMap<u16, i64>> = BTreeMap::new();
+        for (group, index, _) in self.hub.scheduler().bundles() {
+            let record = groups.get(group).filter(|record| record.state != GroupState::Removed);
+            // Word of its removal may be on its way.
+            let Some(record) = record else { continue };
+            let seats = seats_of(&record.creation.options.bundles[usize::from(index)]);
+            free.entry(group).or_default().insert(index, seats);
         }
-        let aside: i64 = free.values().flatten().sum();
+        let aside: i64 = free.values().flat_map(BTreeMap::values).sum();
         let left = seats_of(&self.hub.scheduler().available());
         if aside + left > seats_of(&self.hub.scheduler().total()) {
             return Err(format!("SIM-11: {aside} seats are set aside, and {left} are free"));
         }
         let mut anywhere: BTreeMap<GroupId, i64> = BTreeMap::new();
         for (seat, count) in processes.filter_map(|process| process.seated(env)) {
-            match (free.get_mut(&seat.group), seat.bundle) {
-                (Some(bundles), Some(bundle)) => bundles[usize::from(bundle)] -= count,
+            let bundles = free.get_mut(&seat.group);
+            match (bundles, seat.bundle) {
+                (Some(bundles), Some(bundle)) if bundles.contains_key(&bundle) => {
+                    *bundles.entry(bundle).or_default() -= count;
+                }
                 (Some(_), None) => *anywhere.entry(seat.group).or_default() += count,
-                (None, _) if self.hub.group_table().state(seat.group) == GroupState::Removed => {}
-                (None, _) => return Err(format!("SIM-11: a task runs in {}, which is not there", seat.group)),
+                _ if groups.state(seat.group) == GroupState::Removed => {}
+                _ => return Err(format!("SIM-11: a task runs in {seat:?}, which is not there")),
             }
         }
         for (group, bundles) in free {
-            let rest: i64 = bundles.iter().sum();
-            if bundles.iter().any(|left| *left < 0) || rest < anywhere.remove(&group).unwrap_or(0) {
+            let rest: i64 = bundles.values().sum();
+            if bundles.values().any(|left| *left < 0) || rest < anywhere.remove(&group).unwrap_or(0) {
                 return Err(format!("SIM-11: more runs in {group} than it has room for: {bundles:?} left"));
             }
         }

@@ -26,6 +26,13 @@ pub(crate) fn index_of(id: NodeId) -> usize {
     usize::from(id.0[0]) - 1
 }
 
+/// The label by which tasks ask for nodes.
+pub(crate) const ZONE: &str = "zone";
+
+pub(crate) fn zone_of(node: usize) -> Box<str> {
+    node.to_string().into()
+}
+
 impl Env {
     pub(crate) fn is_guest(&self, node: usize) -> bool {
         node > 0 && node + self.settings.guests >= self.settings.nodes
@@ -49,7 +56,7 @@ impl Env {
             pid: 1,
             is_guest: self.is_guest(node),
             total: self.total_of(node),
-            labels: Vec::new(),
+            labels: vec![(ZONE.into(), zone_of(node))],
         }
     }
 }

@@ -143,9 +143,7 @@ impl Body for Env {
         }
         let counts = &mut self.counts;
         match &message {
-            Between::Said { message, .. } => {
-                counts.abroad += u64::from(matches!(**message, ToNode::RequestLease { .. }));
-            }
+            Between::Request { .. } => counts.abroad += 1,
             // As above: whoever called it may hear that it is dead before it is.
             Between::EndWorker { worker, .. } => self.oracle.died(place_of(*worker)),
             Between::Bounced { .. } => counts.bounced += 1,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use model::{FunctionId, Need, NodeId, Quantity, Resources, Template, Where, Yields};
+use model::{FunctionId, Labels, Match, Need, NodeId, Quantity, Resources, Template, Where, Wish, Yields};
 
+use crate::members::{ZONE, index_of, zone_of};
 use crate::rng::{Rng, mix};
 
 /// Number of a plan.
@@ -87,6 +88,21 @@ impl Plans {
         rng.pick(&self.nodes).map_or(Where::Anywhere, |node| Where::Node(*node))
     }
 
+    /// What else is asked of the node. Always such that the head could run it, which does not die.
+    pub(crate) fn wish(&self, rng: &mut Rng, at: &Where) -> Option<Box<Wish>> {
+        if self.nodes.len() < 2 || *at != Where::Anywhere || !rng.chance(self.elsewhere) {
+            return None;
+        }
+        let node = rng.pick(&self.nodes).copied()?;
+        let zone =
+            |wanted: fn(Vec<Box<str>>) -> Match| Labels(vec![(ZONE.into(), wanted(vec![zone_of(index_of(node))]))]);
+        Some(Box::new(match rng.below(4) {
+            0 => Wish { rather: Some(node), ..Wish::default() },
+            1 => Wish { labels: vec![zone(Match::In), zone(Match::NotIn)], ..Wish::default() },
+            _ => Wish { spread: true, ..Wish::default() },
+        }))
+    }
+
     pub(crate) fn task(&mut self, rng: &mut Rng, depth: u32) -> PlanId {
         let ending = match rng.below(100) {
             0..4 => Ending::Raises,
@@ -104,7 +120,8 @@ impl Plans {
             2 => cpu(0),
             _ => with_licence(cpu(10_000)),
         });
-        let need = Need { at: self.place(rng), ..need };
+        let at = self.place(rng);
+        let need = Need { at, wish: self.wish(rng, &at), ..need };
         // Only a program's own calls know beforehand what they are given references to; and see above.
         if depth == 2 && need.to_hold.amount("licence") == Quantity::ZERO {
             children.iter().for_each(|child| self.all[*child as usize].takes_refs = rng.chance(300));

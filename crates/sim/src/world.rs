@@ -323,7 +323,8 @@ impl World {
 
     fn check_groups(&self) -> Result<(), String> {
         self.living_nodes().try_for_each(|node| {
-            node.check_groups(&self.env, self.procs.values().filter(|process| process.pid.0 == node.index))
+            let groups = self.nodes[0].hub.group_table();
+            node.check_groups(&self.env, groups, self.procs.values().filter(|process| process.pid.0 == node.index))
         })
     }
 

@@ -1,6 +1,6 @@
 //! What nodes say to each other, beyond the frames of their processes. Carried by a session (see `session`), as items of channels or as news.
 
-use model::{Bulk, FunctionId, JobId, LeaseId, Need, ProcId, WorkerExit};
+use model::{Bulk, FunctionId, GroupId, JobId, LeaseId, Need, ProcId, Resources, WorkerExit};
 use serde::{Deserialize, Serialize};
 
 use crate::control::{Answer, FromNodeOf, Question, ToNodeOf};
@@ -130,24 +130,71 @@ pub enum Between<M> {
     },
     /// To the head: what is free on the sending node, and what waits there, where that has changed.
     Load(Load),
-    /// From the head: so many leases of tasks that ask for this may be had on that node, as far as is known.
+    /// From the head: so many leases of tasks that wait on the receiving node and ask for this may be had on that one, as far as is known.
     Offer {
         /// What each asks for.
         need: Need,
-        /// The node.
+        /// The node; it may be the receiving one.
         to: u32,
         /// How many.
         count: u32,
+        /// There is no room now, neither there nor elsewhere: they are to wait there.
+        waits: bool,
+    },
+    /// A process of the sending node asks for a lease. Answered as if it were one of the receiving node, or by `Bounced`.
+    Request {
+        /// The lease.
+        lease: LeaseId,
+        /// The job that it is for.
+        job: JobId,
+        /// What it asks for.
+        need: Need,
+        /// The function that waits, for people.
+        name: Box<str>,
+        /// It does not come back if there is no room.
+        waits: bool,
+        /// What the receiving node must know of the job.
+        home: Option<Box<JobHome>>,
     },
     /// A lease that another node was to give has no room there now.
     Bounced {
         /// The lease.
         lease: LeaseId,
+        /// This node may have some.
+        to: Option<u32>,
     },
+    /// From the head: bundles of a group shall lie on the receiving node. Answered by `Prepared`.
+    Prepare {
+        /// Which group.
+        group: GroupId,
+        /// Named in the answer.
+        attempt: u32,
+        /// Which of its bundles, and what each holds.
+        bundles: Vec<(u16, Resources)>,
+        /// How long room may be waited for, in milliseconds.
+        within_ms: u64,
+    },
+    /// To the head: they are set aside, or not.
+    Prepared {
+        /// As asked.
+        group: GroupId,
+        /// As asked.
+        attempt: u32,
+        /// They are.
+        is_held: bool,
+    },
+    /// From the head: all bundles of the group are set aside, and may be used.
+    Commit(GroupId),
+    /// From the head: what was prepared last of this group is not needed.
+    Abort(GroupId),
+    /// From the head: the group is no more. What runs in its bundles on the receiving node is killed, and nothing waits for a place in it.
+    Dissolve(GroupId),
     /// From the head: an actor is to live on the receiving node. Answered by `Lodged`, or by `Bounced`.
     Lodge {
         /// The actor, and what it asks for.
         lodging: Lodging,
+        /// It does not come back if there is no room.
+        waits: bool,
         /// What the receiving node must know of its job.
         home: Option<Box<JobHome>>,
     },
@@ -316,10 +363,11 @@ impl<M> Between<M> {
     pub fn way(&self) -> Way {
         let (from, to) = match self {
             Self::Said { by, .. } => (by.slot(), NODE),
+            Self::Request { lease, .. } => (lease.owner.slot(), NODE),
             Self::Told { to, .. } => (NODE, to.slot()),
             Self::Letter { sender, to, .. } => (sender.slot(), to.slot()),
             // Whoever had asked for it hears of it in order with what it is told of others.
-            Self::Bounced { lease } => (NODE, lease.owner.slot()),
+            Self::Bounced { lease, .. } => (NODE, lease.owner.slot()),
             // What a process says and what it asks comes in order, and so does what it is told: a name is looked up behind the kill.
             Self::Asks { by: Some(by), .. } => (by.slot(), NODE),
             Self::Answers { to: Some(to), .. } => (NODE, to.slot()),
@@ -327,6 +375,11 @@ impl<M> Between<M> {
             Self::Lodged { worker, .. } => (worker.slot(), NODE),
             Self::Load(_)
             | Self::Offer { .. }
+            | Self::Prepare { .. }
+            | Self::Prepared { .. }
+            | Self::Commit(_)
+            | Self::Abort(_)
+            | Self::Dissolve(_)
             | Self::Lodge { .. }
             | Self::LogsTaken { .. }
             | Self::Unlodge { .. }

@@ -4,7 +4,7 @@ use model::{ActorId, Bulk, FunctionId, GroupId, GroupOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::groups::{GroupMade, GroupStatus, WhichGroups};
-use crate::members::NodeStatus;
+use crate::members::ClusterStatus;
 use crate::status::{ClusterInventory, Status};
 use crate::waits::Waits;
 
@@ -100,7 +100,7 @@ pub enum Answer {
     /// See `Status`.
     Status(Box<Status>),
     /// The number of the node that was asked, and all nodes.
-    Cluster(u32, Vec<NodeStatus>),
+    Cluster(Box<ClusterStatus>),
     /// See `ClusterInventory`.
     Inventory(Box<ClusterInventory>),
     /// See `Waits`.

@@ -1,6 +1,6 @@
 //! What a node says about placement groups when it is asked.
 
-use model::GroupId;
+use model::{GroupId, NodeId};
 use serde::{Deserialize, Serialize};
 
 /// Which groups a question is about.
@@ -39,10 +39,12 @@ pub struct GroupStatus {
     pub name: Box<str>,
     /// As users write it.
     pub strategy: Box<str>,
-    /// `PENDING`, `CREATED` or `REMOVED`.
+    /// `PENDING`, `CREATED`, `RESCHEDULING` or `REMOVED`.
     pub state: Box<str>,
     /// Of each bundle, by public name, in ten-thousandths.
     pub bundles: Vec<Vec<(Box<str>, i64)>>,
+    /// On which node each bundle is; none: on none.
+    pub nodes: Vec<Option<NodeId>>,
     /// How long it took until it had its bundles, in microseconds.
     pub created_after_us: Option<u64>,
 }

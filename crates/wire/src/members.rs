@@ -1,6 +1,6 @@
 //! The nodes of a cluster: what they know of each other, and what a node must know of a job whose driver is elsewhere.
 
-use model::{ActorId, JobId, LeaseId, Need, NodeId, ProcId, Resources};
+use model::{ActorId, GroupId, JobId, LeaseId, Need, NodeId, ProcId, Resources};
 use serde::{Deserialize, Serialize};
 
 use crate::surroundings::Surroundings;
@@ -83,6 +83,36 @@ pub struct NodeStatus {
     pub gone: Option<Box<str>>,
 }
 
+/// The cluster, as people are told of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterStatus {
+    /// The node that was asked.
+    pub asked: u32,
+    /// All nodes, those that are gone behind the others.
+    pub nodes: Vec<NodeStatus>,
+    /// What waits and can be had nowhere, and what is missing where least is: one line for each.
+    pub infeasible: Vec<Box<str>>,
+    /// What went where lately and why there, the oldest first.
+    pub decisions: Vec<Decided>,
+}
+
+/// One decision of the head's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decided {
+    /// How long ago.
+    pub ago_ms: u64,
+    /// On what.
+    pub what: Box<str>,
+    /// How many of it.
+    pub count: u32,
+    /// The node where it waited.
+    pub from: u32,
+    /// The node where it went.
+    pub to: u32,
+    /// Why there.
+    pub why: Box<str>,
+}
+
 /// What a node is told of a job whose driver is elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobHome {
@@ -103,8 +133,23 @@ pub struct JobHome {
 pub struct Load {
     /// What is free.
     pub free: Resources,
-    /// What waits and may run on any node: so many leases for tasks of each need.
-    pub demands: Vec<(Need, u32)>,
+    /// What waits and may be had on other nodes, of each need so much.
+    pub demands: Vec<Waiting>,
+    /// What is free of bundles of groups, where that has changed.
+    pub bundles: Vec<(GroupId, u16, Resources)>,
+}
+
+/// Leases that wait on a node and ask for the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// What each asks for.
+    pub need: Need,
+    /// How many.
+    pub count: u32,
+    /// They are for actors, and not for tasks.
+    pub is_actor: bool,
+    /// They are not to be had there, or only if the head says so.
+    pub seeks: bool,
 }
 
 /// An actor's life that is to begin on the receiving node.

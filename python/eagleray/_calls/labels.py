@@ -1,4 +1,4 @@
-"""Labels of nodes, and whether a task or actor that asks for some can be placed.
+"""Labels of nodes, and whether a task or actor that asks for some can be placed on a node that is alone.
 
 A node's labels are in a file of its session's folder, where all its processes find them.
 """
@@ -98,6 +98,9 @@ def missing(options: Mapping[str, Any]) -> str | None:
     selector = options.get("label_selector")
     hard = getattr(options.get("scheduling_strategy"), "hard", None)
     if not selector and not hard:
+        return None
+    if _native.nodes():
+        # In a cluster every node's labels count, and they are looked at where it is decided which node it is.
         return None
     labels = of_node()
     if hard and not all(_is_met(asked, labels.get(name)) for name, asked in hard.items()):

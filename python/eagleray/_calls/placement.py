@@ -46,16 +46,58 @@ def _of_strategy(strategy: Any, needs: Mapping[str, int]) -> Place | None:
             return None
         captures = strategy.placement_group_capture_child_tasks
         return _in_group(strategy.placement_group, strategy.placement_group_bundle_index, captures, needs)
-    # Labels are looked at when the session is known: see `labels`.
+    # What else is asked of a node: see `wish_of`.
     if not hasattr(strategy, "node_id") or strategy.soft:
         return _ANYWHERE
+    return ("node", _node_id(strategy), -1, False)
+
+
+def _node_id(strategy: Any) -> bytes:
     from eagleray._values.ids import NodeID
 
     try:
-        node = NodeID.from_hex(strategy.node_id)
+        return NodeID.from_hex(strategy.node_id).binary()
     except ValueError as error:
         raise ValueError(f"Invalid node_id {strategy.node_id!r}: give a node's id in hex") from error
-    return ("node", node.binary(), -1, False)
+
+
+#: What is asked of a node beside amounts: whether it is another one each time, the id of the one that it is rather than others, and
+#: alternatives of what must hold of labels: the name, what must hold, and of which values.
+Wish = tuple[bool, "bytes | None", "list[list[tuple[str, str, list[str]]]]"]
+
+
+def wish_of(options: Mapping[str, Any]) -> Wish | None:
+    """Find what the options ask of a node beside amounts; None: nothing."""
+    strategy, selector = options.get("scheduling_strategy"), options.get("label_selector")
+    if strategy is None and not selector:
+        return None
+    spreads, rather = strategy == "SPREAD", None
+    if hasattr(strategy, "node_id") and getattr(strategy, "soft", False):
+        rather = _node_id(strategy)
+    hard, soft = getattr(strategy, "hard", None) or {}, getattr(strategy, "soft", None)
+    always = [_operator(name, asked) for name, asked in hard.items()]
+    chosen = [selector, *(one["label_selector"] for one in options.get("fallback_strategy") or ())] if selector else []
+    alternatives = [always + [selected(name, wanted) for name, wanted in (one or {}).items()] for one in chosen]
+    alternatives = alternatives or ([always] if always else [])
+    if isinstance(soft, dict) and soft:
+        liked = [_operator(name, asked) for name, asked in soft.items()]
+        alternatives = [one + liked for one in alternatives or [[]]] + (alternatives or [[]])
+    if not spreads and rather is None and not alternatives:
+        return None
+    return (spreads, rather, alternatives)
+
+
+def selected(name: str, wanted: str) -> tuple[str, str, list[str]]:
+    """Say what must hold of a label that a selector names: `v`, `!v`, `in(a,b)` or `!in(a,b)`."""
+    plain = wanted.removeprefix("!")
+    several = plain.removeprefix("in(").removesuffix(")") if plain.startswith("in(") else None
+    values = [plain] if several is None else [one.strip() for one in several.split(",")]
+    return (name, "not in" if wanted.startswith("!") else "in", values)
+
+
+def _operator(name: str, asked: Any) -> tuple[str, str, list[str]]:
+    kind = {"In": "in", "NotIn": "not in", "Exists": "exists", "DoesNotExist": "lacks"}[type(asked).__name__]
+    return (name, kind, list(getattr(asked, "values", ())))
 
 
 def _in_group(group: Any, index: int, captures: Any, needs: Mapping[str, int]) -> Place:

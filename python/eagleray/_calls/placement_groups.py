@@ -7,7 +7,7 @@ from typing import Any
 
 from eagleray import _native
 from eagleray._calls.option_tables import parts_of
-from eagleray._calls.placement import amounts_of, check_fits
+from eagleray._calls.placement import amounts_of, check_fits, selected
 from eagleray._common.amounts import PARTS
 from eagleray._values import pickling
 from eagleray._values.ids import PlacementGroupID
@@ -144,10 +144,9 @@ def placement_group(
     if topology_strategy:
         raise NotImplementedError("topology_strategy: there is one node, so that all bundles are near each other")
     _native.ensure_started()
-    if bundle_label_selector:
-        _select(fixed, bundle_label_selector)
     made = _native.create_group(
         bundles=fixed,
+        labels=_select(fixed, bundle_label_selector) if bundle_label_selector else [],
         strategy=strategy,
         name=name or "",
         is_detached=lifetime == "detached",
@@ -203,8 +202,8 @@ def get_current_placement_group() -> PlacementGroup | None:
     return None if group is None else PlacementGroup(PlacementGroupID.from_hex(group))
 
 
-def _select(bundles: list[dict[str, int]], selectors: list[dict[str, str]]) -> None:
-    """Let bundles whose labels the node does not have wait for a node that has."""
+def _select(bundles: list[dict[str, int]], selectors: list[dict[str, str]]) -> list[list[tuple[str, str, list[str]]]]:
+    """Say which labels each bundle's node must have. If there is one node, bundles wait whose labels that does not have."""
     from eagleray._calls import labels
 
     if len(selectors) not in (1, len(bundles)):
@@ -212,10 +211,14 @@ def _select(bundles: list[dict[str, int]], selectors: list[dict[str, str]]) -> N
             f"Invalid bundle label selector {selectors}. The length of `bundle_label_selector` should equal the length of "
             f"`bundles`, {len(bundles)}."
         )
-    for bundle, selector in zip(bundles, selectors * (len(bundles) // len(selectors)), strict=True):
+    selectors = selectors * (len(bundles) // len(selectors))
+    if _native.nodes():
+        return [[selected(name, wanted) for name, wanted in (selector or {}).items()] for selector in selectors]
+    for bundle, selector in zip(bundles, selectors, strict=True):
         lacking = labels.missing({"label_selector": selector})
         if lacking is not None:
             bundle[f"label {lacking}"] = 10_000
+    return []
 
 
 def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
@@ -227,17 +230,21 @@ def placement_group_table(placement_group: PlacementGroup | None = None) -> dict
     return {group["id"].hex(): _row(group) for group in _native.groups()}
 
 
-_SCHEDULING = {"PENDING": "NO_RESOURCES", "CREATED": "FINISHED", "REMOVED": "REMOVED"}
+_SCHEDULING = {
+    "PENDING": "NO_RESOURCES",
+    "RESCHEDULING": "NO_RESOURCES",
+    "CREATED": "FINISHED",
+    "REMOVED": "REMOVED",
+}
 
 
 def _row(group: dict[str, Any]) -> dict[str, Any]:
-    node = _native.identity()["node_id"] if group["state"] == "CREATED" else ""
     latency_ms = (group["created_after_us"] or 0) / 1_000
     return {
         "placement_group_id": group["id"].hex(),
         "name": group["name"],
         "bundles": dict(enumerate(amounts_of(bundle) for bundle in group["bundles"])),
-        "bundles_to_node_id": dict.fromkeys(range(len(group["bundles"])), node),
+        "bundles_to_node_id": {at: node or "" for at, node in enumerate(group["nodes"])},
         "strategy": group["strategy"],
         "state": group["state"],
         "stats": {

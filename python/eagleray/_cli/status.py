@@ -27,6 +27,9 @@ def add_parser(commands: Any) -> None:
         action="store_true",
         help="also memory of each process's own, who waits for what, and since when",
     )
+    status.add_argument(
+        "--decisions", action="store_true", help="also what the head sent to which node lately, and why there"
+    )
     status.add_argument("--json", action="store_true", help="as JSON")
     status.add_argument(
         "--watch", action="store_true", help="show what waits, and again whenever that changes, until Ctrl-C"
@@ -99,6 +102,9 @@ def _status(options: Any) -> int:
         print(f"Node (pid {status['pid']})")
     _show_resources(status, [node for node in alive if node["node_id"] != own])
     _show_demand(nodes)
+    _show_infeasible(status.get("infeasible", []))
+    if options.decisions:
+        _show_decisions(status.get("decisions", []))
     _show_gone([node for node in nodes if not node["alive"]])
     if is_cluster:
         print(f"On the node with pid {status['pid']}:")
@@ -168,6 +174,22 @@ def _show_demand(nodes: list[dict[str, Any]]) -> None:
         print("Demand:")
         for text, count in sorted(wanted.items()):
             print(f"  {count} x {text}")
+
+
+def _show_infeasible(lines: list[str]) -> None:
+    if lines:
+        print("Infeasible: no node can ever hold")
+        for line in lines:
+            print(f"  {line}")
+
+
+def _show_decisions(decisions: list[dict[str, Any]]) -> None:
+    """Show what the head has decided, the latest last."""
+    print(f"Decisions ({len(decisions)}):")
+    for one in decisions:
+        print(
+            f"  {one['ago_ms'] / 1_000:>9.3f} s ago  {one['count']} x {one['what']}: node {one['from']} -> node {one['to']}, {one['why']}"
+        )
 
 
 def _show_gone(gone: list[dict[str, Any]]) -> None:

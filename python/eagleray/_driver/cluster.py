@@ -16,7 +16,8 @@ def cluster_resources() -> dict[str, float]:
     """Say what all nodes together have."""
     _native.ensure_started()
     status = _native.status()
-    return {**_amounts(_in_all("total", status["total"])), "object_store_memory": float(status["store_capacity"])}
+    total = _in_all("total", status["total"]) | _in_groups(0)
+    return {**_amounts(total), "object_store_memory": float(status["store_capacity"])}
 
 
 def available_resources() -> dict[str, float]:
@@ -26,8 +27,13 @@ def available_resources() -> dict[str, float]:
     """
     _native.ensure_started()
     status = _native.status()
-    free = _in_all("free", status["free"])
+    free = _in_all("free", status["free"]) | _in_groups(1)
     return {**_amounts(free), "object_store_memory": float(status["store_capacity"] - status["store_used"])}
+
+
+def _in_groups(which: int) -> dict[str, int]:
+    """Say what bundles of placement groups hold, or what of that is free, under the names that tell them from what nodes have."""
+    return {name: max(0, parts) for name, parts in _native.resources()[which].items() if "_group_" in name}
 
 
 def _in_all(what: str, here: dict[str, int]) -> dict[str, int]:
