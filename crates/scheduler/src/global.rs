@@ -152,6 +152,7 @@ impl Global {
             let found = match found.or_else(|| self.with_room(now, from, demand).map(|(to, why)| (to, false, why))) {
                 Some(found) => Some(found),
                 None if demand.seeks => self.to_wait_at(&demand.need).map(|to| (to, true, Why::FewestWait)),
+                None if demand.count > 1 => self.idle_bundle(from, &demand.need).map(|to| (to, true, Why::FewestWait)),
                 None => None,
             };
             let Some((to, waits, why)) = found else { break };
@@ -220,6 +221,16 @@ impl Global {
         let feasible = self.nodes.iter().filter(|(_, view)| view.could_hold(need));
         let ranked = feasible.filter_map(|(node, view)| Some((view.member.rank(need)?, *node, view)));
         ranked.min_by_key(|(rank, node, view)| (*rank, view.backlog(), view.spread_at, *node)).map(|(_, to, _)| to)
+    }
+
+    /// For one of several that wait for any bundle of a group: another node that has one, and where nobody waits. Leases of other bundles of the
+    /// same group, which are idle, come back if somebody waits there.
+    fn idle_bundle(&self, from: u32, need: &Need) -> Option<u32> {
+        if !matches!(need.at, Where::Bundle(_)) {
+            return None;
+        }
+        let others = self.nodes.iter().filter(|(node, view)| **node != from && view.could_hold(need));
+        others.filter(|(_, view)| view.backlog() == 0).map(|(node, _)| *node).next()
     }
 
     fn give(&mut self, now: Tick, to: u32, waits: bool, need: &Need) {
