@@ -88,6 +88,11 @@ impl Global {
         self.nodes.values_mut().for_each(View::forget_offers);
     }
 
+    fn forget_sent(&mut self, now: Tick) {
+        let until = Tick(now.0.saturating_sub(1_000 * PATIENCE_MS));
+        self.nodes.values_mut().for_each(|view| view.forget_sent(until));
+    }
+
     /// What is free there, as far as is known, and how many leases wait.
     #[must_use]
     pub fn view(&self, node: u32) -> Option<(&Resources, &[Demand])> {
@@ -123,6 +128,7 @@ impl Global {
 
     /// What can go elsewhere now, and what has to wait elsewhere.
     pub fn offers(&mut self, now: Tick) -> Vec<Offer> {
+        self.forget_sent(now);
         let mut offers = Vec::new();
         let behind = self.nodes.range(self.turn + 1..).map(|(node, _)| *node);
         let order: Vec<u32> = behind.chain(self.nodes.range(..=self.turn).map(|(node, _)| *node)).collect();
@@ -249,6 +255,7 @@ impl Global {
     /// Where an actor goes that may go anywhere: to its creator's node while there is a core for each actor, then where there are fewest for
     /// each core. None: nowhere is room now, nor is there a node where it must wait.
     pub fn place_actor(&mut self, now: Tick, need: &Need, creator: u32) -> Option<Home> {
+        self.forget_sent(now);
         let rather = need.wish.as_ref().and_then(|wish| wish.rather);
         let at_home = rather.and_then(|id| self.nodes.iter().find(|(_, view)| view.member.id == id));
         let home = match at_home.filter(|(_, view)| view.could_hold(need)) {
