@@ -182,6 +182,14 @@ impl<B: Body> Hub<B> {
         self.begin_life(step, Lodging { lease, actor, incarnation, need, job });
     }
 
+    /// The same life, asked for once more.
+    pub(crate) fn under_new_lease(&mut self, lodging: Lodging) -> Lodging {
+        self.actors.lease_next += 1;
+        let lease = LeaseId { owner: lodging.lease.owner, number: (1 << 63) | self.actors.lease_next };
+        self.actors.leases.insert(lease, (lodging.actor, lodging.incarnation));
+        Lodging { lease, ..lodging }
+    }
+
     fn build_actor(&mut self, step: &mut Step<'_, B>, actor: ActorId, worker: ProcId) {
         let Some(record) = self.actors.table.get(actor) else { return };
         let creation = &record.creation;

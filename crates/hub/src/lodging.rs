@@ -174,6 +174,8 @@ impl<B: Body> Hub<B> {
                 return;
             }
             self.unlodge(step, lodging.lease);
+            // A node to which it comes back would take the lease from before for over.
+            let lodging = self.under_new_lease(lodging);
             match to {
                 HEAD => self.live_here(step, lodging, false),
                 _ => self.lodge(step, to, lodging, false),

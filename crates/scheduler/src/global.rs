@@ -88,6 +88,11 @@ impl Global {
         self.nodes.values_mut().for_each(View::forget_offers);
     }
 
+    fn forget_sent(&mut self, now: Tick) {
+        let until = Tick(now.0.saturating_sub(1_000 * PATIENCE_MS));
+        self.nodes.values_mut().for_each(|view| view.forget_sent(until));
+    }
+
     /// What is free there, as far as is known, and how many leases wait.
     #[must_use]
     pub fn view(&self, node: u32) -> Option<(&Resources, &[Demand])> {
@@ -123,6 +128,7 @@ impl Global {
 
     /// What can go elsewhere now, and what has to wait elsewhere.
     pub fn offers(&mut self, now: Tick) -> Vec<Offer> {
+        self.forget_sent(now);
         let mut offers = Vec::new();
         let behind = self.nodes.range(self.turn + 1..).map(|(node, _)| *node);
         let order: Vec<u32> = behind.chain(self.nodes.range(..=self.turn).map(|(node, _)| *node)).collect();
@@ -152,6 +158,7 @@ impl Global {
             let found = match found.or_else(|| self.with_room(now, from, demand).map(|(to, why)| (to, false, why))) {
                 Some(found) => Some(found),
                 None if demand.seeks => self.to_wait_at(&demand.need).map(|to| (to, true, Why::FewestWait)),
+                None if demand.count > 1 => self.idle_bundle(from, &demand.need).map(|to| (to, true, Why::FewestWait)),
                 None => None,
             };
             let Some((to, waits, why)) = found else { break };
@@ -222,6 +229,16 @@ impl Global {
         ranked.min_by_key(|(rank, node, view)| (*rank, view.backlog(), view.spread_at, *node)).map(|(_, to, _)| to)
     }
 
+    /// For one of several that wait for any bundle of a group: another node that has one, and where nobody waits. Leases of other bundles of the
+    /// same group, which are idle, come back if somebody waits there.
+    fn idle_bundle(&self, from: u32, need: &Need) -> Option<u32> {
+        if !matches!(need.at, Where::Bundle(_)) {
+            return None;
+        }
+        let others = self.nodes.iter().filter(|(node, view)| **node != from && view.could_hold(need));
+        others.filter(|(_, view)| view.backlog() == 0).map(|(node, _)| *node).next()
+    }
+
     fn give(&mut self, now: Tick, to: u32, waits: bool, need: &Need) {
         let Some(view) = self.nodes.get_mut(&to) else { return };
         if waits {
@@ -238,6 +255,7 @@ impl Global {
     /// Where an actor goes that may go anywhere: to its creator's node while there is a core for each actor, then where there are fewest for
     /// each core. None: nowhere is room now, nor is there a node where it must wait.
     pub fn place_actor(&mut self, now: Tick, need: &Need, creator: u32) -> Option<Home> {
+        self.forget_sent(now);
         let rather = need.wish.as_ref().and_then(|wish| wish.rather);
         let at_home = rather.and_then(|id| self.nodes.iter().find(|(_, view)| view.member.id == id));
         let home = match at_home.filter(|(_, view)| view.could_hold(need)) {

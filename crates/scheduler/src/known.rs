@@ -140,6 +140,13 @@ impl View {
         self.sent_to_wait += 1;
     }
 
+    /// What was sent there to wait a while ago does not any more, or its node has said so.
+    pub(crate) fn forget_sent(&mut self, until: Tick) {
+        if self.sent_at <= until {
+            self.sent_to_wait = 0;
+        }
+    }
+
     /// Leases that wait there, for each thousand cores.
     pub(crate) fn backlog(&self) -> i64 {
         let waiting = self.demands.iter().filter(|demand| !demand.seeks).map(|demand| i64::from(demand.count));

@@ -200,6 +200,11 @@ def test_packed_groups_lie_together_and_strict_ones_apart(cluster, group):
     assert len(set(homes(together))) == 1
     remove_placement_group(small)
     remove_placement_group(together)
+    wanted = [{"zone": "south"}, {"zone": "!in(south,north,west)"}]
+    labelled = placement_group([{"CPU": 0.1}] * 2, bundle_label_selector=wanted)
+    assert labelled.wait(WITHIN)
+    assert homes(labelled) == [at(cluster, "south"), cluster.head_node.node_id]
+    remove_placement_group(labelled)
     apart = group([{"CPU": 1}] * 4, "STRICT_SPREAD")
     assert apart.wait(WITHIN)
     assert len(set(homes(apart))) == 4
@@ -208,20 +213,15 @@ def test_packed_groups_lie_together_and_strict_ones_apart(cluster, group):
     assert placement_group_table(too_many)["state"] == "PENDING"
     assert not any(homes(too_many))
     assert group([{"CPU": 0.5}] * 3, "SPREAD").wait(WITHIN)
-    wanted = [{"zone": "south"}, {"zone": "!in(south,north,west)"}]
-    labelled = placement_group([{"CPU": 0.1}] * 2, bundle_label_selector=wanted)
-    assert labelled.wait(WITHIN)
-    assert homes(labelled) == [at(cluster, "south"), cluster.head_node.node_id]
-    remove_placement_group(labelled)
 
 
 def test_tasks_and_actors_run_where_their_bundle_is(cluster, group):
     made = group([{"CPU": 1}] * 4, "SPREAD")
     # Before it is there.
     refs = [where.options(scheduling_strategy=in_group(made, index)).remote() for index in range(4)]
-    actors = [Somewhere.options(num_cpus=1, scheduling_strategy=in_group(made, index)).remote() for index in range(2)]
     assert get(made.ready()) == made
     assert get(refs) == homes(made)
+    actors = [Somewhere.options(num_cpus=1, scheduling_strategy=in_group(made, index)).remote() for index in range(2)]
     assert get([actor.where.remote() for actor in actors]) == homes(made)[:2]
     anywhere = where.options(scheduling_strategy=in_group(made))
     assert set(get([anywhere.remote(0.2) for _ in range(6)])) == set(homes(made)[2:])

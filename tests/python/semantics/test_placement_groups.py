@@ -228,7 +228,7 @@ def test_D6l_the_table_tells_all_about_a_group(groups):
     group = groups([{"CPU": 1}, {"CPU": 1, "memory": 1000}], strategy="SPREAD", name="named")
     assert group.wait(10)
     row = placement_group_table(group)
-    node = ray.get_runtime_context().get_node_id()
+    (node,) = (one["NodeID"] for one in ray.nodes())
     assert (row["state"], row["name"], row["strategy"]) == ("CREATED", "named", "SPREAD")
     assert row["bundles"] == {0: {"CPU": 1}, 1: {"CPU": 1, "memory": 1000}}
     assert row["bundles_to_node_id"] == {0: node, 1: node}
