@@ -19,9 +19,22 @@ pub(crate) struct Ours {
     takers: Vec<u32>,
 }
 
+/// A value of this node's that is given to a process of another one, and stays here.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    /// Its name.
+    pub bulk: Bulk,
+    /// Where it lies by now.
+    pub at: Bulk,
+    /// Whose it is from now on.
+    pub owner: ProcId,
+    /// Who wrote it.
+    pub holder: ProcId,
+}
+
 pub(crate) struct Kept {
-    /// Its owner's node.
-    node: u32,
+    /// Its owner, a process of another node.
+    owner: ProcId,
     /// Who wrote it, and frees it when it is told to.
     holder: ProcId,
     /// When somebody asked for it last.
@@ -42,14 +55,39 @@ pub enum Asked {
 }
 
 impl<W> Depot<W> {
-    /// A value of this node's is a process's of that node from now on, and is kept here for it.
-    pub fn keep(&mut self, now: Tick, bulk: Bulk, node: u32, holder: ProcId, out: &mut Vec<Effect<W>>) {
-        let kept = Some(Kept { node, holder, touched: now });
-        self.ours.insert(bulk, Ours { at: bulk, kept, takers: Vec::new() });
-        if !self.nodes.contains_key(&node) {
+    /// A value of this node's is kept here for a process of another one.
+    pub fn keep(&mut self, now: Tick, given: Given, out: &mut Vec<Effect<W>>) {
+        let Given { bulk, at, owner, holder } = given;
+        let kept = Some(Kept { owner, holder, touched: now });
+        self.ours.insert(bulk, Ours { at, kept, takers: Vec::new() });
+        if !self.nodes.contains_key(&owner.node()) || self.gone.has(owner) {
             // It died before this was said.
             self.free_ours(bulk, out);
         }
+    }
+
+    /// It is this process's from now on.
+    pub(crate) fn is_inherited(&mut self, bulk: Bulk, by: ProcId, out: &mut Vec<Effect<W>>) {
+        if let Some(ours) = self.ours.get_mut(&bulk)
+            && let Some(kept) = &mut ours.kept
+        {
+            kept.owner = by;
+            out.extend(ours.takers.iter().map(|node| Effect::Say(*node, AboutValues::Inherited(bulk, by))));
+        }
+    }
+
+    /// A process is dead, and whatever is still its nobody needs.
+    pub(crate) fn nobody_inherits(&mut self, of: ProcId, out: &mut Vec<Effect<W>>) {
+        self.gone.note(of);
+        self.free_all(|owner| owner == of, out);
+        self.drop_of_nobody(out);
+    }
+
+    fn free_all(&mut self, is_gone: impl Fn(ProcId) -> bool, out: &mut Vec<Effect<W>>) {
+        let of_it = self.ours.iter().filter(|(_, ours)| ours.kept.as_ref().is_some_and(|kept| is_gone(kept.owner)));
+        let mut of_it: Vec<Bulk> = of_it.map(|(bulk, _)| *bulk).collect();
+        of_it.sort_unstable();
+        of_it.into_iter().for_each(|bulk| self.free_ours(bulk, out));
     }
 
     /// Where a value of this node lies now, as far as is known.
@@ -60,6 +98,10 @@ impl<W> Depot<W> {
 
     pub(crate) fn kept_at(&self, bulk: &Bulk) -> Option<Bulk> {
         self.ours.get(bulk).filter(|ours| ours.kept.is_some()).map(|ours| ours.at)
+    }
+
+    pub(crate) fn owner_of_ours(&self, bulk: &Bulk) -> Option<ProcId> {
+        self.ours.get(bulk)?.kept.as_ref().map(|kept| kept.owner)
     }
 
     /// Another node wants a value that lies here, as far as that knows. `may_be_sent_on`: it has not been sent on before.
@@ -144,19 +186,17 @@ impl<W> Depot<W> {
         chosen
     }
 
-    /// A value that is kept for another node was written to a file. Returns who has it in its part of the arena; none: it is not kept any more.
+    /// A value that is kept for another node was written to a file. Returns who has it in its part of the arena; none: it is not kept there any
+    /// more, or was in a file before.
     pub fn moved(&mut self, bulk: Bulk, to: Bulk) -> Option<ProcId> {
-        let ours = self.ours.get_mut(&bulk)?;
+        let ours = self.ours.get_mut(&bulk).filter(|ours| matches!(ours.at, Bulk::Stored(_)))?;
         let holder = ours.kept.as_ref()?.holder;
         ours.at = to;
         Some(holder)
     }
 
     pub(crate) fn ours_without(&mut self, node: u32, out: &mut Vec<Effect<W>>) {
-        let of_it = self.ours.iter().filter(|(_, ours)| ours.kept.as_ref().is_some_and(|kept| kept.node == node));
-        let mut of_it: Vec<Bulk> = of_it.map(|(bulk, _)| *bulk).collect();
-        of_it.sort_unstable();
-        of_it.into_iter().for_each(|bulk| self.free_ours(bulk, out));
+        self.free_all(|owner| owner.node() == node, out);
         self.ours.values_mut().for_each(|ours| ours.takers.retain(|taker| *taker != node));
     }
 }

@@ -311,7 +311,8 @@ impl Body for Machine {
             // Copies of what others have go first.
             let freed = abroad.values.make_room(length);
             let host = &mut self.shared.host;
-            if freed.into_iter().filter(|extent| host.take_back(net::segment::CARRIER_SLOT, *extent).is_ok()).count() > 0
+            if freed.into_iter().filter(|extent| host.take_back(net::segment::CARRIER_SLOT, *extent).is_ok()).count()
+                > 0
             {
                 granted = host.grant(to.slot(), length);
             }
@@ -403,9 +404,27 @@ impl Body for Machine {
         }
     }
 
-    fn keep_for(&mut self, by: ProcId, node: u32, bulks: Vec<Bulk>) {
+    fn keep_for(&mut self, by: ProcId, to: ProcId, bulks: Vec<Bulk>) {
         if let Some(abroad) = &self.abroad {
-            abroad.values.keep_for(by, node, bulks);
+            abroad.values.keep_for(by, to, bulks);
+        }
+    }
+
+    fn inherit_away(&mut self, by: ProcId, bulk: Bulk) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.inherit(bulk, by);
+        }
+    }
+
+    fn process_died(&mut self, peer: ProcId, heir: Option<ProcId>) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.process_died(peer, heir);
+        }
+    }
+
+    fn settled_here(&mut self, of: ProcId) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.settled_here(of);
         }
     }
 

@@ -112,8 +112,11 @@ impl<P> Party<P> {
                 let refs = value::refs_of(&bytes);
                 Left::Value(Value::Inline(Packed::from(bytes)), refs)
             }
-            // It lies on another node, which keeps it for this one.
-            Some(Content::Away(bulk, refs)) => Left::Value(Value::bulk(bulk), refs),
+            // It lies on another node, which keeps it for us from now on.
+            Some(Content::Away(bulk, refs)) => {
+                body.tell_node(ToNode::InheritAway(bulk));
+                Left::Value(Value::bulk(bulk), refs)
+            }
             Some(Content::Bulk(bulk @ Bulk::Stored(place))) => match body.pin(place) {
                 // Whose memory it is in, if it is not the dead one's own, that process will say.
                 Ok(pin) => {

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use carrier::{Frame, ToHub};
-use model::{Bulk, Place, ProcId};
+use depot::Given;
+use model::{Bulk, Filed, Place, ProcId};
 use net::segment::CARRIER_SLOT;
 use net::{Bell, Duplex, Segment, UNCLAIMED, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -222,15 +223,13 @@ impl RingEnds {
             }
             match Value::read(&mut reader).ok()? {
                 Value::Bulk(bulk) if bulk.is_name() && !is_given => Value::Bulk(bulk).write(&mut whole),
-                Value::Bulk(bulk) if bulk.is_name() && bulk.length() > COPY_BYTES_MAX => {
-                    match self.keep(pair, bulk) {
-                        Ok((bulk, refs)) => Value::Away { bulk, refs: &refs }.write(&mut whole),
-                        Err(why) => {
-                            Value::write_failure(&model::Failure::Lost(why.to_string().into()), &mut whole);
-                            self.give_back(pair, bulk);
-                        }
+                Value::Bulk(bulk) if bulk.is_name() && bulk.length() > COPY_BYTES_MAX => match self.keep(pair, bulk) {
+                    Ok((bulk, refs)) => Value::Away { bulk, refs: &refs }.write(&mut whole),
+                    Err(why) => {
+                        Value::write_failure(&model::Failure::Lost(why.to_string().into()), &mut whole);
+                        self.give_back(pair, bulk);
                     }
-                }
+                },
                 Value::Bulk(bulk) => {
                     match self.copy_of(bulk) {
                         Ok(bytes) => Value::Inline(&bytes).write(&mut whole),
@@ -260,13 +259,17 @@ impl RingEnds {
             }
             Bulk::Filed(filed) => {
                 let filed = self.files.take_over(filed)?;
-                let head = self.files.read(&filed, value::HEAD_BYTES as u64)?;
-                let refs = refs_of(&self.files.read(&filed, value::refs_bytes(&head) as u64)?);
+                let refs = self.refs_in(&filed).inspect_err(|_| self.files.remove(filed.file))?;
                 (Bulk::Filed(filed), None, refs)
             }
         };
-        self.values.keep(bulk, there.node(), here, view);
+        self.values.keep(Given { bulk, at: bulk, owner: there, holder: here }, view);
         Ok((bulk, refs))
+    }
+
+    fn refs_in(&self, filed: &Filed) -> Result<Vec<u8>, store::Error> {
+        let head = self.files.read(filed, value::HEAD_BYTES as u64)?;
+        Ok(refs_of(&self.files.read(filed, value::refs_bytes(&head) as u64)?))
     }
 
     /// Calls that came name values of other nodes: they are brought here.

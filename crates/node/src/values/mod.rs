@@ -16,7 +16,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use depot::{Depot, Effect};
+use depot::{Depot, Effect, Given};
 use model::{Bulk, Place, ProcId, Tick};
 use net::Bell;
 use net::clock::now;
@@ -248,23 +248,36 @@ impl Values {
         self.with_depot(|depot, out| depot.free(bulk, out));
     }
 
-    /// A value that this process wrote is one's of another node from now on. `view` keeps it.
-    pub(crate) fn keep(self: &Arc<Self>, bulk: Bulk, node: u32, holder: ProcId, view: Option<View>) {
+    /// A value of this node's is one's of another node from now on. `view` keeps it.
+    pub(crate) fn keep(self: &Arc<Self>, given: Given, view: Option<View>) {
         if let Some(view) = view {
-            self.lock().kept.insert(bulk, view);
+            self.lock().kept.insert(given.bulk, view);
         }
-        self.with_depot(|depot, out| depot.keep(now(), bulk, node, holder, out));
+        self.with_depot(|depot, out| depot.keep(now(), given, out));
     }
 
     /// As `keep`, for what goes by way of the node. None of those that are not there.
-    pub(crate) fn keep_for(self: &Arc<Self>, holder: ProcId, node: u32, bulks: Vec<Bulk>) {
+    pub(crate) fn keep_for(self: &Arc<Self>, holder: ProcId, owner: ProcId, bulks: Vec<Bulk>) {
         for bulk in bulks {
-            let view = match bulk {
-                Bulk::Stored(place) => self.store.pin_to_keep(place).ok(),
-                Bulk::Filed(_) => None,
+            let (at, view) = match bulk {
+                Bulk::Stored(place) => (bulk, self.store.pin_to_keep(place).ok()),
+                // Named after its writer it would go with that one.
+                Bulk::Filed(filed) => (self.files.take_over(filed).map_or(bulk, Bulk::Filed), None),
             };
-            self.keep(bulk, node, holder, view);
+            self.keep(Given { bulk, at, owner, holder }, view);
         }
+    }
+
+    pub(crate) fn inherit(self: &Arc<Self>, bulk: Bulk, by: ProcId) {
+        self.with_depot(|depot, out| depot.inherit(bulk, by, out));
+    }
+
+    pub(crate) fn process_died(self: &Arc<Self>, peer: ProcId, heir: Option<ProcId>) {
+        self.with_depot(|depot, out| depot.process_died(peer, heir, out));
+    }
+
+    pub(crate) fn settled_here(self: &Arc<Self>, of: ProcId) {
+        self.with_depot(|depot, out| depot.settled_here(of, out));
     }
 
     pub(crate) fn on_word(self: &Arc<Self>, from: u32, about: AboutValues) {
