@@ -138,7 +138,9 @@ impl<W> Depot<W> {
         match self.copies.get(bulk) {
             Some(Copy::Here { of, .. }) => Some(*of),
             Some(Copy::Coming { .. }) => None,
-            None => (bulk.node() == self.me).then(|| self.owner_of_ours(bulk).unwrap_or(ProcId::of_node(self.me))),
+            None => {
+                (bulk.node() == self.me).then(|| self.owner_of_ours(bulk).unwrap_or_else(|| ProcId::of_node(self.me)))
+            }
         }
     }
 

@@ -117,7 +117,7 @@ impl<W> Depot<W> {
         if let Some(kept) = &mut ours.kept {
             kept.touched = now;
         } else {
-            self.look_at.get_or_insert(now.plus_ms(LOOK_MS));
+            self.look_at.get_or_insert_with(|| now.plus_ms(LOOK_MS));
         }
         let nodes = &self.nodes;
         let before = ours.takers.iter().rev().find(|taker| **taker != by && nodes.get(taker) == Some(&true)).copied();

@@ -389,7 +389,7 @@ impl Process {
 
     /// The node needs this worker no more: one that runs something ends at once, since whoever wanted that is gone.
     fn on_retire(&mut self, env: &mut Env) {
-        if matches!(&self.role, Role::Worker(worker) if worker.running().or(worker.beginning()).is_some()) {
+        if matches!(&self.role, Role::Worker(worker) if worker.running().or_else(|| worker.beginning()).is_some()) {
             return self.end(env, WorkerExit::Signal(9, model::Remains::default()));
         }
         self.is_retired = true;

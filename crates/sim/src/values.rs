@@ -480,7 +480,7 @@ impl World {
             }
             let at = env.memories[node].write_copy(holder_of(node), number);
             env.short_of_room(node);
-            let of = pull.of.unwrap_or(ProcId::of_node(pull.bulk.node()));
+            let of = pull.of.unwrap_or_else(|| ProcId::of_node(pull.bulk.node()));
             env.end_pull(node, pull.bulk, Ok((at, of)));
         });
     }

@@ -79,7 +79,7 @@ impl Values {
             match source {
                 Source::Nothing => line.send(&Answer::Nothing)?,
                 Source::SentOn(other) => {
-                    let of = of.unwrap_or(ProcId::of_node(self.number));
+                    let of = of.unwrap_or_else(|| ProcId::of_node(self.number));
                     line.send(&Answer::SentOn { node: other, of })?;
                 }
                 _ if ask.is_probe => line.send(&Answer::Sending { of })?,
