@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Bulk, Tick};
+use model::{Bulk, ProcId, Tick};
 use wire::abroad::AboutValues;
 use wire::asking::NotFetched;
 
@@ -22,6 +22,8 @@ pub(crate) enum Copy<W> {
     },
     Here {
         at: Bulk,
+        /// Its owner, or the node of that, as far as is known.
+        of: ProcId,
         /// When somebody was told of it.
         touched: Tick,
     },
@@ -35,7 +37,7 @@ impl<W> Depot<W> {
             return out.push(Effect::Answer { to, found });
         }
         match self.copies.get_mut(&bulk) {
-            Some(Copy::Here { at, touched }) => {
+            Some(Copy::Here { at, touched, .. }) => {
                 *touched = now;
                 out.push(Effect::Answer { to, found: Ok(*at) });
             }
@@ -83,10 +85,10 @@ impl<W> Depot<W> {
         }
     }
 
-    /// What came of a pull.
-    pub fn pulled(&mut self, now: Tick, bulk: Bulk, result: Result<Bulk, Failed>, out: &mut Vec<Effect<W>>) {
+    /// What came of a pull: where it lies, and whose it is.
+    pub fn pulled(&mut self, now: Tick, bulk: Bulk, result: Result<(Bulk, ProcId), Failed>, out: &mut Vec<Effect<W>>) {
         match result {
-            Ok(at) => self.came(now, bulk, Ok(at), out),
+            Ok(found) => self.came(now, bulk, Ok(found), out),
             Err(Failed::Moved) => self.came(now, bulk, Err(NotFetched::Moved), out),
             Err(Failed::Full(why)) => self.came(now, bulk, Err(NotFetched::Full(why)), out),
             Err(Failed::Later(why)) => self.came(now, bulk, Err(NotFetched::Later(why)), out),
@@ -98,18 +100,18 @@ impl<W> Depot<W> {
         }
     }
 
-    fn came(&mut self, now: Tick, bulk: Bulk, found: Result<Bulk, NotFetched>, out: &mut Vec<Effect<W>>) {
+    fn came(&mut self, now: Tick, bulk: Bulk, found: Result<(Bulk, ProcId), NotFetched>, out: &mut Vec<Effect<W>>) {
         let Some(Copy::Coming { waiters, is_gone, .. }) = self.copies.remove(&bulk) else { return };
-        let answer = match &found {
-            Ok(at) if is_gone => {
-                out.push(Effect::Drop { bulk, at: *at });
+        let answer = match found {
+            Ok((at, of)) if is_gone || self.nobody_frees(&bulk, of) => {
+                out.push(Effect::Drop { bulk, at });
                 Err(NotFetched::Moved)
             }
-            Ok(at) => {
-                self.copies.insert(bulk, Copy::Here { at: *at, touched: now });
-                found
+            Ok((at, of)) => {
+                self.copies.insert(bulk, Copy::Here { at, of, touched: now });
+                Ok(at)
             }
-            Err(_) => found,
+            Err(why) => Err(why),
         };
         out.extend(waiters.into_iter().map(|to| Effect::Answer { to, found: answer.clone() }));
     }
@@ -125,6 +127,30 @@ impl<W> Depot<W> {
         }
     }
 
+    /// Neither its home is there, nor its owner.
+    fn nobody_frees(&self, bulk: &Bulk, of: ProcId) -> bool {
+        let is_dead = |node: u32| node != self.me && !self.nodes.contains_key(&node);
+        is_dead(bulk.node()) && (is_dead(of.node()) || self.gone.has(of))
+    }
+
+    /// The owner of a value that lies here, or the node of that; none: it has not come yet.
+    #[must_use]
+    pub fn owner_of(&self, bulk: &Bulk) -> Option<ProcId> {
+        match self.copies.get(bulk) {
+            Some(Copy::Here { of, .. }) => Some(*of),
+            Some(Copy::Coming { .. }) => None,
+            None => {
+                (bulk.node() == self.me).then(|| self.owner_of_ours(bulk).unwrap_or_else(|| ProcId::of_node(self.me)))
+            }
+        }
+    }
+
+    pub(crate) fn copy_is_inherited(&mut self, bulk: &Bulk, by: ProcId) {
+        if let Some(Copy::Here { of, .. }) = self.copies.get_mut(bulk) {
+            *of = by;
+        }
+    }
+
     pub(crate) fn has_copy(&self, bulk: &Bulk) -> bool {
         matches!(self.copies.get(bulk), Some(Copy::Here { .. }))
     }
@@ -132,7 +158,7 @@ impl<W> Depot<W> {
     /// Where a copy lies, for who is about to send it on. `Err(true)`: it is on its way here.
     pub(crate) fn copy_to_send(&mut self, now: Tick, bulk: &Bulk) -> Result<Bulk, bool> {
         match self.copies.get_mut(bulk) {
-            Some(Copy::Here { at, touched }) => {
+            Some(Copy::Here { at, touched, .. }) => {
                 *touched = now;
                 Ok(*at)
             }
@@ -147,7 +173,7 @@ impl<W> Depot<W> {
             .copies
             .iter()
             .filter_map(|(bulk, copy)| match copy {
-                Copy::Here { at: at @ Bulk::Stored(_), touched } => Some((*touched, *bulk, *at)),
+                Copy::Here { at: at @ Bulk::Stored(_), touched, .. } => Some((*touched, *bulk, *at)),
                 _ => None,
             })
             .filter(|(touched, bulk, _)| now.ms_since(*touched) >= GRACE_MS && self.nodes.contains_key(&bulk.node()))
@@ -178,6 +204,18 @@ impl<W> Depot<W> {
         asked_in_vain.sort_unstable();
         // Whoever is dead has none.
         asked_in_vain.into_iter().for_each(|bulk| self.on_have(Tick(0), node, bulk, false, out));
+        self.drop_of_nobody(out);
+    }
+
+    /// Whoever would say that they are of no use any more is dead.
+    pub(crate) fn drop_of_nobody(&mut self, out: &mut Vec<Effect<W>>) {
+        let here = self.copies.iter().filter_map(|(bulk, copy)| match copy {
+            Copy::Here { of, .. } if self.nobody_frees(bulk, *of) => Some(*bulk),
+            _ => None,
+        });
+        let mut of_nobody: Vec<Bulk> = here.collect();
+        of_nobody.sort_unstable();
+        of_nobody.into_iter().for_each(|bulk| self.copy_is_gone(bulk, out));
     }
 }
 

@@ -9,8 +9,6 @@ use crate::{Depot, Effect};
 const SEND_ON_BYTES: u64 = 1 << 20;
 /// How often is looked whether what others have copies of is there still.
 const LOOK_MS: u64 = 200;
-/// What is on its way to the dead is given to their heirs as long as they are known.
-const DEAD_MAX: usize = 1_024;
 
 pub(crate) struct Ours {
     /// Where it lies now.
@@ -21,8 +19,21 @@ pub(crate) struct Ours {
     takers: Vec<u32>,
 }
 
+/// A value of this node's that is given to a process of another one, and stays here.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    /// Its name.
+    pub bulk: Bulk,
+    /// Where it lies by now.
+    pub at: Bulk,
+    /// Whose it is from now on.
+    pub owner: ProcId,
+    /// Who wrote it.
+    pub holder: ProcId,
+}
+
 pub(crate) struct Kept {
-    /// Its owner.
+    /// Its owner, a process of another node.
     owner: ProcId,
     /// Who wrote it, and frees it when it is told to.
     holder: ProcId,
@@ -44,43 +55,39 @@ pub enum Asked {
 }
 
 impl<W> Depot<W> {
-    /// A value of this node's is a process's of another node from now on, and is kept here for it.
-    pub fn keep(&mut self, now: Tick, bulk: Bulk, owner: ProcId, holder: ProcId, out: &mut Vec<Effect<W>>) {
+    /// A value of this node's is kept here for a process of another one.
+    pub fn keep(&mut self, now: Tick, given: Given, out: &mut Vec<Effect<W>>) {
+        let Given { bulk, at, owner, holder } = given;
         let kept = Some(Kept { owner, holder, touched: now });
-        self.ours.insert(bulk, Ours { at: bulk, kept, takers: Vec::new() });
-        if !self.nodes.contains_key(&owner.node()) {
+        self.ours.insert(bulk, Ours { at, kept, takers: Vec::new() });
+        if !self.nodes.contains_key(&owner.node()) || self.gone.has(owner) {
             // It died before this was said.
             self.free_ours(bulk, out);
-        } else if let Some((_, heir)) = self.dead_owners.iter().find(|(of, _)| *of == owner) {
-            let heir = *heir;
-            self.pass_on(vec![bulk], heir, out);
         }
     }
 
-    /// An owner on another node is dead. What was kept for it is its heir's, which says what of it it does not need.
-    pub fn owner_died(&mut self, of: ProcId, heir: Option<ProcId>, out: &mut Vec<Effect<W>>) {
-        if self.dead_owners.len() == DEAD_MAX {
-            self.dead_owners.pop_front();
+    /// It is this process's from now on.
+    pub(crate) fn is_inherited(&mut self, bulk: Bulk, by: ProcId, out: &mut Vec<Effect<W>>) {
+        if let Some(ours) = self.ours.get_mut(&bulk)
+            && let Some(kept) = &mut ours.kept
+        {
+            kept.owner = by;
+            out.extend(ours.takers.iter().map(|node| Effect::Say(*node, AboutValues::Inherited(bulk, by))));
         }
-        self.dead_owners.push_back((of, heir));
-        let its = self.ours.iter().filter(|(_, ours)| ours.kept.as_ref().is_some_and(|kept| kept.owner == of));
-        let mut its: Vec<Bulk> = its.map(|(bulk, _)| *bulk).collect();
-        its.sort_unstable();
-        self.pass_on(its, heir, out);
     }
 
-    fn pass_on(&mut self, bulks: Vec<Bulk>, heir: Option<ProcId>, out: &mut Vec<Effect<W>>) {
-        let Some(heir) = heir else {
-            return bulks.into_iter().for_each(|bulk| self.free_ours(bulk, out));
-        };
-        for bulk in &bulks {
-            if let Some(Ours { kept: Some(kept), .. }) = self.ours.get_mut(bulk) {
-                kept.owner = heir;
-            }
-        }
-        if !bulks.is_empty() {
-            out.push(Effect::PassOn { heir, bulks });
-        }
+    /// A process is dead, and whatever is still its nobody needs.
+    pub(crate) fn nobody_inherits(&mut self, of: ProcId, out: &mut Vec<Effect<W>>) {
+        self.gone.note(of);
+        self.free_all(|owner| owner == of, out);
+        self.drop_of_nobody(out);
+    }
+
+    fn free_all(&mut self, is_gone: impl Fn(ProcId) -> bool, out: &mut Vec<Effect<W>>) {
+        let of_it = self.ours.iter().filter(|(_, ours)| ours.kept.as_ref().is_some_and(|kept| is_gone(kept.owner)));
+        let mut of_it: Vec<Bulk> = of_it.map(|(bulk, _)| *bulk).collect();
+        of_it.sort_unstable();
+        of_it.into_iter().for_each(|bulk| self.free_ours(bulk, out));
     }
 
     /// Where a value of this node lies now, as far as is known.
@@ -91,6 +98,10 @@ impl<W> Depot<W> {
 
     pub(crate) fn kept_at(&self, bulk: &Bulk) -> Option<Bulk> {
         self.ours.get(bulk).filter(|ours| ours.kept.is_some()).map(|ours| ours.at)
+    }
+
+    pub(crate) fn owner_of_ours(&self, bulk: &Bulk) -> Option<ProcId> {
+        self.ours.get(bulk)?.kept.as_ref().map(|kept| kept.owner)
     }
 
     /// Another node wants a value that lies here, as far as that knows. `may_be_sent_on`: it has not been sent on before.
@@ -106,7 +117,7 @@ impl<W> Depot<W> {
         if let Some(kept) = &mut ours.kept {
             kept.touched = now;
         } else {
-            self.look_at.get_or_insert(now.plus_ms(LOOK_MS));
+            self.look_at.get_or_insert_with(|| now.plus_ms(LOOK_MS));
         }
         let nodes = &self.nodes;
         let before = ours.takers.iter().rev().find(|taker| **taker != by && nodes.get(taker) == Some(&true)).copied();
@@ -175,19 +186,17 @@ impl<W> Depot<W> {
         chosen
     }
 
-    /// A value that is kept for another node was written to a file. Returns who has it in its part of the arena; none: it is not kept any more.
+    /// A value that is kept for another node was written to a file. Returns who has it in its part of the arena; none: it is not kept there any
+    /// more, or was in a file before.
     pub fn moved(&mut self, bulk: Bulk, to: Bulk) -> Option<ProcId> {
-        let ours = self.ours.get_mut(&bulk)?;
+        let ours = self.ours.get_mut(&bulk).filter(|ours| matches!(ours.at, Bulk::Stored(_)))?;
         let holder = ours.kept.as_ref()?.holder;
         ours.at = to;
         Some(holder)
     }
 
     pub(crate) fn ours_without(&mut self, node: u32, out: &mut Vec<Effect<W>>) {
-        let of_it = self.ours.iter().filter(|(_, ours)| ours.kept.as_ref().is_some_and(|kept| kept.owner.node() == node));
-        let mut of_it: Vec<Bulk> = of_it.map(|(bulk, _)| *bulk).collect();
-        of_it.sort_unstable();
-        of_it.into_iter().for_each(|bulk| self.free_ours(bulk, out));
+        self.free_all(|owner| owner.node() == node, out);
         self.ours.values_mut().for_each(|ours| ours.takers.retain(|taker| *taker != node));
     }
 }

@@ -1,22 +1,41 @@
-use model::{Bulk, Place, ProcId, Tick};
+use model::{Bulk, FileId, Filed, Place, ProcId, Tick};
 use proptest::prelude::*;
 use wire::abroad::AboutValues;
 use wire::asking::NotFetched;
 
-use crate::{Asked, Depot, Effect, Failed};
+use crate::{Asked, Depot, Effect, Failed, Given};
 
 const MIB: u64 = 1 << 20;
 const NOW: Tick = Tick(0);
-const OWNER: ProcId = ProcId::new(2, 3, 1);
 
 fn value(node: u32, number: u64) -> Bulk {
     Bulk::Stored(Place { offset: number * MIB, length: MIB, serial: Place::serials_of(node) | (number + 1) })
+}
+
+/// A process of that node.
+fn process(node: u32) -> ProcId {
+    ProcId::new(node, 5, 1)
+}
+
+/// Who wrote what this node keeps.
+const HOLDER: ProcId = ProcId::new(1, 4, 1);
+
+fn given(bulk: Bulk, owner: ProcId) -> Given {
+    Given { bulk, at: bulk, owner, holder: HOLDER }
+}
+
+fn let_go(bulk: Bulk, at: Bulk) -> Effect<u32> {
+    Effect::LetGo { bulk, at, holder: HOLDER }
 }
 
 fn depot(others: &[u32]) -> Depot<u32> {
     let mut depot = Depot::new(1);
     others.iter().for_each(|node| depot.node_joined(*node, true));
     depot
+}
+
+fn filed(number: u32) -> Filed {
+    Filed { file: FileId { by: HOLDER, number, folder: 0 }, offset: 0, length: MIB, check: 0 }
 }
 
 fn did(act: impl FnOnce(&mut Vec<Effect<u32>>)) -> Vec<Effect<u32>> {
@@ -33,7 +52,7 @@ fn all_who_want_a_value_wait_for_one_pull() {
     assert_eq!(first, [Effect::Pull { bulk: name, from: 2 }]);
     assert_eq!(did(|out| depot.wants(NOW, name, 11, out)), [], "DEPOT-2");
     assert_eq!(did(|out| depot.will_want(NOW, name, out)), []);
-    let came = did(|out| depot.pulled(NOW, name, Ok(here), out));
+    let came = did(|out| depot.pulled(NOW, name, Ok((here, process(2))), out));
     let answer = |to| Effect::Answer { to, found: Ok(here) };
     assert_eq!(came, [answer(10), answer(11)]);
     assert_eq!(did(|out| depot.wants(NOW, name, 12, out)), [answer(12)]);
@@ -74,12 +93,12 @@ fn copies_of_what_was_freed_go() {
     let (name, here) = (value(2, 0), value(1, 7));
     let mut out = Vec::new();
     taker.wants(NOW, name, 0, &mut out);
-    taker.pulled(NOW, name, Ok(here), &mut out);
+    taker.pulled(NOW, name, Ok((here, process(2))), &mut out);
     let gone = did(|out| taker.on_word(NOW, 2, AboutValues::Gone(vec![name]), out));
     assert_eq!(gone, [Effect::Drop { bulk: name, at: here }]);
     taker.wants(NOW, name, 0, &mut out);
     taker.on_word(NOW, 2, AboutValues::Gone(vec![name]), &mut out);
-    let came = did(|out| taker.pulled(NOW, name, Ok(here), out));
+    let came = did(|out| taker.pulled(NOW, name, Ok((here, process(2))), out));
     let moved = Effect::Answer { to: 0, found: Err(NotFetched::Moved) };
     assert_eq!(came, [Effect::Drop { bulk: name, at: here }, moved], "it went while it came");
 }
@@ -87,42 +106,106 @@ fn copies_of_what_was_freed_go() {
 #[test]
 fn what_is_kept_for_another_node_goes_with_its_owners_word_or_node() {
     let mut home = depot(&[2, 3]);
-    let holder = ProcId::new(1, 4, 1);
     let (first, second) = (value(1, 0), value(1, 1));
     let kept = did(|out| {
-        home.keep(NOW, first, OWNER, holder, out);
-        home.keep(NOW, second, OWNER, holder, out);
+        home.keep(NOW, given(first, process(2)), out);
+        home.keep(NOW, given(second, process(2)), out);
     });
     assert_eq!(kept, []);
     home.asked(NOW, 3, first, true);
     assert_eq!(did(|out| home.look(Tick(u64::MAX), |_| false, out)), [], "its place is no proof");
     let file = value(1, 9);
     assert_eq!(home.movable(1, |_| false), [first.min(second)]);
-    assert_eq!(home.moved(second, file), Some(holder));
-    let let_go = |bulk, at| Effect::LetGo { bulk, at, holder };
+    assert_eq!(home.moved(second, file), Some(HOLDER));
     let freed = did(|out| home.on_word(NOW, 2, AboutValues::Free(first), out));
-    assert_eq!(freed, [Effect::Say(3, AboutValues::Gone(vec![first])), let_go(first, first)]);
+    let gone = |node| Effect::Say(node, AboutValues::Gone(vec![first]));
+    assert_eq!(freed, [gone(3), let_go(first, first), gone(2)], "who frees it hears of that");
     assert_eq!(did(|out| home.node_gone(2, out)), [let_go(second, file)], "DEPOT-3");
-    assert_eq!(did(|out| home.keep(NOW, first, OWNER, holder, out)), [let_go(first, first)], "its owner is dead already");
+    let too_late = did(|out| home.keep(NOW, given(first, process(2)), out));
+    assert_eq!(too_late, [let_go(first, first)], "its owner is dead already");
+}
+
+/// Two shortages, one behind the other, wrote a value twice, and nobody removed the first file.
+#[test]
+fn what_is_in_a_file_moves_no_more() {
+    let mut home = depot(&[2]);
+    let (name, other) = (value(1, 0), value(1, 1));
+    let in_file = |number| Bulk::Filed(filed(number));
+    let mut out = Vec::new();
+    home.keep(NOW, given(name, process(2)), &mut out);
+    assert_eq!(home.moved(name, in_file(1)), Some(HOLDER));
+    assert_eq!(home.moved(name, in_file(2)), None);
+    assert_eq!(home.lies_at(name), in_file(1));
+    home.keep(NOW, Given { at: in_file(3), ..given(other, process(2)) }, &mut out);
+    assert_eq!(did(|out| home.node_gone(2, out)), [let_go(name, in_file(1)), let_go(other, in_file(3))]);
+}
+
+/// An owner that was killed frees nothing: what was kept for it stayed until its whole node died.
+#[test]
+fn what_was_kept_for_a_dead_process_is_its_heirs_or_nobodys() {
+    let mut home = depot(&[2, 3]);
+    let (heir, names) = (ProcId::new(2, 9, 1), [value(1, 0), value(1, 1), value(1, 2)]);
+    let mut out = Vec::new();
+    names.iter().for_each(|name| home.keep(NOW, given(*name, process(2)), &mut out));
+    home.asked(NOW, 3, names[0], true);
+    assert_eq!(did(|out| home.process_died(process(2), Some(heir), out)), [], "it is not known who has it");
+    let inherited = did(|out| home.on_word(NOW, 2, AboutValues::Inherited(names[0], heir), out));
+    assert_eq!(inherited, [Effect::Say(3, AboutValues::Inherited(names[0], heir))]);
+    let settled = did(|out| home.on_word(NOW, 2, AboutValues::Settled(process(2)), out));
+    assert_eq!(settled, [let_go(names[1], names[1]), let_go(names[2], names[2])], "DEPOT-3");
+    assert_eq!(did(|out| home.process_died(heir, None, out)).len(), 2, "nobody inherits from it");
+    let too_late = did(|out| home.keep(NOW, given(names[1], heir), out));
+    assert_eq!(too_late, [let_go(names[1], names[1])]);
+}
+
+/// A copy of what a dead node had stayed for ever if its owner was there, too, or died soon.
+#[test]
+fn a_copy_goes_with_the_last_who_could_say_that_it_is_of_no_use() {
+    let mut depot = depot(&[2, 3]);
+    let mut out = Vec::new();
+    let owners = [process(2), process(3), ProcId::new(3, 6, 1), ProcId::of_node(3)];
+    for (number, owner) in (0..).zip(owners) {
+        depot.will_want(NOW, value(2, number), &mut out);
+        depot.pulled(NOW, value(2, number), Ok((value(1, number), owner)), &mut out);
+        assert_eq!(depot.owner_of(&value(2, number)), Some(owner));
+    }
+    let drop = |number| Effect::Drop { bulk: value(2, number), at: value(1, number) };
+    assert_eq!(did(|out| depot.process_died(process(2), None, out)), [], "its home says so");
+    assert_eq!(did(|out| depot.node_gone(2, out)), [drop(0)]);
+    let heir = ProcId::new(3, 9, 1);
+    assert_eq!(did(|out| depot.process_died(process(3), Some(heir), out)), []);
+    assert_eq!(did(|out| depot.on_word(NOW, 3, AboutValues::Inherited(value(2, 1), heir), out)), []);
+    assert_eq!(did(|out| depot.on_word(NOW, 3, AboutValues::Settled(process(3)), out)), []);
+    assert_eq!(did(|out| depot.process_died(owners[2], None, out)), [drop(2)]);
+    assert_eq!(did(|out| depot.node_gone(3, out)), [drop(1), drop(3)]);
+}
+
+/// The home died before it had told those with copies.
+#[test]
+fn what_a_dead_node_was_told_to_free_is_freed_by_who_said_so() {
+    let mut depot = depot(&[2, 3]);
+    let (first, second) = (value(2, 0), value(2, 1));
+    let free = |bulk| Effect::Say(2, AboutValues::Free(bulk));
+    assert_eq!(
+        did(|out| [first, second].into_iter().for_each(|bulk| depot.free(bulk, out))),
+        [free(first), free(second)]
+    );
+    assert_eq!(did(|out| depot.on_word(NOW, 2, AboutValues::Gone(vec![first]), out)), []);
+    let gone = |node| Effect::Say(node, AboutValues::Gone(vec![second]));
+    assert_eq!(did(|out| depot.node_gone(2, out)), [gone(3)]);
+    assert_eq!(depot.names().count(), 0);
 }
 
 #[test]
-fn what_was_kept_for_the_dead_is_their_heirs_or_nobodys() {
-    let mut home = depot(&[2]);
-    let (holder, heir) = (ProcId::new(1, 4, 1), ProcId::new(2, 9, 1));
-    let (first, second, late) = (value(1, 0), value(1, 1), value(1, 2));
-    let other = ProcId::new(2, 5, 1);
-    let mut out = Vec::new();
-    home.keep(NOW, first, OWNER, holder, &mut out);
-    home.keep(NOW, second, other, holder, &mut out);
-    let passed = did(|out| home.owner_died(OWNER, Some(heir), out));
-    assert_eq!(passed, [Effect::PassOn { heir, bulks: vec![first] }]);
-    let passed = did(|out| home.keep(NOW, late, OWNER, holder, out));
-    assert_eq!(passed, [Effect::PassOn { heir, bulks: vec![late] }], "it was on its way");
-    let let_go = |bulk| Effect::LetGo { bulk, at: bulk, holder };
-    assert_eq!(did(|out| home.owner_died(other, None, out)), [let_go(second)], "it has left nothing");
-    assert_eq!(did(|out| home.free(first, out)), [let_go(first)]);
-    assert_eq!(did(|out| home.node_gone(2, out)), [let_go(late)]);
+fn whoever_inherits_tells_the_home_or_all_if_that_is_dead() {
+    let mut depot = depot(&[2, 3]);
+    let (name, heir) = (value(2, 0), process(1));
+    let say = |node| Effect::Say(node, AboutValues::Inherited(name, heir));
+    assert_eq!(did(|out| depot.inherit(name, heir, out)), [say(2)]);
+    let settled = |node| Effect::Say(node, AboutValues::Settled(heir));
+    assert_eq!(did(|out| depot.settled_here(heir, out)), [settled(2), settled(3)]);
+    depot.node_gone(2, &mut Vec::new());
+    assert_eq!(did(|out| depot.inherit(name, heir, out)), [say(3)]);
 }
 
 #[test]
@@ -149,7 +232,7 @@ fn want_of_room_drops_what_nobody_was_told_of_lately() {
     let mut out = Vec::new();
     for number in 0..3 {
         depot.wants(NOW, value(2, number), 0, &mut out);
-        depot.pulled(Tick(0).plus_ms(number), value(2, number), Ok(value(1, number)), &mut out);
+        depot.pulled(Tick(0).plus_ms(number), value(2, number), Ok((value(1, number), process(2))), &mut out);
     }
     let soon = Tick(0).plus_ms(500);
     assert_eq!(did(|out| depot.make_room(soon, MIB, |_| false, out)), [], "DEPOT-4");
@@ -225,12 +308,12 @@ proptest! {
                         continue;
                     }
                     let result = match how {
-                        0 => Ok(value(1, number)),
+                        0 => Ok((value(1, number), process(2))),
                         1 => Err(Failed::NodeDead),
                         2 => Err(Failed::Moved),
                         _ => Err(Failed::Later("".into())),
                     };
-                    if let Ok(at) = result {
+                    if let Ok((at, _)) = result {
                         prop_assert!(here.insert(at), "DEPOT-2");
                     }
                     depot.pulled(at, name, result, &mut out);

@@ -96,7 +96,7 @@ pub(crate) fn values() -> Vec<Vec<u8>> {
     vec![
         wire::encode(&wire::values::Opening::Answers { ticket: 9 }),
         wire::encode(&ask),
-        wire::encode(&wire::values::Answer::SentOn(3)),
+        wire::encode(&wire::values::Answer::SentOn { node: 3, of: model::ProcId::new(2, 3, 4) }),
     ]
 }
 

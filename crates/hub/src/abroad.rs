@@ -220,6 +220,7 @@ impl<B: Body> Hub<B> {
         job: Option<JobId>,
     ) {
         self.abroad.process_gone(dead);
+        step.body.process_died(dead, heir);
         // The carrier may have rings of its to the dead of a node that is dead, too.
         if self.abroad.nodes.is_empty() && self.abroad.is_empty() {
             return;
@@ -369,6 +370,7 @@ impl<B: Body> Hub<B> {
         if self.is_here(peer) {
             return;
         }
+        step.body.process_died(peer, heir);
         let watchers = self.abroad.watched.remove(&peer).unwrap_or_default();
         if self.abroad.dead.has(peer) {
             // Told before, or known since another one has its slot. Whoever has come across its name since then waits for this.
@@ -378,7 +380,6 @@ impl<B: Body> Hub<B> {
             return;
         }
         self.abroad.dead.note(peer);
-        step.body.owner_died(peer, heir);
         self.hand_over_last(step, peer, last);
         let told = match heir {
             Some(heir) => {

@@ -198,8 +198,12 @@ pub trait Body {
     fn free_away(&mut self, _bulk: Bulk) {}
     /// Values that this process wrote are one's of another node from now on.
     fn keep_for(&mut self, _by: ProcId, _to: ProcId, _bulks: Vec<Bulk>) {}
-    /// A process of another node is dead, and who has what it left.
-    fn owner_died(&mut self, _of: ProcId, _heir: Option<ProcId>) {}
+    /// A large value of another node was kept there for a process that is dead, and is this one's now.
+    fn inherit_away(&mut self, _by: ProcId, _bulk: Bulk) {}
+    /// A process of this node or another one is dead; `heir` has what it has left.
+    fn process_died(&mut self, _peer: ProcId, _heir: Option<ProcId>) {}
+    /// A process of this node is dead, and whoever has inherited from it has said of what.
+    fn settled_here(&mut self, _of: ProcId) {}
     /// Another node says something of large values.
     fn about_values(&mut self, _from: u32, _about: AboutValues) {}
     /// What is kept for other nodes is to leave the arena, so many bytes of it. True: `Hub::kept_for_others_moved` follows.

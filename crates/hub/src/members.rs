@@ -122,6 +122,7 @@ impl<B: Body> Hub<B> {
     /// in, and opens nothing.
     pub fn enter(&mut self, step: &mut Step<'_, B>, me: NodeInfo, head: NodeInfo) {
         self.members.me = Some(me.clone());
+        step.body.known(&head);
         self.know(head);
         step.body.send(HEAD, Between::Enters(Box::new(me)));
     }

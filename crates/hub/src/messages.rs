@@ -62,6 +62,7 @@ impl<B: Body> Hub<B> {
             ToNodeOf::GaveBack { round, bytes } => self.on_gave_back(step, who, round, bytes),
             ToNodeOf::Prefetch(bulks) => step.body.prefetch(bulks),
             ToNodeOf::FreeAway(bulk) => step.body.free_away(bulk),
+            ToNodeOf::InheritAway(bulk) => step.body.inherit_away(who, bulk),
             ToNodeOf::Depute { to, bulks } => step.body.keep_for(who, to, bulks),
             ToNodeOf::LinkClosed { peer } => self.on_link_closed(step, who, peer),
             ToNodeOf::WantLink { peer } => {
@@ -97,6 +98,7 @@ impl<B: Body> Hub<B> {
             ToNodeOf::Testified { of } | ToNodeOf::HasSettled { of } => self.was_heard(step, who, of),
             ToNodeOf::Inherited { of } => self.on_inherited(step, of),
             ToNodeOf::Settled { of, serving } => {
+                step.body.settled_here(of);
                 self.tell_nodes_settled(step, of, &serving);
                 self.on_settled(step, of, serving);
             }

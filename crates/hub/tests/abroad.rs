@@ -267,4 +267,5 @@ fn cut_1_the_keeper_hears_of_a_node_when_all_that_it_said_has_come() {
     node.says(keeper, ToNode::Settled { of: worker, serving: vec![THERE] });
     let settled = |to| (to, Between::Settled { of: worker, serving: vec![THERE] });
     assert_eq!(node.sent(), [settled(2), settled(3)]);
+    assert_eq!((&node.body.deaths[..], &node.body.settled[..]), (&[(worker, Some(keeper))][..], &[worker][..]));
 }

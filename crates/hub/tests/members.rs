@@ -47,6 +47,8 @@ fn a_node_meets_those_that_it_hears_of_and_knows_what_was_left_before() {
     node.hears(1, Between::Members(Box::new(Membership { nodes, heirs: heirs.clone(), jobs_above: 3_000 })));
     assert!(node.hub.is_member());
     assert_eq!(node.body.met, [5, 3], "the body had met the head before");
+    // The head, too, and at once: values that lie there were taken for lost.
+    assert_eq!(node.body.known, [1, 5, 1, 3, 5]);
     assert_eq!(node.hub.past().heirs, heirs);
     assert_eq!(node.driver().1.0, 3_001_u32.to_le_bytes());
 }

@@ -412,15 +412,27 @@ impl Body for Machine {
         }
     }
 
-    fn owner_died(&mut self, of: ProcId, heir: Option<ProcId>) {
-        if let Some(abroad) = &self.abroad {
-            abroad.values.owner_died(of, heir);
-        }
-    }
-
     fn keep_for(&mut self, by: ProcId, to: ProcId, bulks: Vec<Bulk>) {
         if let Some(abroad) = &self.abroad {
             abroad.values.keep_for(by, to, bulks);
+        }
+    }
+
+    fn inherit_away(&mut self, by: ProcId, bulk: Bulk) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.inherit(bulk, by);
+        }
+    }
+
+    fn process_died(&mut self, peer: ProcId, heir: Option<ProcId>) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.process_died(peer, heir);
+        }
+    }
+
+    fn settled_here(&mut self, of: ProcId) {
+        if let Some(abroad) = &self.abroad {
+            abroad.values.settled_here(of);
         }
     }
 

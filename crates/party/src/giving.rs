@@ -139,7 +139,9 @@ impl<P> Party<P> {
                 (Content::Bulk(**bulk), self.refs_kept_of(object))
             }
             // Whoever cannot look there asks its node.
-            Value::Bulk(bulk) if to.node() != self.me.node() && !(bulk.is_name() && body.names_travel()) => match body.copy_of(**bulk) {
+            Value::Bulk(bulk) if to.node() != self.me.node() && !(bulk.is_name() && body.names_travel()) => match body
+                .copy_of(**bulk)
+            {
                 // It has no name by which it could be asked for there.
                 Some(bytes) if bytes.len() > LETTER_BYTES_MAX => (Content::Failed(too_large(bytes.len())), Vec::new()),
                 Some(bytes) => {
@@ -159,7 +161,9 @@ impl<P> Party<P> {
 
     /// The references in a value of ours that we cannot look at.
     pub(crate) fn refs_kept_of(&self, object: ObjectId) -> Vec<Ref> {
-        let Some(kept) = self.owner.slot_of(&object).and_then(|slot| self.owner.object(slot)) else { return Vec::new() };
+        let Some(kept) = self.owner.slot_of(&object).and_then(|slot| self.owner.object(slot)) else {
+            return Vec::new();
+        };
         let name = |slot: &Slot| {
             let object = self.owner.object(*slot)?;
             Some((object.id, object.owner.unwrap_or(self.me)))

@@ -112,9 +112,9 @@ impl<P> Party<P> {
                 let refs = value::refs_of(&bytes);
                 Left::Value(Value::Inline(Packed::from(bytes)), refs)
             }
-            // It lies on another node, which keeps it for this one.
+            // It lies on another node, which keeps it for us from now on.
             Some(Content::Away(bulk, refs)) => {
-                self.places.keep_away(bulk);
+                body.tell_node(ToNode::InheritAway(bulk));
                 Left::Value(Value::bulk(bulk), refs)
             }
             Some(Content::Bulk(bulk @ Bulk::Stored(place))) => match body.pin(place) {

@@ -51,7 +51,6 @@ impl<P> Party<P> {
                 self.owner.on_unreadable(&object, sender, bytes, &mut self.effects);
             }
             Peer::FreePlace(place) => self.free_given_place(body, place),
-            Peer::KeptFor(bulks) => self.on_kept_for_us(body, bulks),
             Peer::KeepPlace(place) => self.keep_given(place),
             Peer::Reply { caller, request, flags, knew, body: bytes } => {
                 let knew = view(&knew);

@@ -4,7 +4,7 @@
 //! others, which it keeps pinned, and what of others lies with it.
 
 use model::{Bulk, FileId, Place, ProcId};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use wire::peer::Peer;
 
 use crate::{Body, Party};
@@ -21,20 +21,13 @@ pub(crate) struct Places<P> {
     elsewhere: FxHashMap<u64, Elsewhere<P>>,
     /// Values of others in our extents, by offset: whose, and where.
     given: FxHashMap<u64, (ProcId, Place)>,
-    /// Values of ours on other nodes, which those keep for us.
-    away: FxHashSet<Bulk>,
     /// Files with values of ours, and how many of those each has.
     files: FxHashMap<FileId, u32>,
 }
 
 impl<P> Default for Places<P> {
     fn default() -> Self {
-        Self {
-            elsewhere: FxHashMap::default(),
-            given: FxHashMap::default(),
-            away: FxHashSet::default(),
-            files: FxHashMap::default(),
-        }
+        Self { elsewhere: FxHashMap::default(), given: FxHashMap::default(), files: FxHashMap::default() }
     }
 }
 
@@ -42,10 +35,6 @@ impl<P> Places<P> {
     #[inline]
     pub(crate) fn keep(&mut self, holder: ProcId, place: Place, pin: P) {
         self.elsewhere.insert(place.offset, Elsewhere { holder, place, pin });
-    }
-
-    pub(crate) fn keep_away(&mut self, bulk: Bulk) {
-        self.away.insert(bulk);
     }
 
     #[inline]
@@ -96,8 +85,8 @@ impl<P> Party<P> {
     /// Whether it holds anything in memory or in files.
     #[must_use]
     pub fn holds_places(&self) -> bool {
-        let Places { elsewhere, given, away, files } = &self.places;
-        !(elsewhere.is_empty() && given.is_empty() && away.is_empty() && files.is_empty())
+        let Places { elsewhere, given, files } = &self.places;
+        !(elsewhere.is_empty() && given.is_empty() && files.is_empty())
     }
 
     /// Frees a large value's bytes.
@@ -105,7 +94,6 @@ impl<P> Party<P> {
     /// tour(object) 9: its room is free: ours at once, another process's by a word to that one, a file with its last value.
     pub fn free_bulk(&mut self, body: &mut impl Body<Pin = P>, bulk: Bulk) {
         if self.is_away(bulk) && body.names_travel() {
-            self.places.away.remove(&bulk);
             return body.free_away(bulk);
         }
         match bulk {
@@ -129,11 +117,6 @@ impl<P> Party<P> {
     /// Whether it lies on another node, or was there first.
     pub(crate) fn is_away(&self, bulk: Bulk) -> bool {
         bulk.node() != self.me.node()
-    }
-
-    /// A node keeps these for us, who have inherited them.
-    pub(crate) fn on_kept_for_us(&self, body: &mut impl Body<Pin = P>, bulks: Vec<Bulk>) {
-        bulks.into_iter().filter(|bulk| !self.places.away.contains(bulk)).for_each(|bulk| body.free_away(bulk));
     }
 
     /// A value in our extents is kept by our node for a process of another one, which does not answer for it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::{Bulk, Failure, ObjectId, ProcId, TaskKey};
 use owner::{Kept, Knew, Known, Packed, Slot, Stage, Value};
 use smallvec::SmallVec;
+use wire::control::ToNode;
 use wire::frame::{self, GIVEN_BACK, UNSTARTED, WANTED_BACK};
 use wire::journal::Ref;
 use wire::peer::{Peer, Shares};
@@ -147,8 +148,10 @@ impl<P> Party<P> {
                 }
             }
             frame::Value::Away { bulk, refs } => {
+                if sent.is_to_the_dead {
+                    body.tell_node(ToNode::InheritAway(bulk));
+                }
                 let contains = self.take_contained(body, sent, value::refs_in_row(refs));
-                self.places.keep_away(bulk);
                 (Value::bulk(bulk), contains)
             }
             frame::Value::Raised { error, retry } => {

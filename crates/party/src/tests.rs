@@ -414,6 +414,22 @@ fn a_large_value_goes_to_another_node_as_a_copy() {
     assert_eq!(body.not_there, [ELSEWHERE], "it is looked for as if the asker had not found it");
 }
 
+/// What is kept on another node for a process that died stays there only for who says that it has inherited it.
+#[test]
+fn what_was_kept_for_the_dead_is_claimed_where_it_lies() {
+    let bulk = Bulk::Stored(Place { offset: 64, length: 8, serial: Place::serials_of(2) | 1 });
+    let mut reply = Vec::new();
+    frame::Value::Away { bulk, refs: &[] }.write(&mut reply);
+    let reply = [&1_u32.to_le_bytes()[..], &reply].concat();
+    for (is_to_the_dead, claims) in [(true, vec![ToNode::InheritAway(bulk)]), (false, vec![])] {
+        let (mut party, mut body) = (party(), Script::default());
+        let sent = crate::Sent { is_to_the_dead, ..crate::Sent::now(ELSEWHERE, owner::Knew::Dead(&[])) };
+        let key = task(&mut party, 1).key;
+        assert_eq!(party.take_reply(&mut body, key, sent, 0, &reply), Ok(()));
+        assert_eq!(body.said, claims);
+    }
+}
+
 /// A call to a process of another node that certainly has not started is not lost with that process.
 #[test]
 fn claim_2_a_call_that_did_not_reach_a_dead_process_of_another_node_costs_no_retry() {

@@ -97,8 +97,11 @@ impl Runtime {
             match self.ask_fetch(bulk, false, goes_on)? {
                 Ok(here) => {
                     self.away.known().add(bulk, here);
-                    if let Ok(view) = self.look_here(here) {
-                        return Ok(view);
+                    match self.look_here(here) {
+                        Ok(view) => return Ok(view),
+                        // It is kept on this very node, and lost. Its owner is to hear of that.
+                        Err(why @ store::Error::Lost { .. }) if !self.is_away(bulk) => return Err(why),
+                        Err(_) => {}
                     }
                     looks += 1;
                 }
@@ -202,15 +205,19 @@ impl Runtime {
 
     /// Looks at an argument of a call, wherever it lies.
     pub(crate) fn look_at_argument(&self, bulk: Bulk) -> Result<View, store::Error> {
-        let near = if self.is_away(bulk) { self.look_near(bulk).ok_or(store::Error::Moved) } else { self.look_here(bulk) };
+        let near =
+            if self.is_away(bulk) { self.look_near(bulk).ok_or(store::Error::Moved) } else { self.look_here(bulk) };
         match near {
             // It may be kept here for a process of another node, and have been moved.
-            Err(store::Error::Moved) => {
-                let end_ns = net::clock::now_ns() + ARGUMENT_NS_MAX + 60 * bulk.length();
-                self.bring(bulk, &mut || net::clock::now_ns() < end_ns && !self.is_closed())
-            }
+            Err(store::Error::Moved) => self.bring_argument(bulk),
+            Err(lost @ store::Error::Lost { .. }) => self.bring_argument(bulk).map_err(|_| lost),
             other => other,
         }
+    }
+
+    fn bring_argument(&self, bulk: Bulk) -> Result<View, store::Error> {
+        let end_ns = net::clock::now_ns() + ARGUMENT_NS_MAX + 60 * bulk.length();
+        self.bring(bulk, &mut || net::clock::now_ns() < end_ns && !self.is_closed())
     }
 
     /// Whether looking at a value may take as long as a network does.

@@ -140,9 +140,9 @@ impl IncomingCall {
             }
             args.push(match frame::Value::read(&mut reader)? {
                 frame::Value::Inline(bytes) => CallArg::Inline(bytes),
-                frame::Value::Bulk(bulk) => {
-                    CallArg::Stored(runtime.look_at_argument(bulk).map_err(|error| BadArgument::Lost(error.to_string()))?)
-                }
+                frame::Value::Bulk(bulk) => CallArg::Stored(
+                    runtime.look_at_argument(bulk).map_err(|error| BadArgument::Lost(error.to_string()))?,
+                ),
                 // It was lost or freed between the decision to send the call and the sending.
                 frame::Value::Failed(_) => return Err(BadArgument::Lost("it is not there any more".into())),
                 frame::Value::Raised { .. } | frame::Value::Away { .. } => return Err(Malformed("argument").into()),

@@ -153,7 +153,11 @@ impl Runtime {
     /// `TimedOut` if it did not go on.
     pub fn fetch(&self, slot: Slot, bulk: Bulk, goes_on: &mut dyn FnMut() -> bool) -> Result<Option<Got>, Error> {
         let found = match bulk {
-            Bulk::Filed(filed) if !self.is_away(bulk) => self.files.map_while(&filed, goes_on),
+            Bulk::Filed(filed) if !self.is_away(bulk) => match self.files.map_while(&filed, goes_on) {
+                // Its owner cannot know: where it is now is this node's affair.
+                Err(store::Error::Lost { .. }) if self.is_of_another_node(slot) => self.bring(bulk, goes_on),
+                found => found,
+            },
             _ => self.bring(bulk, goes_on),
         };
         match found {
@@ -167,6 +171,12 @@ impl Runtime {
             Err(why @ store::Error::DiskFull { .. }) => Err(Error::DiskFull(why.to_string())),
             Err(why) => Ok(self.not_there(slot, bulk, &why)),
         }
+    }
+
+    fn is_of_another_node(&self, slot: Slot) -> bool {
+        let state = self.state.lock().expect("never poisoned");
+        let owner = state.party.owner.object(slot).and_then(|object| object.owner);
+        owner.is_some_and(|owner| owner.node() != self.me.node())
     }
 
     /// A large value could not be looked at where it should lie. Its owner makes it again, or says where it is; else this is a failure.
@@ -191,7 +201,11 @@ impl Runtime {
             return self.content(slot);
         }
         let why = why.to_string().into();
-        let failure = if matches!(bulk, Bulk::Filed(_)) || self.is_away(bulk) { Failure::Lost(why) } else { Failure::StoreFull(why) };
+        let failure = if matches!(bulk, Bulk::Filed(_)) || self.is_away(bulk) {
+            Failure::Lost(why)
+        } else {
+            Failure::StoreFull(why)
+        };
         Some(Got::Failed(Arc::new(failure)))
     }
 

@@ -10,7 +10,7 @@ use cluster::{Limits, NodeLife};
 use model::{ProcId, Tick};
 use rustc_hash::FxHashMap;
 use wire::abroad::{Between, Death};
-use wire::frame::{CALL, Header};
+use wire::frame::{CALL, Header, ITEM, REPLY};
 use wire::peer::Peer;
 
 use crate::env::{Claim, Env};
@@ -47,7 +47,7 @@ pub(crate) struct Line {
 #[derive(Default)]
 pub(crate) struct Abroad {
     pub(crate) asked: VecDeque<Ask>,
-    said: VecDeque<ToHub>,
+    pub(crate) said: VecDeque<ToHub>,
     /// By the process here, then the one there: frames that the carrier has not read.
     rings: BTreeMap<(ProcId, ProcId), VecDeque<Frame>>,
     /// Calls on their way.
@@ -109,6 +109,11 @@ impl Env {
                 (header, (self.abroad.calls.len() as u64 - 1).to_le_bytes().to_vec())
             }
             Frame::Written { header, body, first } => {
+                let body = match header.kind {
+                    REPLY | ITEM => self.name_values(here, there, header.flags, header.kind, body),
+                    _ => body,
+                };
+                let header = Header { length: body.len() as u32, ..header };
                 if let Some(first) = first {
                     self.abroad.firsts.insert((here, there, header.request), first);
                 }
@@ -179,6 +184,10 @@ impl Body for Env {
     }
 
     fn write(&mut self, here: ProcId, there: ProcId, frame: Parcel) -> Option<Parcel> {
+        if frame.0.kind == CALL {
+            let named = self.abroad.calls[self.parcel_call(&frame)].named();
+            self.prefetch_values(named);
+        }
         let full = self.settings.full;
         if full > 0 && self.has_faults() && self.rng.chance(full) {
             self.counts.full += 1;

@@ -133,9 +133,8 @@ impl Body for Hands<'_> {
         self.note(number.refs)
     }
 
-    /// The network here knows no lines for large values: they cross as copies.
     fn names_travel(&self) -> bool {
-        false
+        true
     }
 
     fn copy_of(&mut self, bulk: Bulk) -> Option<Vec<u8>> {

@@ -16,6 +16,7 @@ use crate::oracle::{Oracle, Task};
 use crate::process::{Frame, FromNode, ToNode};
 use crate::refs::Number;
 use crate::rng::Rng;
+use crate::values::Values;
 use crate::work::Plans;
 
 /// What was really done to the cluster: a run in which nothing happened proves nothing.
@@ -71,6 +72,16 @@ pub struct Counts {
     pub nodes_killed: u64,
     /// Of those, nodes that lived when they were taken for dead.
     pub taken_for_dead: u64,
+    /// Values that were kept for processes of other nodes.
+    pub kept: u64,
+    /// Of those, values that moved to files.
+    pub kept_moved: u64,
+    /// Values that processes had their nodes bring.
+    pub fetched: u64,
+    /// Copies that nodes asked others for.
+    pub pulled: u64,
+    /// Pulls that were sent on to who had it before.
+    pub sent_on: u64,
 }
 
 impl Counts {
@@ -113,6 +124,11 @@ impl std::ops::Add for Counts {
             functions: self.functions + other.functions,
             nodes_killed: self.nodes_killed + other.nodes_killed,
             taken_for_dead: self.taken_for_dead + other.taken_for_dead,
+            kept: self.kept + other.kept,
+            kept_moved: self.kept_moved + other.kept_moved,
+            fetched: self.fetched + other.fetched,
+            pulled: self.pulled + other.pulled,
+            sent_on: self.sent_on + other.sent_on,
         }
     }
 }
@@ -145,6 +161,8 @@ pub(crate) struct Env {
     pub(crate) asked: BTreeSet<(Pid, u64)>,
     /// Of each node.
     pub(crate) memories: Vec<Memory>,
+    /// What each node has of others' values, and keeps for them.
+    pub(crate) values: Vec<Values>,
     /// Workers that own something that others may need: a word in shared memory.
     pub(crate) needed: BTreeSet<Pid>,
     /// Somebody is going to be asked to make room.
@@ -164,7 +182,8 @@ pub(crate) struct Env {
 
 impl Env {
     pub(crate) fn new(settings: Settings) -> Self {
-        let memories = (0..settings.nodes).map(|_| Memory::new(settings.blocks_max)).collect();
+        let memories = (0..settings.nodes).map(|node| Memory::new(node as u32 + 1, settings.blocks_max)).collect();
+        let values = (0..settings.nodes).map(Values::new).collect();
         Self {
             now: Tick(0),
             rng: Rng::new(settings.seed),
@@ -179,6 +198,7 @@ impl Env {
             programs: FxHashMap::default(),
             asked: BTreeSet::new(),
             memories,
+            values,
             needed: BTreeSet::new(),
             is_short: false,
             journals: BTreeMap::new(),
@@ -223,7 +243,7 @@ impl Env {
             ToNode::CreateActor { .. } | ToNode::KillActor { .. } | ToNode::ActorOutOfScope { .. } => {
                 (Order::Kept, true)
             }
-            ToNode::Ask { question: Question::Function(_), .. } => (Order::Kept, false),
+            ToNode::Ask { question: Question::Function(_) | Question::Fetch { .. }, .. } => (Order::Kept, false),
             ToNode::Ask { .. } | ToNode::RemoveGroup(_) | ToNode::Met { .. } => (Order::Kept, true),
             _ => (Order::Kept, false),
         };

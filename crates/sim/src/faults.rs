@@ -19,6 +19,7 @@ impl World {
             | Item::Written { process }
             | Item::Look { process, .. }
             | Item::Looked { process, .. }
+            | Item::AskAgain { process, .. }
             | Item::Unpin { process, .. }
             | Item::Step { process }
             | Item::Read { process, .. }
@@ -50,6 +51,11 @@ impl World {
             && let Some(task) = worker.running().filter(|_| !is_lost)
         {
             self.env.oracle.lost(task);
+        }
+        if let Role::Worker(worker) = &process.role
+            && let Some(task) = worker.beginning().filter(|_| !is_lost)
+        {
+            self.env.oracle.never_began(task);
         }
         if let Role::Worker(worker) = &process.role
             && let Some(task) = worker.unanswered().filter(|_| !is_lost)
@@ -95,6 +101,10 @@ impl World {
                 self.env.later(us, Item::MakeRoom { process });
             }
         }
+        for node in 0..self.nodes.len() {
+            let us = self.env.rng.between(1, 3_000);
+            self.env.later(us, Item::NodeRoom { node });
+        }
         if !std::mem::take(&mut self.env.is_short) && self.env.has_faults() {
             self.env.plan_fault(Fault::Shortage);
         }
@@ -139,7 +149,9 @@ impl World {
             Fault::HarmFile => {
                 let Env { memories, rng, .. } = &mut self.env;
                 let node = rng.below(memories.len() as u64) as usize;
-                self.env.counts.harmed += u64::from(memories[node].harm(|most| rng.below(most)));
+                let harmed = memories[node].harm(|most| rng.below(most));
+                self.env.counts.harmed += u64::from(harmed.is_some());
+                harmed.into_iter().for_each(|file| self.env.file_harmed(node, file));
             }
             Fault::CutLine => self.cut_line(),
             Fault::KillNode => self.kill_node(),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use model::{Bulk, Failure, ObjectId, Place, ProcId};
 use owner::{Movable, Slot, Value};
 
+use crate::away::Away;
 use crate::env::Env;
 use crate::network::Item;
 use crate::process::Process;
@@ -28,6 +29,7 @@ pub(crate) struct Holdings {
     pub(crate) gets: Vec<Get>,
     /// What a reader did not find, and has not said yet.
     pub(crate) missed: Vec<(Slot, Bulk)>,
+    pub(crate) away: Away,
 }
 
 /// A program waits for the value of an object.
@@ -95,8 +97,12 @@ impl Process {
             Some(Value::Bulk(bulk)) => **bulk,
         };
         self.party.owner.on_touched(slot);
-        if let Some((number, pin)) = self.look_at(env, bulk) {
+        if let Some((number, pin)) = self.look_near(env, bulk) {
             return Found::Value(number, pin);
+        }
+        if self.may_be_brought(slot, bulk) {
+            self.bring(env, bulk, Some(slot));
+            return Found::NotYet;
         }
         self.not_found(env, slot, bulk);
         Found::NotYet
@@ -112,6 +118,7 @@ impl Process {
             let own = u32::from(self.party.lies_elsewhere(movable.place.offset));
             let memory = &mut env.memories[self.pid.0];
             if self.holdings.moving.len() < count
+                && movable.place.node() == self.pid.1.node()
                 && !memory.is_looked_at(self.pid.1, movable.place, own)
                 && memory.pin(self.pid.1, movable.place).is_some()
             {
@@ -175,7 +182,7 @@ impl Process {
 
     /// SIM-6: at rest it has nothing.
     pub(crate) fn holds_memory(&self) -> bool {
-        let Holdings { moving, gets, missed } = &self.holdings;
-        self.party.holds_places() || !(moving.is_empty() && gets.is_empty() && missed.is_empty())
+        let Holdings { moving, gets, missed, away } = &self.holdings;
+        self.party.holds_places() || !(moving.is_empty() && gets.is_empty() && missed.is_empty() && away.is_idle())
     }
 }

@@ -31,6 +31,7 @@
 //! that calls, values, references, gifts, deaths and estates cross nodes all the time.
 
 mod abroad;
+mod away;
 mod body;
 mod driver;
 mod env;
@@ -51,6 +52,7 @@ mod refs;
 mod rng;
 mod settings;
 mod streams;
+mod values;
 mod work;
 mod worker;
 mod world;

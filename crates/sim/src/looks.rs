@@ -30,7 +30,7 @@ pub(crate) struct Seen {
 }
 
 impl Process {
-    fn lies_at(&self, slot: Slot, bulk: Bulk) -> bool {
+    pub(crate) fn lies_at(&self, slot: Slot, bulk: Bulk) -> bool {
         self.party.owner.object(slot).and_then(|object| object.value.as_ref()) == Some(&Value::bulk(bulk))
     }
 
@@ -49,8 +49,8 @@ impl Process {
         let memory = &env.memories[self.pid.0];
         let ours = self.party.owner.objects().filter(|(_, object)| object.owner.is_none());
         ours.filter_map(|(slot, object)| match object.value.as_ref()?.as_bulk()? {
-            bulk @ Bulk::Filed(filed) => (!memory.is_there(&filed)).then_some((slot, bulk)),
-            Bulk::Stored(_) => None,
+            bulk @ Bulk::Filed(filed) if !self.is_away(bulk) => (!memory.is_there(&filed)).then_some((slot, bulk)),
+            Bulk::Filed(_) | Bulk::Stored(_) => None,
         })
         .collect()
     }
@@ -60,7 +60,7 @@ impl Process {
         env.later(us, Item::Look { process: self.pid, look });
     }
 
-    fn seen(&self, env: &mut Env, look: Look, lost: Vec<(Slot, Bulk)>) {
+    pub(crate) fn seen(&self, env: &mut Env, look: Look, lost: Vec<(Slot, Bulk)>) {
         let gone = if lost.is_empty() { Vec::new() } else { self.files_gone(env) };
         let us = env.rng.between(1, 20_000);
         env.later(us, Item::Looked { process: self.pid, look, seen: Seen { lost, gone } });
@@ -81,7 +81,8 @@ impl Process {
     pub(crate) fn on_missing(&mut self, env: &mut Env, from: ProcId, object: ObjectId, bulk: Bulk) {
         env.counts.stale += 1;
         let is_so = self.party.owner.slot_of(&object).is_some_and(|slot| self.lies_at(slot, bulk));
-        if !is_so || matches!(bulk, Bulk::Stored(_)) && self.is_found(env, bulk) {
+        let is_here = matches!(bulk, Bulk::Stored(_)) && !self.is_away(bulk);
+        if !is_so || is_here && self.is_found(env, bulk) {
             return self.party.owner.on_wanted(&object, from, &mut self.party.effects);
         }
         self.order_look(env, Look::Missing { from, object, bulk });
@@ -96,8 +97,10 @@ impl Process {
             }
             Look::Arguments { task, .. } => self.party.owner.arguments_to_look_at(*task),
         };
-        named.retain(|(slot, bulk)| self.lies_at(*slot, *bulk) && !self.is_found(env, *bulk));
-        self.seen(env, look, named);
+        named.retain(|(slot, bulk)| self.lies_at(*slot, *bulk));
+        let (away, mut here): (Vec<_>, Vec<_>) = named.into_iter().partition(|(_, bulk)| self.is_away(*bulk));
+        here.retain(|(_, bulk)| !self.is_found(env, *bulk));
+        self.probe(env, look, here, away);
     }
 
     /// What it has found is said.
@@ -136,14 +139,13 @@ impl Process {
     fn report_lost(&mut self, env: &mut Env, slot: Slot, bulk: Bulk, gone: &[(Slot, Bulk)]) {
         let mut lost = vec![(slot, bulk)];
         lost.extend(gone.iter().filter(|(other, _)| *other != slot));
-        let memory = &env.memories[self.pid.0];
         let is_news = |(slot, bulk): &&(Slot, Bulk)| {
             let is_ours = self.party.owner.object(*slot).is_some_and(|object| object.owner.is_none());
             is_ours && self.lies_at(*slot, *bulk)
         };
         let mut news = lost.iter().filter(is_news);
         env.counts.lost += news.clone().count() as u64;
-        if let Some((_, bulk)) = news.find(|(_, bulk)| !memory.is_harmed(*bulk)) {
+        if let Some((_, bulk)) = news.find(|(_, bulk)| !env.may_be_lost(*bulk)) {
             env.oracle.fail(format!("SIM-10: {:?} says that {bulk:?} is lost, but nothing happened to it", self.pid));
         }
         self.party.owner.on_lost(&lost, "lost", &mut self.party.effects);

@@ -27,6 +27,10 @@ enum State {
     Orphaned,
 }
 
+fn filed_at(file: FileId, index: usize) -> Filed {
+    Filed { file, offset: index as u64, length: BLOCK_BYTES, check: 0 }
+}
+
 /// The arena and the files of a node.
 #[derive(Default)]
 pub(crate) struct Memory {
@@ -42,11 +46,14 @@ pub(crate) struct Memory {
     files_made: u32,
     /// Files that something was done to.
     harmed: BTreeSet<FileId>,
+    /// Files with copies of what lies on other nodes.
+    copies: BTreeSet<FileId>,
 }
 
 impl Memory {
-    pub(crate) fn new(blocks_max: u64) -> Self {
-        Self { blocks_max, ..Self::default() }
+    /// Of the node of this number.
+    pub(crate) fn new(node: u32, blocks_max: u64) -> Self {
+        Self { blocks_max, serials: Place::serials_of(node), ..Self::default() }
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -69,10 +76,18 @@ impl Memory {
         Bulk::Stored(Place { offset, length: BLOCK_BYTES, serial })
     }
 
+    /// Keeps a copy of a value of another node.
+    pub(crate) fn write_copy(&mut self, by: ProcId, content: Number) -> Bulk {
+        let at = self.write(by, content, by);
+        if let Bulk::Filed(filed) = at {
+            self.copies.insert(filed.file);
+        }
+        at
+    }
+
     pub(crate) fn write_file(&mut self, by: ProcId, contents: Vec<Number>) -> Vec<Filed> {
         let file = self.new_file(by, 0);
-        let at = |index: usize| Filed { file, offset: index as u64, length: BLOCK_BYTES, check: 0 };
-        let filed = (0..contents.len()).map(at).collect();
+        let filed = (0..contents.len()).map(|at| filed_at(file, at)).collect();
         self.files.insert(file, contents.into_iter().map(Some).collect());
         filed
     }
@@ -121,6 +136,21 @@ impl Memory {
         }
     }
 
+    /// Where anybody but `by` looks.
+    pub(crate) fn offsets_looked_at(&self, by: ProcId) -> BTreeSet<u64> {
+        self.pins.keys().filter(|(_, who)| *who != by).map(|(offset, _)| *offset).collect()
+    }
+
+    /// All values that somebody would find.
+    pub(crate) fn all_there(&self) -> BTreeSet<Bulk> {
+        let blocks = self.blocks.iter().filter(|(_, block)| block.state != State::Freed);
+        let stored = blocks
+            .map(|(offset, block)| Bulk::Stored(Place { offset: *offset, length: BLOCK_BYTES, serial: block.serial }));
+        let filed =
+            self.files.iter().flat_map(|(file, values)| (0..values.len()).map(|at| Bulk::Filed(filed_at(*file, at))));
+        stored.chain(filed).collect()
+    }
+
     /// Whether anybody but `by`, who has `own` pins on it, looks.
     pub(crate) fn is_looked_at(&self, by: ProcId, place: Place, own: u32) -> bool {
         self.pins.iter().any(|((offset, who), count)| *offset == place.offset && (*who != by || *count > own))
@@ -164,18 +194,19 @@ impl Memory {
 
     pub(crate) fn remove_file(&mut self, file: FileId) {
         self.files.remove(&file);
+        self.copies.remove(&file);
     }
 
-    /// Something happens to a file; false if there is none. `pick` chooses among so many.
-    pub(crate) fn harm(&mut self, mut pick: impl FnMut(u64) -> u64) -> bool {
+    /// Something happens to a file, which is returned. `pick` chooses among so many. Copies stay whole: nobody looks whether they do.
+    pub(crate) fn harm(&mut self, mut pick: impl FnMut(u64) -> u64) -> Option<FileId> {
         // The references in a value that is lost on its way cannot be given back: its reader does not know them.
         let is_named = |value: &Option<Number>| value.as_ref().is_some_and(|number| !number.refs.is_empty());
         let may_be = |(file, values): &(&FileId, &Vec<Option<Number>>)| {
-            !self.sent.contains(file) || !values.iter().any(is_named)
+            !self.copies.contains(file) && (!self.sent.contains(file) || !values.iter().any(is_named))
         };
         let files: Vec<FileId> = self.files.iter().filter(may_be).map(|(file, _)| *file).collect();
         if files.is_empty() {
-            return false;
+            return None;
         }
         let file = files[pick(files.len() as u64) as usize];
         self.harmed.insert(file);
@@ -186,7 +217,7 @@ impl Memory {
             let at = pick(values.len() as u64) as usize;
             values[at] = None;
         }
-        true
+        Some(file)
     }
 
     /// Nobody needs anything of a dead process any more.

@@ -9,12 +9,14 @@ use std::hash::{Hash as _, Hasher};
 use std::mem;
 
 use hub::Past;
-use model::{Place, ProcId, Tick, WorkerExit};
+use model::{Bulk, Place, ProcId, Tick, WorkerExit};
 use rustc_hash::FxHashMap;
 
 use crate::abroad::pid_of;
 use crate::looks::{Look, Seen};
 use crate::process::{Frame, FromNode, ToNode};
+use crate::refs::Number;
+use crate::values::{Pull, Waiter};
 
 /// A process of a node of this run.
 pub(crate) type Pid = (usize, ProcId);
@@ -143,6 +145,41 @@ pub(crate) enum Item {
         look: Look,
         seen: Seen,
     },
+    /// A node asks another for a value.
+    Pull {
+        node: usize,
+        pull: Pull,
+    },
+    /// A value has come to a node.
+    Pulled {
+        node: usize,
+        pull: Pull,
+        number: Number,
+    },
+    /// A node asks another whether a value is there.
+    Probe {
+        node: usize,
+        to: Waiter,
+        bulk: Bulk,
+    },
+    /// A node is to drop copies, and to move what it keeps for others.
+    NodeRoom {
+        node: usize,
+    },
+    /// What it keeps for others is written to files.
+    KeptWritten {
+        node: usize,
+        bulks: Vec<Bulk>,
+    },
+    /// A node looks whether what others have copies of is there still.
+    LookAtValues {
+        node: usize,
+    },
+    /// A process asks again for what could not be had.
+    AskAgain {
+        process: Pid,
+        request: u64,
+    },
     /// A program lets go of a value that it looked at.
     Unpin {
         process: Pid,
@@ -191,6 +228,7 @@ impl Item {
             | Self::Look { process, .. }
             | Self::Looked { process, .. }
             | Self::Unpin { process, .. }
+            | Self::AskAgain { process, .. }
             | Self::Answer { process }
             | Self::Step { process }
             | Self::OwnerTick { process }
@@ -202,6 +240,12 @@ impl Item {
             | Self::SessionTick { node, .. }
             | Self::Enters { node }
             | Self::EndNode { node }
+            | Self::Pull { node, .. }
+            | Self::Pulled { node, .. }
+            | Self::Probe { node, .. }
+            | Self::NodeRoom { node }
+            | Self::KeptWritten { node, .. }
+            | Self::LookAtValues { node }
             | Self::NodeTick { node } => Some(*node),
             Self::Verdict { .. } | Self::Healed | Self::Fault(_) => None,
         }
@@ -233,13 +277,21 @@ impl Item {
             | Self::Look { process, .. }
             | Self::Looked { process, .. }
             | Self::Unpin { process, .. }
+            | Self::AskAgain { process, .. }
             | Self::Answer { process, .. }
             | Self::Step { process }
             | Self::OwnerTick { process }
             | Self::Resume { process } => process.hash(hasher),
-            Self::NodeTick { node } | Self::Enters { node } | Self::EndNode { node } | Self::Verdict { node } => {
-                node.hash(hasher)
-            }
+            Self::Pull { node, .. }
+            | Self::Pulled { node, .. }
+            | Self::Probe { node, .. }
+            | Self::NodeRoom { node }
+            | Self::KeptWritten { node, .. }
+            | Self::LookAtValues { node }
+            | Self::NodeTick { node }
+            | Self::Enters { node }
+            | Self::EndNode { node }
+            | Self::Verdict { node } => node.hash(hasher),
             Self::Healed => {}
             Self::Fault(fault) => mem::discriminant(fault).hash(hasher),
         }

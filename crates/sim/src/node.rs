@@ -3,8 +3,8 @@
 use carrier::Carrier;
 use hub::links::Level;
 use hub::{Asker, Body, Dead, Door, Hub, Listening, NoRoom, Options, Past, Step, StoreUse};
-use model::{FunctionId, JobId, ProcId, Tick, WorkerExit};
-use wire::abroad::{Between, Death};
+use model::{Bulk, FunctionId, JobId, ProcId, Tick, WorkerExit};
+use wire::abroad::{AboutValues, Between, Death};
 use wire::control::{Answer, Rings};
 use wire::members::NodeInfo;
 use wire::peer::Peer;
@@ -14,6 +14,7 @@ use crate::env::Env;
 use crate::members::id_of;
 use crate::network::{Item, Pid};
 use crate::process::{FromNode, ToNode};
+use crate::values::on_word;
 
 const GRACE_MS: u64 = 2_000;
 const LINK_IDLE_MS: u64 = 60_000;
@@ -178,7 +179,44 @@ impl Body for Env {
         self.abroad.asked.push_back(Ask::Meet(node.number));
     }
 
+    fn known(&mut self, node: &NodeInfo) {
+        self.values_know(node.number, !node.is_guest);
+    }
+
+    fn fetch(&mut self, by: ProcId, request: u64, bulk: Bulk, is_probe: bool) {
+        self.fetch_value(by, request, bulk, is_probe);
+    }
+
+    fn prefetch(&mut self, bulks: Vec<Bulk>) {
+        self.prefetch_values(bulks);
+    }
+
+    fn free_away(&mut self, bulk: Bulk) {
+        self.with_depot(self.stepping, |depot, out| depot.free(bulk, out));
+    }
+
+    fn keep_for(&mut self, by: ProcId, to: ProcId, bulks: Vec<Bulk>) {
+        self.keep_values_for(by, to, bulks);
+    }
+
+    fn inherit_away(&mut self, by: ProcId, bulk: Bulk) {
+        self.with_depot(self.stepping, |depot, out| depot.inherit(bulk, by, out));
+    }
+
+    fn process_died(&mut self, peer: ProcId, heir: Option<ProcId>) {
+        self.with_depot(self.stepping, |depot, out| depot.process_died(peer, heir, out));
+    }
+
+    fn settled_here(&mut self, of: ProcId) {
+        self.with_depot(self.stepping, |depot, out| depot.settled_here(of, out));
+    }
+
+    fn about_values(&mut self, from: u32, about: AboutValues) {
+        on_word(self, from, about);
+    }
+
     fn part(&mut self, node: u32) {
+        self.values_without(node);
         self.abroad.asked.push_back(Ask::Part(node));
     }
 

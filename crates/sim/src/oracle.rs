@@ -188,6 +188,14 @@ impl Oracle {
         history.is_late |= history.retries_max != 0;
     }
 
+    /// Whoever was to run the task died before it had all arguments.
+    pub(crate) fn never_began(&mut self, task: Task) {
+        let history = self.history(task);
+        history.arguments_lost += 1;
+        history.lost += 1;
+        history.is_late |= history.retries_max != 0;
+    }
+
     /// Somebody reads the value of an object (SIM-2, SIM-10).
     pub(crate) fn read_value(&mut self, by: Pid, object: ObjectId, number: &Number) {
         let Some(known) = self.values.get(&object) else { return };

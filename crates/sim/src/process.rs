@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hub::Past;
-use model::{GroupId, JobId, ObjectId, ProcId, TaskId, TaskKey, Where, WorkerExit};
+use model::{Bulk, GroupId, JobId, ObjectId, ProcId, TaskId, TaskKey, Where, WorkerExit};
 use owner::{ActorNews, Effect, Heirs, Slot, Spec, Stage, Submitted, Target, Value};
 use party::{Party, Sent, view};
 use rustc_hash::FxHashMap;
@@ -66,6 +66,14 @@ pub(crate) struct Call {
     pub(crate) refs: Vec<Ref>,
     /// Of what it yields: how much was read already.
     pub(crate) consumed: u32,
+}
+
+impl Call {
+    /// Large values that it needs.
+    pub(crate) fn named(&self) -> Vec<Bulk> {
+        let large = |arg: &Arg| if let Some(Content::Large(bulk)) = arg.content { Some(bulk) } else { None };
+        self.args.iter().filter_map(large).collect()
+    }
 }
 
 /// A value that a call needs; `None`: it is not there any more.
@@ -381,7 +389,7 @@ impl Process {
 
     /// The node needs this worker no more: one that runs something ends at once, since whoever wanted that is gone.
     fn on_retire(&mut self, env: &mut Env) {
-        if matches!(&self.role, Role::Worker(worker) if worker.running().is_some()) {
+        if matches!(&self.role, Role::Worker(worker) if worker.running().or_else(|| worker.beginning()).is_some()) {
             return self.end(env, WorkerExit::Signal(9, model::Remains::default()));
         }
         self.is_retired = true;
@@ -491,12 +499,7 @@ impl Process {
             let object = self.party.owner.object(*dep).expect("held by the task");
             Arg { id: object.id, content: object.value.as_ref().and_then(|value| Content::of(value).ok()) }
         };
-        let mut args: Vec<Arg> = task.spec.deps.iter().map(arg).collect();
-        if pid_of(worker).0 != self.pid.0 {
-            // What lies here cannot be read there.
-            args.iter_mut().for_each(|arg| self.copy_large(env, arg));
-        }
-        let task = self.party.owner.task(key).expect("it is pushed");
+        let args: Vec<Arg> = task.spec.deps.iter().map(arg).collect();
         let first = self.maker[&task.returns[0]];
         let names = task.spec.contains.clone();
         let plan = PlanId::from_le_bytes(task.spec.payload[..].try_into().expect("a plan's number"));
@@ -514,15 +517,6 @@ impl Process {
         send_frame(env, self.pid, worker, Frame::Call(call));
         if let Some(count) = self.party.owner.consumed(key) {
             self.tell_consumed(env, worker, key, count);
-        }
-    }
-
-    fn copy_large(&self, env: &mut Env, arg: &mut Arg) {
-        if let Some(Content::Large(bulk)) = arg.content {
-            arg.content = self.look_at(env, bulk).map(|(number, pin)| {
-                self.unpin(env, pin);
-                Content::Small(number)
-            });
         }
     }
 

@@ -35,10 +35,12 @@ impl Process {
 
     /// NODE-4: whoever asks is answered once; and what a living program has sent is found.
     pub(crate) fn on_answered(&mut self, env: &mut Env, request: u64, answer: &Answer) {
-        if let Answer::GroupMade(made) = answer {
-            self.group_made(made.group);
-        }
-        let Answer::Function(body) = answer else { return };
+        let body = match answer {
+            Answer::GroupMade(made) => return self.group_made(made.group),
+            Answer::Function(body) => body,
+            Answer::Fetched(found) => return self.on_fetched(env, request, found),
+            _ => return,
+        };
         if !env.asked.remove(&(self.pid, request)) {
             env.oracle.fail(format!("NODE-4: {:?} is answered twice", self.pid));
         }

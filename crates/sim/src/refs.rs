@@ -66,8 +66,10 @@ impl Process {
     /// The references in these values, as they lie in a frame, are in this process's hands.
     pub(crate) fn note_values(&self, env: &mut Env, values: &[u8]) {
         for value in value::values_in(values) {
-            if let frame::Value::Inline(bytes) = value {
-                self.note_refs(env, &value::refs_of(bytes));
+            match value {
+                frame::Value::Inline(bytes) => self.note_refs(env, &value::refs_of(bytes)),
+                frame::Value::Away { refs, .. } => self.note_refs(env, &value::refs_in_row(refs)),
+                _ => {}
             }
         }
     }

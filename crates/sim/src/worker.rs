@@ -7,7 +7,6 @@ use owner::{Slot, Target};
 use party::Unsent;
 use wire::frame::{self, GIVEN_BACK, Header, REPLY};
 
-use crate::abroad::pid_of;
 use crate::body::{Full, send_frame};
 use crate::env::{Claim, Env};
 use crate::large::{Content, Found};
@@ -31,6 +30,8 @@ pub(crate) enum Duty {
     #[default]
     Nothing,
     Builds(ActorId),
+    /// Waits for the arguments of a call that it has begun.
+    Brings(Call),
     /// Waits for the tasks that the call submitted, and for what it reads.
     Waits(Run, Vec<Slot>),
     Computes(Run),
@@ -38,6 +39,15 @@ pub(crate) enum Duty {
     Full(Run),
     /// Has an answer to this task that found no room.
     Answers(Task, Unsent<Full>),
+}
+
+/// What a call is to start with.
+enum Arguments {
+    There(Vec<Number>, Vec<Place>),
+    /// Some are on other nodes.
+    Coming,
+    /// One is not there any more.
+    Lost,
 }
 
 pub(crate) struct Run {
@@ -65,13 +75,18 @@ impl Worker {
     fn run(&self) -> Option<&Run> {
         match &self.duty {
             Duty::Waits(run, _) | Duty::Computes(run) | Duty::Full(run) => Some(run),
-            Duty::Nothing | Duty::Builds(_) | Duty::Answers(..) => None,
+            Duty::Nothing | Duty::Builds(_) | Duty::Brings(_) | Duty::Answers(..) => None,
         }
     }
 
     /// The task it runs.
     pub(crate) fn running(&self) -> Option<Task> {
         self.run().map(|run| run.call.first)
+    }
+
+    /// The task that waits for its arguments.
+    pub(crate) fn beginning(&self) -> Option<Task> {
+        if let Duty::Brings(call) = &self.duty { Some(call.first) } else { None }
     }
 
     /// The plan that it runs.
@@ -81,7 +96,8 @@ impl Worker {
 
     /// All calls that it has not answered.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
-        self.run().map(|run| &run.call).into_iter().chain(&self.incoming)
+        let begun = if let Duty::Brings(call) = &self.duty { Some(call) } else { None };
+        begun.into_iter().chain(self.run().map(|run| &run.call)).chain(&self.incoming)
     }
 
     /// A task whose answer found no room.
@@ -153,7 +169,6 @@ impl Process {
 
     /// Takes the next call that nobody took back.
     fn start_next(&mut self, env: &mut Env) {
-        let pid = self.pid;
         let Some(worker) = self.worker() else { return };
         if !matches!(worker.duty, Duty::Nothing) {
             return;
@@ -170,43 +185,79 @@ impl Process {
             if !call.is_claimed && !env.claim(call.ticket, Claim::Started) {
                 continue;
             }
-            let Some((args, pins)) = self.read_arguments(env, &call) else {
-                // Its owner finds out which one.
-                let answer = Err(Failure::ArgumentLost("".into()));
-                env.oracle.argument_lost(call.first, self.pid);
-                self.send_reply(env, &call, answer, &[]);
-                return self.start_next(env);
-            };
-            let attempt = env.oracle.started(call.first, pid);
-            let inside = args.iter().flat_map(|arg| &arg.refs);
-            let came: Vec<Ref> = call.refs.iter().chain(inside).copied().collect();
-            let refs = came.iter().map(|reference| self.borrow_for_call(env, *reference)).collect();
-            let args = args.iter().map(|arg| arg.number).collect();
-            let consumed = call.consumed;
-            let (yielded, is_interrupted, children, made) = (0, false, Ok(Vec::new()), Vec::new());
-            let run = Run { call, attempt, yielded, consumed, is_interrupted, children, made, args, came, refs, pins };
-            return self.start(env, run);
+            return self.begin(env, call);
         }
     }
 
-    /// The values that the call needs, and what is pinned for it; `None` if one of them is not there.
-    fn read_arguments(&mut self, env: &mut Env, call: &Call) -> Option<(Vec<Number>, Vec<Place>)> {
-        let (mut values, mut pins) = (Vec::new(), Vec::new());
+    /// The call has begun: it starts once its arguments are there.
+    fn begin(&mut self, env: &mut Env, call: Call) {
+        match self.read_arguments(env, &call) {
+            Arguments::There(args, pins) => self.start_with(env, call, &args, pins),
+            Arguments::Coming => self.worker().expect("only workers run").duty = Duty::Brings(call),
+            Arguments::Lost => self.argument_lost(env, &call),
+        }
+    }
+
+    fn argument_lost(&mut self, env: &mut Env, call: &Call) {
+        // Its owner finds out which one.
+        let answer = Err(Failure::ArgumentLost("".into()));
+        env.oracle.argument_lost(call.first, self.pid);
+        self.send_reply(env, call, answer, &[]);
+        self.start_next(env);
+    }
+
+    /// A value has come that the call may wait for, or will not come.
+    pub(crate) fn go_on_with_arguments(&mut self, env: &mut Env, bulk: Bulk, is_here: bool) {
+        let Some(worker) = self.worker() else { return };
+        if !matches!(&worker.duty, Duty::Brings(call) if call.named().contains(&bulk)) {
+            return;
+        }
+        let Duty::Brings(call) = std::mem::take(&mut worker.duty) else { unreachable!("seen above") };
+        if is_here { self.begin(env, call) } else { self.argument_lost(env, &call) }
+    }
+
+    fn start_with(&mut self, env: &mut Env, call: Call, args: &[Number], pins: Vec<Place>) {
+        let attempt = env.oracle.started(call.first, self.pid);
+        let inside = args.iter().flat_map(|arg| &arg.refs);
+        let came: Vec<Ref> = call.refs.iter().chain(inside).copied().collect();
+        let refs = came.iter().map(|reference| self.borrow_for_call(env, *reference)).collect();
+        let args = args.iter().map(|arg| arg.number).collect();
+        let consumed = call.consumed;
+        let (yielded, is_interrupted, children, made) = (0, false, Ok(Vec::new()), Vec::new());
+        let run = Run { call, attempt, yielded, consumed, is_interrupted, children, made, args, came, refs, pins };
+        self.start(env, run);
+    }
+
+    /// The values that the call needs, and what is pinned for it.
+    fn read_arguments(&mut self, env: &mut Env, call: &Call) -> Arguments {
+        let (mut values, mut pins, mut is_coming) = (Vec::new(), Vec::new(), false);
         for Arg { id, content } in &call.args {
             let found = match content {
                 None => None,
                 Some(Content::Small(number)) => Some((number.clone(), None)),
-                Some(Content::Large(bulk)) => self.look_at(env, *bulk),
+                Some(Content::Large(bulk)) => match self.look_near(env, *bulk) {
+                    // It may be kept here for a process of another node, and have been moved.
+                    None if self.is_away(*bulk) || matches!(bulk, Bulk::Stored(_)) => {
+                        self.bring(env, *bulk, None);
+                        is_coming = true;
+                        continue;
+                    }
+                    found => found,
+                },
             };
             let Some((number, pin)) = found else {
                 pins.into_iter().for_each(|pin| self.unpin(env, Some(pin)));
-                return None;
+                return Arguments::Lost;
             };
             env.oracle.read_value(self.pid, *id, &number);
             values.push(number);
             pins.extend(pin);
         }
-        Some((values, pins))
+        if is_coming {
+            pins.into_iter().for_each(|pin| self.unpin(env, Some(pin)));
+            return Arguments::Coming;
+        }
+        Arguments::There(values, pins)
     }
 
     fn start(&mut self, env: &mut Env, run: Run) {
@@ -386,7 +437,7 @@ impl Process {
         let Run { call, refs, pins, made, .. } = run;
         env.oracle.answered(call.first, &answer, self.pid);
         let to = self.party.living(call.caller);
-        let is_large = env.plans.get(call.plan).is_large && !self.party.is_dead(to) && pid_of(to).0 == self.pid.0;
+        let is_large = env.plans.get(call.plan).is_large && !self.party.is_dead(to);
         let answer = answer.map(|number| match number {
             number if is_large => self.write(env, number, to),
             number => Content::Small(number),

@@ -245,6 +245,17 @@ impl World {
                     process.on_looked(env, look, &seen);
                 }
             }
+            Item::Pull { node, pull } => self.on_pull(node, pull),
+            Item::Pulled { node, pull, number } => self.on_pulled(node, pull, number),
+            Item::Probe { node, to, bulk } => self.on_probe(node, to, bulk),
+            Item::NodeRoom { node } => self.on_node_room(node),
+            Item::KeptWritten { node, bulks } => self.on_kept_written(node, bulks),
+            Item::LookAtValues { node } => self.on_look_at_values(node),
+            Item::AskAgain { process, request } => {
+                if let Some(process) = self.procs.get_mut(&process) {
+                    process.on_ask_again(env, request);
+                }
+            }
             Item::Unpin { process, place } => {
                 if let Some(process) = self.procs.get(&process) {
                     process.unpin(env, Some(place));
@@ -354,6 +365,10 @@ impl World {
         }
         if let Some(process) = self.procs.values().find(|process| process.holds_memory()) {
             return Err(format!("SIM-6: {:?} holds memory", process.pid));
+        }
+        let values = self.living_nodes().map(|node| (node.index, self.env.values[node.index].left()));
+        if let Some((node, left)) = values.into_iter().find(|(_, left)| !left.is_empty()) {
+            return Err(format!("SIM-6: at rest node {node} still has {left}"));
         }
         let memories = self.living_nodes().map(|node| self.env.memories[node.index].left());
         if let Some(left) = memories.into_iter().find(|left| !left.is_empty()) {

@@ -31,12 +31,17 @@ fn cut_1_six_hundred_seeds_of_two_nodes_hold_every_promise() {
     for landed in [offered, bounced, lodged, functions, nodes_killed] {
         assert!(landed >= 100, "the head has an easy life: {faults:?}");
     }
+    let Counts { kept, kept_moved, fetched, pulled, .. } = faults;
+    for landed in [kept, kept_moved, fetched, pulled] {
+        assert!(landed >= 500, "values hardly travel: {faults:?}");
+    }
 }
 
 #[test]
 fn cut_1_four_hundred_seeds_of_three_nodes_hold_every_promise() {
     let faults = run_all_of(3, 0..400);
     assert!(faults.cut >= 200 && faults.estates >= 2_000, "nodes have an easy life with each other: {faults:?}");
+    assert!(faults.sent_on >= 20, "no value goes from node to node: {faults:?}");
 }
 
 /// Retried, or failed with a name: nothing waits for what was lost with a node, and nothing else is lost.

@@ -108,7 +108,11 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
-            Self::Full { .. } | Self::DiskFull { .. } | Self::SlotTaken(_) | Self::PinsFull { .. } | Self::GivenUp(_)
+            Self::Full { .. }
+                | Self::DiskFull { .. }
+                | Self::SlotTaken(_)
+                | Self::PinsFull { .. }
+                | Self::GivenUp(_)
                 | Self::NotComing { .. }
         )
     }

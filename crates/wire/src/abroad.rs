@@ -300,6 +300,10 @@ pub enum Between<M> {
 pub enum AboutValues {
     /// To the node where it lies: its owner needs it no more.
     Free(Bulk),
+    /// It was kept for a process that is dead, and this one has inherited it. To the node where it is kept, which says so to those with copies.
+    Inherited(Bulk, ProcId),
+    /// It is known what this process, which is dead, has left: what is still kept for it nobody has inherited.
+    Settled(ProcId),
     /// Copies of these are of no use any more.
     Gone(Vec<Bulk>),
     /// The sending node cannot be called: the receiver, which can, is to expect no call from it, but to call it. `ticket` names who waits.

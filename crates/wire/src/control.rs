@@ -3,8 +3,8 @@
 //! A request carries an id chosen by its sender and may arrive twice: the node answers a repeat as it answered the first.
 
 use model::{
-    ActorDeath, ActorId, ActorOptions, Bulk, EnvVars, Failure, FunctionId, GroupId, JobId, Need, NodeId, ProcId, TaskId,
-    WorkerExit, WorkerId,
+    ActorDeath, ActorId, ActorOptions, Bulk, EnvVars, Failure, FunctionId, GroupId, JobId, Need, NodeId, ProcId,
+    TaskId, WorkerExit, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -231,6 +231,8 @@ pub enum ToNodeOf<M> {
     Prefetch(Vec<Bulk>),
     /// A large value of ours that lies on another node is needed no more.
     FreeAway(Bulk),
+    /// A large value on another node, which was kept there for a process that is dead, is ours now.
+    InheritAway(Bulk),
     /// These are for a process of another node, which knows them by their names: they are kept here until it needs them no more.
     Depute {
         /// The process.

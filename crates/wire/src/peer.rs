@@ -116,8 +116,6 @@ pub enum Peer {
     /// To whoever allocated it, from its own node: the value that lies there is kept for a process of another node, which does not answer for
     /// it. `FreePlace` follows, whoever dies.
     KeepPlace(Place),
-    /// To the heir of a dead process, from a node: these are kept there for the heir since. What of it it does not have is not needed.
-    KeptFor(Vec<Bulk>),
     /// To a worker: interrupt this task if it runs there; nothing happens if it does not.
     Interrupt {
         /// The task.

@@ -3,7 +3,7 @@
 //! Whoever has called says `Opening`. Then one of the two asks and the other one answers, in turn; behind `Answer::Sending` come the value's bytes
 //! from `offset` on, as they are.
 
-use model::Bulk;
+use model::{Bulk, ProcId};
 use serde::{Deserialize, Serialize};
 
 /// What a caller says first.
@@ -35,9 +35,17 @@ pub struct Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// The rest of the value follows, unless it was a probe. If the line ends before, it may be asked for by another one.
-    Sending,
-    /// Ask that node.
-    SentOn(u32),
+    Sending {
+        /// Its owner, or the node of that; none if that is not known yet.
+        of: Option<ProcId>,
+    },
+    /// It is to be had from another node.
+    SentOn {
+        /// Which one.
+        node: u32,
+        /// Its owner, or the node of that.
+        of: ProcId,
+    },
     /// There is none here.
     Nothing,
 }

@@ -53,6 +53,10 @@ pub(crate) struct Fake {
     /// Nodes with which sessions were begun and ended, and why this one was told to end.
     pub(crate) met: Vec<u32>,
     pub(crate) parted: Vec<u32>,
+    /// Nodes that were named as known, and what was said of processes that died and what they left.
+    pub(crate) known: Vec<u32>,
+    pub(crate) deaths: Vec<(ProcId, Option<ProcId>)>,
+    pub(crate) settled: Vec<ProcId>,
     pub(crate) left: Option<String>,
 }
 
@@ -214,6 +218,18 @@ impl Body for Fake {
 
     fn meet(&mut self, node: &NodeInfo) {
         self.met.push(node.number);
+    }
+
+    fn known(&mut self, node: &NodeInfo) {
+        self.known.push(node.number);
+    }
+
+    fn process_died(&mut self, peer: ProcId, heir: Option<ProcId>) {
+        self.deaths.push((peer, heir));
+    }
+
+    fn settled_here(&mut self, of: ProcId) {
+        self.settled.push(of);
     }
 
     fn part(&mut self, node: u32) {

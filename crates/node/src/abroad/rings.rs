@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use carrier::{Frame, ToHub};
-use model::{Bulk, Place, ProcId};
+use depot::Given;
+use model::{Bulk, Filed, Place, ProcId};
 use net::segment::CARRIER_SLOT;
 use net::{Bell, Duplex, Segment, UNCLAIMED, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -261,13 +262,17 @@ impl RingEnds {
             }
             Bulk::Filed(filed) => {
                 let filed = self.files.take_over(filed)?;
-                let head = self.files.read(&filed, value::HEAD_BYTES as u64)?;
-                let refs = refs_of(&self.files.read(&filed, value::refs_bytes(&head) as u64)?);
+                let refs = self.refs_in(&filed).inspect_err(|_| self.files.remove(filed.file))?;
                 (Bulk::Filed(filed), None, refs)
             }
         };
-        self.values.keep(bulk, there, here, view);
+        self.values.keep(Given { bulk, at: bulk, owner: there, holder: here }, view);
         Ok((bulk, refs))
+    }
+
+    fn refs_in(&self, filed: &Filed) -> Result<Vec<u8>, store::Error> {
+        let head = self.files.read(filed, value::HEAD_BYTES as u64)?;
+        Ok(refs_of(&self.files.read(filed, value::refs_bytes(&head) as u64)?))
     }
 
     /// Calls that came name values of other nodes: they are brought here.

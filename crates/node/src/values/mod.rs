@@ -16,21 +16,19 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use depot::{Depot, Effect};
+use depot::{Depot, Effect, Given};
 use model::{Bulk, Place, ProcId, Tick};
 use net::Bell;
 use net::clock::now;
 use rustc_hash::FxHashMap;
 use store::{Extent, View};
-use wire::abroad::{AboutValues, Between};
+use wire::abroad::AboutValues;
 use wire::asking::NotFetched;
-use wire::control::FromNode;
-use wire::peer::Peer;
 use wire::session::NodeLife;
 
 use self::growing::Growing;
 pub(crate) use self::line::Line;
-use crate::abroad::{self, Belonging, Queue, Told};
+use crate::abroad::{Belonging, Queue, Told};
 
 /// Room that is kept for the next values, and what part of the arena that is at most.
 const KEEP_BYTES: u64 = 64 << 20;
@@ -183,12 +181,6 @@ impl Values {
                         (_, at) => self.discard(at),
                     }
                 }
-                Effect::PassOn { heir, bulks } => {
-                    let (sender, message) = (ProcId::of_node(self.number), Peer::KeptFor(bulks));
-                    let message = Box::new(FromNode::Relay { sender, message });
-                    let told = Between::Told { to: heir, message };
-                    abroad::ask_by(&self.asks, &self.bell, abroad::Ask::Send(heir.node(), told));
-                }
                 Effect::Say(node, about) => self.say(node, about),
             }
         }
@@ -269,28 +261,36 @@ impl Values {
         self.with_depot(|depot, out| depot.free(bulk, out));
     }
 
-    /// A value that this process wrote is one's of another node from now on. `view` keeps it.
-    pub(crate) fn keep(self: &Arc<Self>, bulk: Bulk, owner: ProcId, holder: ProcId, view: Option<View>) {
+    /// A value of this node's is one's of another node from now on. `view` keeps it.
+    pub(crate) fn keep(self: &Arc<Self>, given: Given, view: Option<View>) {
         if let Some(view) = view {
-            self.lock().kept.insert(bulk, view);
+            self.lock().kept.insert(given.bulk, view);
         }
-        self.with_depot(|depot, out| depot.keep(now(), bulk, owner, holder, out));
-    }
-
-    /// A process of another node is dead.
-    pub(crate) fn owner_died(self: &Arc<Self>, of: ProcId, heir: Option<ProcId>) {
-        self.with_depot(|depot, out| depot.owner_died(of, heir, out));
+        self.with_depot(|depot, out| depot.keep(now(), given, out));
     }
 
     /// As `keep`, for what goes by way of the node. None of those that are not there.
     pub(crate) fn keep_for(self: &Arc<Self>, holder: ProcId, owner: ProcId, bulks: Vec<Bulk>) {
         for bulk in bulks {
-            let view = match bulk {
-                Bulk::Stored(place) => self.store.pin_to_keep(place).ok(),
-                Bulk::Filed(_) => None,
+            let (at, view) = match bulk {
+                Bulk::Stored(place) => (bulk, self.store.pin_to_keep(place).ok()),
+                // Named after its writer it would go with that one.
+                Bulk::Filed(filed) => (self.files.take_over(filed).map_or(bulk, Bulk::Filed), None),
             };
-            self.keep(bulk, owner, holder, view);
+            self.keep(Given { bulk, at, owner, holder }, view);
         }
+    }
+
+    pub(crate) fn inherit(self: &Arc<Self>, bulk: Bulk, by: ProcId) {
+        self.with_depot(|depot, out| depot.inherit(bulk, by, out));
+    }
+
+    pub(crate) fn process_died(self: &Arc<Self>, peer: ProcId, heir: Option<ProcId>) {
+        self.with_depot(|depot, out| depot.process_died(peer, heir, out));
+    }
+
+    pub(crate) fn settled_here(self: &Arc<Self>, of: ProcId) {
+        self.with_depot(|depot, out| depot.settled_here(of, out));
     }
 
     pub(crate) fn on_word(self: &Arc<Self>, from: u32, about: AboutValues) {

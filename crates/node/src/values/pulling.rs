@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use depot::Failed;
 use identity::Expected;
-use model::Bulk;
+use model::{Bulk, ProcId};
 use rustc_hash::FxHashMap;
 use store::Draft;
 use wire::abroad::{AboutValues, Between};
@@ -35,8 +35,9 @@ type Lines = FxHashMap<u32, Line>;
 
 /// What an attempt came to.
 enum Came {
-    Whole,
-    SentOn(u32),
+    /// All of it has come; whose it is.
+    Whole(Option<ProcId>),
+    SentOn(u32, ProcId),
     Nothing,
 }
 
@@ -78,14 +79,13 @@ impl Values {
         state.pullers -= 1;
     }
 
-    fn pull(self: &Arc<Self>, lines: &mut Lines, bulk: Bulk, from: u32) -> std::result::Result<Bulk, Failed> {
+    fn pull(self: &Arc<Self>, lines: &mut Lines, bulk: Bulk, from: u32) -> std::result::Result<(Bulk, ProcId), Failed> {
         let full = |error: store::Error| Failed::Full(error.to_string().into());
         let draft = self.draft(bulk.length()).map_err(full)?;
         let growing = Arc::new(Growing::new(draft, bulk.length()));
         self.lock().growing.insert(bulk, growing.clone());
         let come = self.pull_into(lines, bulk, from, &growing);
-        let sealed = come
-            .and_then(|()| growing.seal(|at| self.look(at)).map_err(|error| Failed::Later(error.to_string().into())));
+        let sealed = come.and_then(|of| Ok((growing.seal(|at| self.look(at)).map_err(full)?, of)));
         if sealed.is_err() {
             growing.break_off();
         }
@@ -98,14 +98,15 @@ impl Values {
         bulk: Bulk,
         from: u32,
         growing: &Growing,
-    ) -> std::result::Result<(), Failed> {
+    ) -> std::result::Result<ProcId, Failed> {
         let (mut source, mut may_be_sent_on, mut failures) = (from, from == bulk.node(), 0);
+        let mut owner = ProcId::of_node(bulk.node());
         loop {
             let before = growing.filled();
             let why = match self.attempt(lines, source, bulk, growing, may_be_sent_on) {
-                Ok(Came::Whole) => return Ok(()),
-                Ok(Came::SentOn(node)) => {
-                    (source, may_be_sent_on) = (node, false);
+                Ok(Came::Whole(of)) => return Ok(of.unwrap_or(owner)),
+                Ok(Came::SentOn(node, of)) => {
+                    (source, may_be_sent_on, owner) = (node, false, of);
                     continue;
                 }
                 Ok(Came::Nothing) if source == from => return Err(Failed::Moved),
@@ -229,13 +230,13 @@ fn ask_for(line: &mut Line, bulk: Bulk, growing: &Growing, may_be_sent_on: bool)
     // One that was sent on and cut is not asked for by the same way again.
     let offset = growing.filled() as u64;
     line.send(&Ask { bulk, offset, may_be_sent_on, is_probe: false })?;
-    match line.receive()? {
+    let of = match line.receive()? {
         Answer::Nothing => return Ok(Came::Nothing),
-        Answer::SentOn(node) => return Ok(Came::SentOn(node)),
-        Answer::Sending => {}
-    }
+        Answer::SentOn { node, of } => return Ok(Came::SentOn(node, of)),
+        Answer::Sending { of } => of,
+    };
     while !growing.is_full() {
         line.read_some(|reader| growing.fill(|into| reader.read(into)))?;
     }
-    Ok(Came::Whole)
+    Ok(Came::Whole(of))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use depot::Asked;
-use model::Bulk;
+use model::{Bulk, ProcId};
 use net::clock::now;
 use store::View;
 use wire::values::{Answer, Ask, Opening};
@@ -75,23 +75,28 @@ impl Values {
                 return Err(ErrorKind::BrokenPipe.into());
             }
             let offset = usize::try_from(ask.offset).map_err(|_| ErrorKind::InvalidData)?;
-            match self.source(node, &ask) {
+            let (source, of) = self.source(node, &ask);
+            match source {
                 Source::Nothing => line.send(&Answer::Nothing)?,
-                Source::SentOn(other) => line.send(&Answer::SentOn(other))?,
-                _ if ask.is_probe => line.send(&Answer::Sending)?,
+                Source::SentOn(other) => {
+                    let of = of.unwrap_or_else(|| ProcId::of_node(self.number));
+                    line.send(&Answer::SentOn { node: other, of })?;
+                }
+                _ if ask.is_probe => line.send(&Answer::Sending { of })?,
                 Source::Whole(view) => {
-                    line.send(&Answer::Sending)?;
+                    line.send(&Answer::Sending { of })?;
                     line.write_all(view.as_slice().get(offset..).ok_or(ErrorKind::InvalidData)?)?;
                 }
                 Source::Growing(growing) => {
-                    line.send(&Answer::Sending)?;
+                    line.send(&Answer::Sending { of })?;
                     send_on(line, &growing, offset, ask.bulk.length() as usize)?;
                 }
             }
         }
     }
 
-    fn source(self: &Arc<Self>, node: u32, ask: &Ask) -> Source {
+    /// What is to go out, and whose it is.
+    fn source(self: &Arc<Self>, node: u32, ask: &Ask) -> (Source, Option<ProcId>) {
         let since = Instant::now();
         loop {
             let mut state = self.lock();
@@ -100,26 +105,27 @@ impl Values {
             } else {
                 state.depot.asked(now(), node, ask.bulk, ask.may_be_sent_on)
             };
+            let of = state.depot.owner_of(&ask.bulk);
             match asked {
-                Asked::SentOn(other) => return Source::SentOn(other),
-                Asked::Nothing => return Source::Nothing,
+                Asked::SentOn(other) => return (Source::SentOn(other), of),
+                Asked::Nothing => return (Source::Nothing, of),
                 Asked::Coming => {
                     if let Some(growing) = state.growing.get(&ask.bulk) {
-                        return Source::Growing(growing.clone());
+                        return (Source::Growing(growing.clone()), of);
                     }
                     drop(state);
                     if since.elapsed() > BEGIN_WAIT || self.is_stopping() {
-                        return Source::Nothing;
+                        return (Source::Nothing, of);
                     }
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Asked::At(at) => {
                     drop(state);
                     return match self.look(at) {
-                        Ok(view) => Source::Whole(view),
+                        Ok(view) => (Source::Whole(view), of),
                         Err(_) => {
                             self.with_depot(|depot, out| depot.is_not_there(ask.bulk, out));
-                            Source::Nothing
+                            (Source::Nothing, None)
                         }
                     };
                 }
