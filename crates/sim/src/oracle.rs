@@ -188,10 +188,10 @@ impl Oracle {
         history.is_late |= history.retries_max != 0;
     }
 
-    /// Whoever was to run the task died before it had all arguments.
+    /// Whoever was to run the task died before it had all arguments: for all that others know it may have run.
     pub(crate) fn never_began(&mut self, task: Task) {
         let history = self.history(task);
-        history.arguments_lost += 1;
+        history.perhaps += 1;
         history.lost += 1;
         history.is_late |= history.retries_max != 0;
     }

@@ -50,8 +50,6 @@ pub struct Settings {
     pub guests: usize,
     /// Tasks and actors that are to run on a certain node.
     pub elsewhere: u64,
-    /// Values that generators yield, and that are large.
-    pub large_items: u64,
     /// Large values that cross nodes as copies, as small ones do.
     pub copied: u64,
     /// Lines for large values that break.
@@ -85,7 +83,6 @@ impl Settings {
         let kill_node = if rng.chance(500) { rng.between(30, 300) } else { 0 };
         let enter_ms_max = rng.between(1, 150);
         let copied = if rng.chance(500) { rng.between(0, 600) } else { 100 };
-        let large_items = if rng.chance(600) { rng.between(1, 500) } else { 0 };
         let lines_fail = if rng.chance(600) { rng.between(1, 200) } else { 0 };
         Self {
             seed,
@@ -111,7 +108,6 @@ impl Settings {
             blocks_max,
             guests,
             elsewhere,
-            large_items,
             copied,
             lines_fail,
             cut_every_ms: cut,

@@ -3,13 +3,12 @@
 //!
 //! - **SIM-9** the reader of a generator gets each value once and in order, whatever became of its runs, then at most one failure, then the end.
 
-use model::{Bulk, ProcId, TaskKey, WorkerExit, Yields};
+use model::{ProcId, TaskKey, WorkerExit, Yields};
 use owner::{Next, StreamKey, Value};
 use party::Cargo;
 use wire::frame::{self, Header, ITEM};
 
 use crate::env::Env;
-use crate::large::Content;
 use crate::network::Item;
 use crate::process::{Process, Role, ToNode};
 use crate::refs::Number;
@@ -72,23 +71,14 @@ impl Process {
     }
 
     fn check_item(&mut self, env: &mut Env, at: usize, value: Option<&Value>) {
-        let Reading { plan, seen, has_failed, .. } = self.readings[at];
-        let large = value.and_then(Value::as_bulk).map(|bulk| self.is_item(env, bulk, &item_of(plan, seen)));
         let reading = &mut self.readings[at];
+        let Reading { plan, seen, has_failed, .. } = *reading;
         match value {
             _ if has_failed => env.oracle.fail(format!("SIM-9: {reading:?} goes on behind its failure: {value:?}")),
             Some(Value::Failed(_)) => reading.has_failed = true,
-            Some(Value::Bulk(_)) if large == Some(true) => reading.seen += 1,
             Some(Value::Inline(bytes)) if Number::from_bytes(bytes) == item_of(plan, seen) => reading.seen += 1,
             _ => env.oracle.fail(format!("SIM-9: {reading:?} reads {value:?}")),
         }
-    }
-
-    /// Whether a large item is the one that is expected, as far as can be seen from here.
-    fn is_item(&mut self, env: &mut Env, bulk: Bulk, expected: &Number) -> bool {
-        let Some((number, pin)) = self.look_near(env, bulk) else { return true };
-        self.unpin(env, pin);
-        number == *expected
     }
 
     fn check_end(&mut self, env: &mut Env, at: usize) {
@@ -108,14 +98,8 @@ impl Process {
         }
         let answer = item_of(run.call.plan, run.yielded);
         run.yielded += 1;
-        let to = run.call.caller;
         let mut body = Vec::new();
-        if env.rng.chance(env.settings.large_items) && !self.party.is_dead(to) && self.party.heir_of(to).is_none() {
-            let Content::Large(bulk) = self.write(env, answer, to) else { unreachable!("it is large") };
-            frame::Value::Bulk(bulk).write(&mut body);
-        } else {
-            frame::Value::Inline(&answer.to_bytes()).write(&mut body);
-        }
+        frame::Value::Inline(&answer.to_bytes()).write(&mut body);
         let header = Header { length: 0, kind: ITEM, flags: 0, claim: 0, request: run.call.key.0 };
         let (party, mut hands) = self.parts(env);
         let cargo = Cargo::of(&mut hands, &body);
