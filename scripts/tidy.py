@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 MODEL = {"model"}
 VOCABULARY = MODEL | {"wire"}
-BRAINS = {"owner", "scheduler", "cluster", "transfer", "control"}
+BRAINS = {"owner", "scheduler", "cluster", "depot", "control"}
 MUSCLE = {"store", "net", "identity"}
 #: Between brains and bodies: what a body decides with a message, held to the same rules as a brain.
 CORES = {"carrier", "hub", "party"}
@@ -47,6 +47,7 @@ ARROWS: dict[str, set[str]] = {
     **dict.fromkeys(BRAINS, MODEL),
     **dict.fromkeys(CORES, VOCABULARY | BRAINS | {"seeded"}),
     "cluster": VOCABULARY,  # bytes are what a session is about
+    "depot": VOCABULARY,  # what nodes say to each other is what it is about
     **dict.fromkeys(MUSCLE, VOCABULARY),
     **dict.fromkeys(BODIES, BELOW_BODIES),  # bodies meet through wire only, never each other
     "macros": set(),

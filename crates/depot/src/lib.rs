@@ -34,7 +34,7 @@ pub use crate::ours::{Asked, Given};
 pub enum Effect<W> {
     /// Somebody here has waited for it.
     Answer {
-        /// Who.
+        /// As it named itself.
         to: W,
         /// Where it lies here.
         found: Result<Bulk, NotFetched>,

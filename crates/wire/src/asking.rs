@@ -1,6 +1,6 @@
 //! Questions to a node, and its answers. Also visitors, which are no part of the session, may ask.
 
-use model::{ActorId, Bulk, FunctionId, GroupId, GroupOptions};
+use model::{ActorDeath, ActorId, Bulk, FunctionId, GroupId, GroupOptions, ProcId};
 use serde::{Deserialize, Serialize};
 
 use crate::groups::{GroupMade, GroupStatus, WhichGroups};
@@ -118,4 +118,33 @@ pub struct NamedActor {
     pub actor: ActorId,
     /// As it was created with.
     pub spec: Vec<u8>,
+}
+
+/// What came of an actor's registration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ActorRegistration {
+    /// It is new.
+    Created,
+    /// That one had the name.
+    Existing(NamedActor),
+    /// Another one has the name.
+    NameTaken,
+}
+
+/// Where an actor is, as a caller needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ActorPlace {
+    /// Not there yet.
+    Pending,
+    /// There.
+    Alive {
+        /// The worker.
+        worker: ProcId,
+        /// Its pid, for errors.
+        pid: i32,
+    },
+    /// On its way back.
+    Restarting,
+    /// Gone.
+    Dead(ActorDeath),
 }

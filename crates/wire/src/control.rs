@@ -3,12 +3,12 @@
 //! A request carries an id chosen by its sender and may arrive twice: the node answers a repeat as it answered the first.
 
 use model::{
-    ActorDeath, ActorId, ActorOptions, Bulk, EnvVars, Failure, FunctionId, GroupId, JobId, Need, NodeId, ProcId,
-    TaskId, WorkerExit, WorkerId,
+    ActorId, ActorOptions, Bulk, EnvVars, Failure, FunctionId, GroupId, JobId, Need, NodeId, ProcId, TaskId,
+    WorkerExit, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 
-pub use crate::asking::{Answer, NamedActor, Question};
+pub use crate::asking::{ActorPlace, ActorRegistration, Answer, NamedActor, Question};
 use crate::frame::Header;
 use crate::logs::{AboutLogs, LogLines};
 use crate::peer::Peer;
@@ -574,33 +574,4 @@ pub enum FromNodeOf<M> {
         /// Run exit handlers.
         gracefully: bool,
     },
-}
-
-/// What came of an actor's registration.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ActorRegistration {
-    /// It is new.
-    Created,
-    /// That one had the name.
-    Existing(NamedActor),
-    /// Another one has the name.
-    NameTaken,
-}
-
-/// Where an actor is, as a caller needs it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ActorPlace {
-    /// Not there yet.
-    Pending,
-    /// There.
-    Alive {
-        /// The worker.
-        worker: ProcId,
-        /// Its pid, for errors.
-        pid: i32,
-    },
-    /// On its way back.
-    Restarting,
-    /// Gone.
-    Dead(ActorDeath),
 }
