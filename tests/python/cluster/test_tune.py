@@ -1,0 +1,219 @@
+"""Trials on other nodes, of which none sees the folder that the experiment is kept in."""
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.python.tools import path_of
+
+import eagleray as ray
+from eagleray import tune
+from eagleray._node import process
+from eagleray.cluster_utils import Cluster
+from eagleray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+pytestmark = pytest.mark.one_node("it brings clusters of its own")
+
+#: Several pieces.
+LARGE = 20 << 20
+
+
+def hiding(folder):
+    """A command behind which a folder is empty, and nobody can write to it."""
+    rights = "-m" if os.geteuid() == 0 else "-Urm"
+    return [path_of("unshare"), rights, "/bin/sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"', str(folder)]
+
+
+@pytest.fixture
+def storage(tmp_path, monkeypatch):
+    """Where experiments are kept: a folder of the driver's machine alone."""
+    folder = tmp_path / "storage"
+    folder.mkdir()
+    if subprocess.run([*hiding(folder), "/bin/true"], check=False).returncode != 0:
+        pytest.skip("mounts cannot be hidden here")
+    start = subprocess.Popen
+
+    def start_elsewhere(command, *args, **options):
+        is_node = "eagleray._node.tied" in command
+        return start([*hiding(folder), *command] if is_node else command, *args, **options)
+
+    monkeypatch.setattr(process.subprocess, "Popen", start_elsewhere)
+    return folder
+
+
+@pytest.fixture
+def cluster(no_session, storage):
+    """A driver whose node has no room, and two machines with two CPUs each."""
+    with Cluster(initialize_head=True, head_node_args={"num_cpus": 0}) as made:
+        made.away = [made.add_node(num_cpus=2) for _ in range(2)]
+        made.connect()
+        yield made
+
+
+def here():
+    return ray.get_runtime_context().get_node_id()
+
+
+@ray.remote(num_cpus=0)
+class Meeting:
+    """What trials on several machines know of each other."""
+
+    def __init__(self):
+        self.seen = []
+
+    def note(self, what):
+        self.seen.append(what)
+        return self.seen
+
+    def all(self):
+        return self.seen
+
+
+def meeting_at_home():
+    return Meeting.options(scheduling_strategy=NodeAffinitySchedulingStrategy(here(), soft=False)).remote()
+
+
+def fit(trainable, storage, space=None, *, name="experiment", run=None, **config):
+    return tune.Tuner(
+        trainable,
+        param_space=space or {},
+        tune_config=tune.TuneConfig(metric="score", mode="max", **config),
+        run_config=tune.RunConfig(name=name, storage_path=str(storage), verbose=0, **(run or {})),
+    ).fit()
+
+
+def count(config, until=4):
+    """Counts up, and keeps how far it got in each checkpoint."""
+    assert not os.path.exists(config["storage"] + "/experiment")
+    first, checkpoint = 0, tune.get_checkpoint()
+    if checkpoint is not None:
+        with checkpoint.as_directory() as folder:
+            first = int(Path(folder, "inner", "count").read_text())
+    for number in range(first + 1, until + 1):
+        folder = Path("draft")
+        (folder / "inner").mkdir(parents=True)
+        (folder / "inner" / "count").write_text(str(number))
+        (folder / "last").symlink_to("inner/count")
+        tune.report({"score": number, "node": here(), "first": first}, checkpoint=tune.Checkpoint.from_directory(folder))
+        shutil.rmtree(folder)
+        own = Path(tune.get_checkpoint().path)
+        assert (own / "last").read_text() == str(number)
+        if meet := config.get("meet"):
+            meet(number)
+
+
+def test_checkpoints_results_and_what_trials_leave_reach_the_driver(cluster, storage):
+    meeting = meeting_at_home()
+
+    def train(config):
+        ray.get(meeting.note.remote(here()))
+        while len(ray.get(meeting.all.remote())) < 4:
+            time.sleep(0.01)
+        Path("own.txt").write_text(tune.get_context().get_trial_dir())
+        print("printed")
+        count(config)
+
+    results = fit(train, storage, {"n": tune.grid_search([0, 1, 2, 3]), "storage": str(storage)}, run={"log_to_file": True})
+    assert not results.errors
+    # All four ran at a time, two on each machine.
+    where = ray.get(meeting.all.remote())
+    assert sorted(where) == sorted(2 * [node.node_id for node in cluster.away])
+    for result in results:
+        assert result.metrics["score"] == 4
+        kept = Path(result.checkpoint.path)
+        assert kept.parent == Path(result.path) and storage in kept.parents
+        assert (kept / "last").is_symlink() and (kept / "last").read_text() == "4"
+        assert sorted(path.name for path in kept.parent.glob("checkpoint_*")) == [f"checkpoint_00000{n}" for n in range(4)]
+        assert (kept.parent / "stdout").read_text() == "printed\n"
+        assert not Path((kept.parent / "own.txt").read_text()).exists()
+        assert not list(kept.parent.glob(".*"))
+    assert not list((storage / "experiment").glob(".storage-*"))
+
+
+def test_a_trial_goes_on_elsewhere_when_its_machine_dies(cluster, storage):
+    meeting = meeting_at_home()
+
+    def meet(number):
+        while number == 2 and not ray.get(meeting.all.remote()):
+            time.sleep(0.01)
+
+    class Killer(tune.Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            if len(cluster.away) == 2 and [trial.last_result.get("score") for trial in trials] == [2, 2, 2, 2]:
+                cluster.remove_node(cluster.away.pop(), allow_graceful=False)
+                ray.get(meeting.note.remote("killed"))
+
+    space = {"n": tune.grid_search([0, 1, 2, 3]), "storage": str(storage), "meet": meet}
+    run = {"failure_config": tune.FailureConfig(max_failures=1), "callbacks": [Killer()]}
+    results = fit(count, storage, space, run=run)
+    assert not results.errors
+    assert sorted(result.metrics["first"] for result in results) == [0, 0, 2, 2]
+    assert all(result.metrics["node"] == cluster.away[0].node_id for result in results)
+    assert all(result.metrics["score"] == 4 for result in results)
+    for result in results:
+        assert sum(1 for _ in open(Path(result.path) / "result.json")) == 4
+        assert (Path(result.path) / "error.txt").exists() == (result.metrics["first"] == 2)
+
+
+class Adder(tune.Trainable):
+    """Counts up in steps of its own, and carries more than one piece has room for."""
+
+    def setup(self, config):
+        assert not os.path.exists(config["storage"] + "/experiment")
+        self.load = os.urandom(config.get("load", 0))
+        self.sum = 0
+
+    def step(self):
+        self.sum += self.config["by"]
+        print("stepped")
+        return {"score": self.sum, "node": here(), "done": self.sum >= 60}
+
+    def save_checkpoint(self, checkpoint_dir):
+        Path(checkpoint_dir, "sum").write_text(str(self.sum))
+        Path(checkpoint_dir, "load").write_bytes(self.load)
+
+    def load_checkpoint(self, checkpoint_dir):
+        self.sum = int(Path(checkpoint_dir, "sum").read_text())
+        self.load = Path(checkpoint_dir, "load").read_bytes()
+
+
+def test_a_class_is_saved_elsewhere_and_goes_on_after_the_program(cluster, storage):
+    space = {"by": tune.grid_search([10, 30]), "load": LARGE, "storage": str(storage)}
+
+    class End(tune.Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            if result["score"] == 40:
+                raise RuntimeError("the program ends")
+
+    run = {
+        "checkpoint_config": tune.CheckpointConfig(checkpoint_frequency=2, checkpoint_at_end=True),
+        "log_to_file": True,
+    }
+    with pytest.raises(RuntimeError, match="the program ends"):
+        fit(Adder, storage, space, run=run | {"callbacks": [End()]})
+    results = tune.Tuner.restore(str(storage / "experiment"), Adder).fit()
+    assert not results.errors
+    for result in results:
+        kept = Path(result.checkpoint.path)
+        assert (kept / "sum").read_text() == "60"
+        assert (kept / "load").stat().st_size == LARGE
+        assert "stepped\n" in (Path(result.path) / "stdout").read_text()
+    assert results[0].metrics["iterations_since_restore"] < results[0].metrics["training_iteration"] == 6
+
+
+def test_trials_go_on_from_checkpoints_of_other_machines(cluster, storage):
+    """The worse one is given what the better one has, time and again."""
+    scheduler = tune.schedulers.PopulationBasedTraining(
+        perturbation_interval=2, hyperparam_mutations={"by": [1, 5]}, quantile_fraction=0.5, resample_probability=0, synch=True
+    )
+    space = {"by": tune.grid_search([1, 5]), "load": LARGE, "storage": str(storage)}
+    results = fit(
+        Adder, storage, space, scheduler=scheduler, run={"checkpoint_config": tune.CheckpointConfig(num_to_keep=2)}
+    )
+    assert not results.errors
+    assert all(result.metrics["score"] >= 60 for result in results)
+    # Counting by ones it would have taken sixty steps.
+    assert all(result.metrics["training_iteration"] < 40 for result in results)
