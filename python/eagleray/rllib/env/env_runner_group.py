@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 import eagleray
@@ -58,6 +59,10 @@ class _Remote:
         #: A request that was not answered in time, and how often it was waited for.
         self.pending: Any = None
         self.waited = 0
+        #: Answered once the runner is there, and until when that is waited for; None of one that is known to be.
+        self.arrival: Any = None
+        self.arrival_until = 0.0
+        self.is_missed = False
 
 
 class EnvRunnerGroup:
@@ -156,15 +161,16 @@ class EnvRunnerGroup:
         """Samples so much of `unit`, shared out over all runners."""
         if self._local is not None:
             return self.sample(**{unit: amount}, **how)
-        whole, rest = divmod(amount, len(self._remotes))
-        shares = [{unit: whole + (number < rest)} for number in range(len(self._remotes))]
+        count = len(self._present())
+        whole, rest = divmod(amount, count)
+        shares = [{unit: whole + (number < rest)} for number in range(count)]
         return self.gather(self.ask(shares, **how))
 
     def ask(self, each: list[dict[str, Any]] | None = None, **common: Any) -> list[tuple[_Remote, Any]]:
-        """Asks every runner for a sample, and waits for none. `each` says what is asked of each of them."""
+        """Asks every runner for a sample, and waits for none. `each` says what is asked of each of them, in turn."""
         asked = []
-        for number, remote in enumerate(self._remotes):
-            how = common if each is None else common | each[number]
+        for number, remote in enumerate(self._present()):
+            how = common if each is None else common | each[number % len(each)]
             ref = remote.pending if remote.pending is not None else remote.actor.sample_and_metrics.remote(**how)
             remote.pending = ref
             asked.append((remote, ref))
@@ -203,8 +209,9 @@ class EnvRunnerGroup:
         if self._local is not None:
             return [getattr(self._local, name)(*args) for name, args in calls]
         sent = []
+        present = self._present()
         for number, (name, args) in enumerate(calls):
-            remote = self._remotes[number % len(self._remotes)]
+            remote = present[number % len(present)]
             sent.append((remote, getattr(remote.actor, name).remote(*args)))
         found: list[Any] = []
         failed: set[int] = set()
@@ -221,8 +228,39 @@ class EnvRunnerGroup:
 
     # Faults.
 
+    def _present(self) -> list[_Remote]:
+        """The runners, without those that were put in others' place and find no room: their node died, and the rest is full.
+
+        Others go on without them; they take part once there is room again. If nobody is there, all are waited for.
+        """
+        for remote in self._remotes:
+            if remote.arrival is None:
+                continue
+            left = max(remote.arrival_until - time.monotonic(), 0.0)
+            if eagleray.wait([remote.arrival], timeout=left, fetch_local=False)[0] or has_process(remote.actor):
+                remote.arrival = None
+                if remote.is_missed and self._weights_ref is not None:
+                    remote.actor.set_weights.remote(self._weights_ref)
+            elif not remote.is_missed:
+                remote.is_missed = True
+                _logger.warning(
+                    "runner %d finds no room since %g s; the others go on without it. Free are %s.",
+                    remote.index,
+                    _START_S,
+                    eagleray.available_resources(),
+                )
+        return [remote for remote in self._remotes if remote.arrival is None] or self._remotes
+
+    def _replace(self, remote: _Remote) -> None:
+        remote.actor = self._make(remote.index, recreated=True)
+        remote.pending, remote.waited, remote.is_missed = None, 0, False
+        remote.arrival, remote.arrival_until = remote.actor.ping.remote(), time.monotonic() + _START_S
+
     def _on_silence(self, remote: _Remote, seconds: float | None) -> None:
         assert seconds is not None, "who waits without a limit is not silent"
+        if remote.arrival is not None:
+            # It waits for room.
+            return
         remote.waited += 1
         _logger.warning(
             "runner %d gave no answer in %s s; it is left to go on. Raise `sample_timeout_s` if its environments take that long.",
@@ -273,8 +311,7 @@ class EnvRunnerGroup:
             raise error
         _logger.warning("runner %d failed and is replaced: %s", remote.index, _brief(error))
         self.num_restarts += 1
-        remote.actor = self._make(remote.index, recreated=True)
-        remote.pending, remote.waited = None, 0
+        self._replace(remote)
         if self._weights_ref is not None:
             remote.actor.set_weights.remote(self._weights_ref)
         if self._on_recreated is not None:
@@ -294,7 +331,7 @@ class EnvRunnerGroup:
 
         found: dict[str, PolicySpaces] | None = None
         while found is None:
-            first = self._remotes[0]
+            first = self._present()[0]
             found = self._first_answer(first, ask(first.actor), ask)
         if config is None:
             self._spaces = found
@@ -312,7 +349,12 @@ class EnvRunnerGroup:
         # Weights of before name other policies: nobody must be given them any more.
         self._weights_ref = None
         self._config_ref = eagleray.put((config, self._known))
-        asked = [(remote, remote.actor.change_policies.remote(config)) for remote in self._remotes]
+        present = self._present()
+        for remote in self._remotes:
+            if remote not in present:
+                _end(remote.actor)
+                self._replace(remote)
+        asked = [(remote, remote.actor.change_policies.remote(config)) for remote in present]
         for remote, ref in asked:
             try:
                 _get(ref)
@@ -329,7 +371,7 @@ class EnvRunnerGroup:
         # Environments in Python have no state to ask for, and whoever samples in them may take long to say so.
         if not self._remotes or any(one.observation_space is not None for one in self.spaces().values()):
             return {}
-        asked = [(remote, remote.actor.get_state.remote()) for remote in self._remotes]
+        asked = [(remote, remote.actor.get_state.remote()) for remote in self._present()]
         refs = [ref for _, ref in asked]
         ready, _ = eagleray.wait(refs, num_returns=len(refs), timeout=self.config.sample_timeout_s, fetch_local=False)
         found: dict[str, bytes] = {}
@@ -357,7 +399,7 @@ class EnvRunnerGroup:
                 _say_unfit(0, error)
             return
         asked = []
-        for remote in self._remotes:
+        for remote in self._present():
             own = {name.partition("/")[2]: data for name, data in state.items() if name.startswith(f"{remote.index}/")}
             pending = own.pop("pending", None)
             # What was asked for before is of another time.
@@ -383,7 +425,7 @@ class EnvRunnerGroup:
             return
         self._weights_ref = eagleray.put(weights)
         # Nobody waits for it: calls on an actor keep their order, and one that failed shows at the next sample.
-        for remote in self._remotes:
+        for remote in self._present():
             remote.actor.set_weights.remote(self._weights_ref)
 
     def foreach_env_runner(
@@ -455,7 +497,7 @@ class EnvRunnerGroup:
         if self._local is None and not self.config.create_local_env_runner:
             local = None
         wanted = None if ids is None else set(ids)
-        remotes = [remote for remote in self._remotes if wanted is None or remote.index in wanted]
+        remotes = [remote for remote in self._present() if wanted is None or remote.index in wanted]
         count = len(remotes) + (local is not None)
         functions, given = _one_each(func, count, "functions"), _one_each(kwargs or {}, count, "kwargs")
         # Actors first: they work while this process does.
