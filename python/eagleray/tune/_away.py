@@ -109,9 +109,7 @@ class Away:
                 names = os.listdir(self.folder)
                 own = [name for name in names if name.startswith((".sent-", _RECEIVED, "checkpoint_"))]
                 if len(names) > len(own):
-                    self._left = pack(
-                        self.folder, PIECE_BYTES, skipped=own, appended=self.spec.log_to_file or ()
-                    )
+                    self._left = pack(self.folder, PIECE_BYTES, skipped=own, appended=self.spec.log_to_file or ())
         piece = None if self._left is None else next(self._left, None)
         if piece is None:
             self._leave()

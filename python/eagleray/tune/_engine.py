@@ -53,7 +53,7 @@ class Engine:
         self._started_at = time.time()
         self._is_ending = self._is_interrupted = False
         self._raised: BaseException | None = None
-        self._is_checked = False
+        self._is_checked = self._is_waiting_said = False
         self._iteration = 0
         is_free = (
             type(plan.scheduler) is FIFOScheduler
@@ -180,8 +180,17 @@ class Engine:
             factory = self._factory(trial)
             self._slots.check(factory)
             if not self._slots.has_room(factory):
+                if not self._live and not self._slots.winding():
+                    self._say_waits(factory)
                 return
             launched.append(self._launch(trial, factory))
+
+    def _say_waits(self, factory: PlacementGroupFactory) -> None:
+        """There was room once: the node that had it is gone."""
+        if not self._is_waiting_said:
+            self._is_waiting_said = True
+            needs = ", ".join(f"{amount:g} {name}" for name, amount in factory.required_resources.items())
+            self._record.warn(f"nothing runs, and no node has {needs} for the next trial any more: it waits for one.")
 
     def _next_trial(self) -> Trial | None:
         """The trial that is to run next, made if need be: it stays pending until there is room."""

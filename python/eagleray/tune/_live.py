@@ -88,8 +88,8 @@ class Live:
                 self._sending = pack(str(self.spec.checkpoint), PIECE_BYTES)
             return _ON_THE_WAY
         if kind == "piece":
-            self._take_piece(body, kept)
-            return self._whole() if self._is_here else _ON_THE_WAY
+            is_last = self._take_piece(body, kept)
+            return self._whole() if is_last else _ON_THE_WAY
         if kind == "begin":
             self.slot.sees_storage = not kept
         elif isinstance(kept, Parcel):
@@ -99,14 +99,15 @@ class Live:
             self._arrived()
         return said
 
-    def _take_piece(self, piece: Piece | None, target: str | None) -> None:
+    def _take_piece(self, piece: Piece | None, target: str | None) -> bool:
         if piece is None:
             self._arrived()
             self._is_here = True
-            return
+            return True
         if self._arriving is None:
             self._arriving = Arriving(str(target) if self._parcel is None else self._parcel.target)
         self._arriving.take(piece)
+        return False
 
     def _arrived(self) -> None:
         arriving, self._arriving = self._arriving, None

@@ -20,9 +20,7 @@ _STEP_BYTES = 256
 Piece = list[tuple[Any, ...]]
 
 
-def pack(
-    folder: str, most: int, *, skipped: Collection[str] = (), appended: Collection[str] = ()
-) -> Iterator[Piece]:
+def pack(folder: str, most: int, *, skipped: Collection[str] = (), appended: Collection[str] = ()) -> Iterator[Piece]:
     """Give what is in a folder in pieces of at most so many bytes; at least one, also of an empty folder.
 
     What is `skipped`, by its name in the folder itself, stays; what is `appended` is written behind what is there.

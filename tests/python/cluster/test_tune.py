@@ -97,7 +97,9 @@ def count(config, until=4):
         (folder / "inner").mkdir(parents=True)
         (folder / "inner" / "count").write_text(str(number))
         (folder / "last").symlink_to("inner/count")
-        tune.report({"score": number, "node": here(), "first": first}, checkpoint=tune.Checkpoint.from_directory(folder))
+        tune.report(
+            {"score": number, "node": here(), "first": first}, checkpoint=tune.Checkpoint.from_directory(folder)
+        )
         shutil.rmtree(folder)
         own = Path(tune.get_checkpoint().path)
         assert (own / "last").read_text() == str(number)
@@ -116,7 +118,9 @@ def test_checkpoints_results_and_what_trials_leave_reach_the_driver(cluster, sto
         print("printed")
         count(config)
 
-    results = fit(train, storage, {"n": tune.grid_search([0, 1, 2, 3]), "storage": str(storage)}, run={"log_to_file": True})
+    results = fit(
+        train, storage, {"n": tune.grid_search([0, 1, 2, 3]), "storage": str(storage)}, run={"log_to_file": True}
+    )
     assert not results.errors
     # All four ran at a time, two on each machine.
     where = ray.get(meeting.all.remote())
@@ -124,9 +128,13 @@ def test_checkpoints_results_and_what_trials_leave_reach_the_driver(cluster, sto
     for result in results:
         assert result.metrics["score"] == 4
         kept = Path(result.checkpoint.path)
-        assert kept.parent == Path(result.path) and storage in kept.parents
-        assert (kept / "last").is_symlink() and (kept / "last").read_text() == "4"
-        assert sorted(path.name for path in kept.parent.glob("checkpoint_*")) == [f"checkpoint_00000{n}" for n in range(4)]
+        assert kept.parent == Path(result.path)
+        assert storage in kept.parents
+        assert os.readlink(kept / "last") == "inner/count"
+        assert (kept / "last").read_text() == "4"
+        assert sorted(path.name for path in kept.parent.glob("checkpoint_*")) == [
+            f"checkpoint_00000{n}" for n in range(4)
+        ]
         assert (kept.parent / "stdout").read_text() == "printed\n"
         assert not Path((kept.parent / "own.txt").read_text()).exists()
         assert not list(kept.parent.glob(".*"))
@@ -154,7 +162,7 @@ def test_a_trial_goes_on_elsewhere_when_its_machine_dies(cluster, storage):
     assert all(result.metrics["node"] == cluster.away[0].node_id for result in results)
     assert all(result.metrics["score"] == 4 for result in results)
     for result in results:
-        assert sum(1 for _ in open(Path(result.path) / "result.json")) == 4
+        assert len((Path(result.path) / "result.json").read_text().splitlines()) == 4
         assert (Path(result.path) / "error.txt").exists() == (result.metrics["first"] == 2)
 
 
@@ -208,7 +216,11 @@ def test_a_class_is_saved_elsewhere_and_goes_on_after_the_program(cluster, stora
 def test_trials_go_on_from_checkpoints_of_other_machines(cluster, storage):
     """The worse one is given what the better one has, time and again."""
     scheduler = tune.schedulers.PopulationBasedTraining(
-        time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"unused": [0, 1]}, quantile_fraction=0.5, synch=True
+        time_attr="training_iteration",
+        perturbation_interval=2,
+        hyperparam_mutations={"unused": [0, 1]},
+        quantile_fraction=0.5,
+        synch=True,
     )
     space = {"by": tune.grid_search([1, 20]), "unused": 0, "load": LARGE, "storage": str(storage)}
     results = fit(

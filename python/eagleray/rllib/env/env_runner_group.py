@@ -258,7 +258,7 @@ class EnvRunnerGroup:
 
     def _on_silence(self, remote: _Remote, seconds: float | None) -> None:
         assert seconds is not None, "who waits without a limit is not silent"
-        if remote.arrival is not None:
+        if remote.arrival is not None and not has_process(remote.actor):
             # It waits for room.
             return
         remote.waited += 1
