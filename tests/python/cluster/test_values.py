@@ -129,9 +129,7 @@ def test_borrowed_values_and_generators(cluster, wait_until):
     assert ray.get(owned, timeout=LIMIT)[0] == 5
     ray.get(left.drop.remote(), timeout=LIMIT)
     del owned
-    fills = [
-        int(ray.get(item, timeout=LIMIT)[0]) for item in left.make_all.options(num_returns="streaming").remote(6, 2)
-    ]
+    fills = [int(ray.get(item, timeout=LIMIT)[0]) for item in left.make_all.options(num_returns="streaming").remote(6, 2)]
     assert fills == list(range(6))
     wait_until(lambda: held(cluster) == (0, 0))
 
