@@ -62,7 +62,7 @@ class Live:
         """Begins the trial on its process."""
         self.slot.trial_path = self.spec.path
         if self.spec.checkpoint is not None and not self.slot.sees_storage:
-            self.awaited = self.slot.actor.receive.remote(self.spec, None)
+            self.awaited = self.slot.actor.expect.remote(self.spec)
         else:
             self._begin()
 
@@ -135,7 +135,7 @@ class Live:
             if piece is None:
                 self._begin()
             else:
-                self.awaited = self.slot.actor.receive.remote(self.spec, piece)
+                self.awaited = self.slot.actor.receive.remote(piece)
         elif self._is_here:
             # What is waited for was ready, and is so still.
             return

@@ -75,16 +75,22 @@ class TrialProcess:
 
     # What travels.
 
-    def receive(self, spec: TrialSpec, piece: Piece | None) -> tuple[str, Any, Any]:
-        """Whether the checkpoint that it is to go on from has to be sent, and then each piece of it."""
+    def expect(self, spec: TrialSpec) -> tuple[str, Any, Any]:
+        """Says whether the checkpoint that a trial is to go on from has to be sent."""
         try:
-            if piece is None:
-                self._away = None if _storage.is_seen(spec.mark) else Away(spec)
-            elif self._away is not None:
-                self._away.receive(piece)
+            self._away = None if _storage.is_seen(spec.mark) else Away(spec)
         except BaseException as error:
             return _failure(error)
         return ("received", self._away is not None, None)
+
+    def receive(self, piece: Piece) -> tuple[str, Any, Any]:
+        """Takes a piece of that checkpoint."""
+        try:
+            assert self._away is not None
+            self._away.receive(piece)
+        except BaseException as error:
+            return _failure(error)
+        return ("received", True, None)
 
     def piece(self, ticket: int) -> tuple[str, Piece | None, Any]:
         """The next piece of a checkpoint that was saved here; None if there is no more."""

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import textwrap
 import time
 from pathlib import Path
 
@@ -97,6 +98,7 @@ def count(config, until=4):
         (folder / "inner").mkdir(parents=True)
         (folder / "inner" / "count").write_text(str(number))
         (folder / "last").symlink_to("inner/count")
+        (folder / "load").write_bytes(bytes(3 << 20))
         tune.report(
             {"score": number, "node": here(), "first": first}, checkpoint=tune.Checkpoint.from_directory(folder)
         )
@@ -162,8 +164,33 @@ def test_a_trial_goes_on_elsewhere_when_its_machine_dies(cluster, storage):
     assert all(result.metrics["node"] == cluster.away[0].node_id for result in results)
     assert all(result.metrics["score"] == 4 for result in results)
     for result in results:
+        assert (Path(result.checkpoint.path) / "load").stat().st_size == 3 << 20
         assert len((Path(result.path) / "result.json").read_text().splitlines()) == 4
         assert (Path(result.path) / "error.txt").exists() == (result.metrics["first"] == 2)
+
+
+@pytest.mark.filterwarnings("ignore:nothing runs")
+def test_a_process_that_waited_and_died_costs_the_next_trial_nothing(cluster, storage):
+    class Killer(tune.Callback):
+        rounds = 0
+
+        def on_trial_complete(self, iteration, trials, trial, **info):
+            while cluster.away:
+                cluster.remove_node(cluster.away.pop(), allow_graceful=False)
+
+        def on_step_begin(self, iteration, trials, **info):
+            self.rounds += not cluster.away
+            if self.rounds == 5:
+                cluster.away.append(cluster.add_node(num_cpus=1))
+
+    def train(config):
+        tune.report({"score": config["n"], "node": here()})
+
+    run = {"callbacks": [Killer()]}
+    results = fit(train, storage, {"n": tune.grid_search([1, 2])}, run=run, max_concurrent_trials=1)
+    assert not results.errors
+    assert [result.metrics["score"] for result in results] == [1, 2]
+    assert not list((storage / "experiment").glob("*/error.txt"))
 
 
 class Adder(tune.Trainable):
@@ -230,3 +257,23 @@ def test_trials_go_on_from_checkpoints_of_other_machines(cluster, storage):
     assert all(result.metrics["score"] >= 60 for result in results)
     # Counting by ones from nothing it would have taken sixty steps.
     assert all(result.metrics["training_iteration"] < 10 for result in results)
+
+
+def test_a_program_that_joins_as_a_guest_tunes_on_the_nodes(machine, elsewhere):
+    address, token = machine.head()
+    machine.join(address)
+    code = """
+    from eagleray import tune
+
+    def train(config):
+        for number in range(3):
+            checkpoint = tune.Checkpoint.from_dict({"number": number})
+            tune.report({"score": number * config["by"]}, checkpoint=checkpoint)
+
+    ray.init(sys.argv[1])
+    analysis = tune.run(train, config={"by": tune.grid_search([1, 2, 3])}, metric="score", mode="max", storage_path=sys.argv[2], verbose=0)
+    print(analysis.best_config["by"], analysis.best_checkpoint.to_dict()["number"])
+    """
+    folder = elsewhere.folder / "results"
+    out, _ = elsewhere.run(textwrap.dedent(code), address, folder, env={"EAGLERAY_TOKEN_FILE": str(token)})
+    assert out == "3 2\n"
