@@ -39,9 +39,10 @@ class Away:
     def __init__(self, spec: TrialSpec) -> None:
         self.spec = spec
         self._home = spec.path or ""
-        session = str(_native.identity()["session_dir"])
-        #: It goes with the node's session, if its process has no time to remove it. No two processes have the same.
-        self.folder = os.path.join(session, "tune", str(os.getpid()), os.path.basename(self._home) or spec.trial_id)
+        base = os.path.join(str(_native.identity()["session_dir"]), "tune")
+        _tidy(base)
+        #: No two processes have the same.
+        self.folder = os.path.join(base, str(os.getpid()), os.path.basename(self._home) or spec.trial_id)
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
         self._received: Unpacking | None = None
@@ -95,11 +96,13 @@ class Away:
 
     def next_piece(self, ticket: int) -> Piece | None:
         """Give the next piece of a checkpoint; it is gone with the last."""
-        folder, pieces = self._offered[ticket]
+        # Taken out while it is read: half of one that cannot be read is not to be taken for all of it.
+        folder, pieces = self._offered.pop(ticket)
         piece = next(pieces, None)
         if piece is None:
-            del self._offered[ticket]
             shutil.rmtree(os.path.dirname(folder), ignore_errors=True)
+        else:
+            self._offered[ticket] = (folder, pieces)
         return piece
 
     def next_left(self) -> Piece | None:
@@ -121,3 +124,11 @@ class Away:
                 # Nobody can work in a folder that is gone.
                 os.chdir(os.environ.get("TUNE_ORIG_WORKING_DIR", "/"))
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _tidy(base: str) -> None:
+    """Remove what processes left that were killed."""
+    with contextlib.suppress(OSError):
+        for pid in os.listdir(base):
+            if not os.path.exists(f"/proc/{pid}"):
+                shutil.rmtree(os.path.join(base, pid), ignore_errors=True)

@@ -108,15 +108,27 @@ class Arriving:
         self._part = part_of(self.target)
         shutil.rmtree(self._part, ignore_errors=True)
         self._unpacking = Unpacking(self._part)
+        #: Why a piece could not be written; the others are of no use without it.
+        self._error: OSError | None = None
 
     def take(self, piece: Piece) -> None:
         """Write the next piece."""
-        self._unpacking.take(piece)
+        self._check()
+        try:
+            self._unpacking.take(piece)
+        except OSError as error:
+            self._error = error
+            raise
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise OSError(f"a part of {self.target} could not be written: {self._error}") from self._error
 
     def finish(self) -> None:
         """All of it has come. What is there under its name is of a run that was cut short, and goes."""
         from eagleray.tune._checkpoints import put_in_place
 
+        self._check()
         self._unpacking.close()
         put_in_place(self._part, self.target)
 

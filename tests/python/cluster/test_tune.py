@@ -141,6 +141,8 @@ def test_checkpoints_results_and_what_trials_leave_reach_the_driver(cluster, sto
         assert not Path((kept.parent / "own.txt").read_text()).exists()
         assert not list(kept.parent.glob(".*"))
     assert not list((storage / "experiment").glob(".storage-*"))
+    for node in cluster.away:
+        assert not list(Path(node.session_dir).glob("tune/*/*"))
 
 
 def test_a_trial_goes_on_elsewhere_when_its_machine_dies(cluster, storage):

@@ -66,6 +66,18 @@ def test_half_of_a_folder_leaves_nothing(source, tmp_path):
     assert os.listdir(tmp_path) == ["source"]
 
 
+def test_what_lacks_a_piece_is_not_put_in_place(source, tmp_path):
+    arriving = Arriving(tmp_path / "target")
+    with pytest.raises(FileNotFoundError):
+        arriving.take([("file", "missing/file", 0o644)])
+    with pytest.raises(OSError, match="a part of .*target could not be written"):
+        arriving.take(next(pack(str(source), LIMIT)))
+    with pytest.raises(OSError, match="a part of .*target could not be written"):
+        arriving.finish()
+    arriving.drop()
+    assert os.listdir(tmp_path) == ["source"]
+
+
 def test_an_empty_folder_is_a_piece(tmp_path):
     (tmp_path / "source").mkdir()
     assert list(pack(str(tmp_path / "source"), LIMIT)) == [[]]
