@@ -73,25 +73,24 @@ def test_others_go_on_without_runners_that_find_no_room_until_there_is_some(clus
         assert all((other["default_policy"][name] == values).all() for other in weights)
 
 
-def test_a_trial_of_an_algorithm_goes_on_from_its_checkpoint_when_its_node_dies(cluster, tmp_path):
+def test_a_trial_of_an_algorithm_goes_on_from_its_checkpoint_when_its_node_dies(storage, cluster):
     class Killer(tune.Callback):
         nodes = ()
 
         def on_trial_result(self, iteration, trials, trial, result, **info):
             if result["training_iteration"] == 3 and not self.nodes:
-                where = Path(f"/proc/{result['pid']}/environ")
-                assert where.exists()
                 node = next(node for node in cluster.away if is_below(result["pid"], node.pid))
                 cluster.remove_node(node, allow_graceful=False)
                 self.nodes = (node,)
 
     config = DQNConfig().environment("CartPole-v1").env_runners(num_env_runners=0)
+    config.reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=100)
     results = tune.Tuner(
         "DQN",
         param_space=config,
         run_config=tune.RunConfig(
             name="dqn",
-            storage_path=str(tmp_path),
+            storage_path=str(storage),
             stop={"training_iteration": 6},
             verbose=0,
             callbacks=[Killer()],
@@ -104,6 +103,7 @@ def test_a_trial_of_an_algorithm_goes_on_from_its_checkpoint_when_its_node_dies(
     assert result.metrics["training_iteration"] == 6
     assert result.metrics["iterations_since_restore"] == 4
     assert (Path(result.path) / "error.txt").exists()
+    assert [path.name for path in Path(result.path).glob("checkpoint_*")]
 
 
 def is_below(pid, other):

@@ -2,17 +2,14 @@
 
 import os
 import shutil
-import subprocess
 import textwrap
 import time
 from pathlib import Path
 
 import pytest
-from tests.python.tools import path_of
 
 import eagleray as ray
 from eagleray import tune
-from eagleray._node import process
 from eagleray.cluster_utils import Cluster
 from eagleray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -20,29 +17,6 @@ pytestmark = pytest.mark.one_node("it brings clusters of its own")
 
 #: Several pieces.
 LARGE = 20 << 20
-
-
-def hiding(folder):
-    """A command behind which a folder is empty, and nobody can write to it."""
-    rights = "-m" if os.geteuid() == 0 else "-Urm"
-    return [path_of("unshare"), rights, "/bin/sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"', str(folder)]
-
-
-@pytest.fixture
-def storage(tmp_path, monkeypatch):
-    """Where experiments are kept: a folder of the driver's machine alone."""
-    folder = tmp_path / "storage"
-    folder.mkdir()
-    if subprocess.run([*hiding(folder), "/bin/true"], check=False).returncode != 0:
-        pytest.skip("mounts cannot be hidden here")
-    start = subprocess.Popen
-
-    def start_elsewhere(command, *args, **options):
-        is_node = "eagleray._node.tied" in command
-        return start([*hiding(folder), *command] if is_node else command, *args, **options)
-
-    monkeypatch.setattr(process.subprocess, "Popen", start_elsewhere)
-    return folder
 
 
 @pytest.fixture
