@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-import time
 from typing import TYPE_CHECKING, Any
 
 import eagleray
 from eagleray import cloudpickle
 from eagleray.exceptions import RayError, RayTaskError
+from eagleray.rllib.env._remote import NoAnswerError, Remote
 from eagleray.rllib.env._starting import RunnerActor, has_process
 from eagleray.rllib.env._worker import LocalWorker
 from eagleray.rllib.env.env_runner import EnvRunner, Weights
@@ -41,30 +41,6 @@ _START_S = 10.0
 _SOON_S = 1.0
 
 
-class _NoAnswerError(TimeoutError):
-    """A runner was silent for too long. An environment that raises a TimeoutError of its own has answered."""
-
-    def __init__(self, index: int, seconds: float) -> None:
-        super().__init__(f"runner {index} gave no answer in {seconds:g} s")
-        self.seconds = seconds
-
-
-class _Remote:
-    """One actor that samples."""
-
-    def __init__(self, index: int, actor: Any) -> None:
-        self.index = index
-        self.actor = actor
-        self.failures_in_a_row = 0
-        #: A request that was not answered in time, and how often it was waited for.
-        self.pending: Any = None
-        self.waited = 0
-        #: Answered once the runner is there, and until when that is waited for; None of one that is known to be.
-        self.arrival: Any = None
-        self.arrival_until = 0.0
-        self.is_missed = False
-
-
 class EnvRunnerGroup:
     """The runners of one configuration."""
 
@@ -82,7 +58,7 @@ class EnvRunnerGroup:
         self._has_sampled = False
         self._local: EnvRunner | None = None
         self._worker: LocalWorker | None = None
-        self._remotes: list[_Remote] = []
+        self._remotes: list[Remote] = []
         if config.num_env_runners == 0:
             self._local = EnvRunner(config, 0, self._known)
             return
@@ -94,7 +70,7 @@ class EnvRunnerGroup:
             num_gpus=config.num_gpus_per_env_runner,
             resources=dict(config.custom_resources_per_env_runner),
         )
-        self._remotes = [_Remote(index, self._make(index)) for index in range(1, config.num_env_runners + 1)]
+        self._remotes = [Remote(index, self._make(index)) for index in range(1, config.num_env_runners + 1)]
         if config.validate_env_runners_after_construction:
             try:
                 self._await()
@@ -126,7 +102,7 @@ class EnvRunnerGroup:
             _read(answers)
             raise
 
-    def _first_answer(self, remote: _Remote, ref: Any, ask: Callable[[Any], Any]) -> Any:
+    def _first_answer(self, remote: Remote, ref: Any, ask: Callable[[Any], Any]) -> Any:
         """What a runner answers that may still be at its environments' constructors, or the one in its place if it hangs there.
 
         None: it is left out.
@@ -166,7 +142,7 @@ class EnvRunnerGroup:
         shares = [{unit: whole + (number < rest)} for number in range(count)]
         return self.gather(self.ask(shares, **how))
 
-    def ask(self, each: list[dict[str, Any]] | None = None, **common: Any) -> list[tuple[_Remote, Any]]:
+    def ask(self, each: list[dict[str, Any]] | None = None, **common: Any) -> list[tuple[Remote, Any]]:
         """Asks every runner for a sample, and waits for none. `each` says what is asked of each of them, in turn."""
         asked = []
         for number, remote in enumerate(self._present()):
@@ -176,7 +152,7 @@ class EnvRunnerGroup:
             asked.append((remote, ref))
         return asked
 
-    def gather(self, asked: list[tuple[_Remote, Any]], *, at_least_one: bool = False) -> list[Any]:
+    def gather(self, asked: list[tuple[Remote, Any]], *, at_least_one: bool = False) -> list[Any]:
         """Waits for what was asked for: all of it, or what is there once one is."""
         timeout = self.config.sample_timeout_s
         refs = [ref for _, ref in asked]
@@ -228,37 +204,22 @@ class EnvRunnerGroup:
 
     # Faults.
 
-    def _present(self) -> list[_Remote]:
+    def _present(self) -> list[Remote]:
         """The runners, without those that were put in others' place and find no room: their node died, and the rest is full.
 
         Others go on without them; they take part once there is room again. If nobody is there, all are waited for.
         """
         for remote in self._remotes:
-            if remote.arrival is None:
-                continue
-            left = max(remote.arrival_until - time.monotonic(), 0.0)
-            if eagleray.wait([remote.arrival], timeout=left, fetch_local=False)[0] or has_process(remote.actor):
-                remote.arrival = None
-                if remote.is_missed and self._weights_ref is not None:
-                    remote.actor.set_weights.remote(self._weights_ref)
-            elif not remote.is_missed:
-                remote.is_missed = True
-                _logger.warning(
-                    "runner %d finds no room since %g s; the others go on without it. Free are %s.",
-                    remote.index,
-                    _START_S,
-                    eagleray.available_resources(),
-                )
-        return [remote for remote in self._remotes if remote.arrival is None] or self._remotes
+            if remote.is_awaited and remote.arrives() and remote.was_missed and self._weights_ref is not None:
+                remote.actor.set_weights.remote(self._weights_ref)
+        return [remote for remote in self._remotes if not remote.is_awaited] or self._remotes
 
-    def _replace(self, remote: _Remote) -> None:
-        remote.actor = self._make(remote.index, recreated=True)
-        remote.pending, remote.waited, remote.is_missed = None, 0, False
-        remote.arrival, remote.arrival_until = remote.actor.ping.remote(), time.monotonic() + _START_S
+    def _replace(self, remote: Remote) -> None:
+        remote.replace(self._make(remote.index, recreated=True), _START_S)
 
-    def _on_silence(self, remote: _Remote, seconds: float | None) -> None:
+    def _on_silence(self, remote: Remote, seconds: float | None) -> None:
         assert seconds is not None, "who waits without a limit is not silent"
-        if remote.arrival is not None and not has_process(remote.actor):
+        if remote.is_awaited and not has_process(remote.actor):
             # It waits for room.
             return
         remote.waited += 1
@@ -268,9 +229,9 @@ class EnvRunnerGroup:
             seconds,
         )
         if remote.waited >= _PATIENCE:
-            self._on_failure(remote, _NoAnswerError(remote.index, seconds * remote.waited))
+            self._on_failure(remote, NoAnswerError(remote.index, seconds * remote.waited))
 
-    def _on_failure(self, remote: _Remote, error: Exception) -> None:
+    def _on_failure(self, remote: Remote, error: Exception) -> None:
         config = self.config
         remote.failures_in_a_row += 1
         is_restarted = config.restart_failed_env_runners
@@ -287,11 +248,11 @@ class EnvRunnerGroup:
                 raise error
             return
         never_worked = not self._has_sampled and isinstance(error, RayError)
-        is_hung = isinstance(error, _NoAnswerError)
+        is_hung = isinstance(error, NoAnswerError)
         tolerance = config.num_consecutive_env_runner_failures_tolerance
         if remote.failures_in_a_row > (min(tolerance, _FIRST_TRIES - 1) if never_worked or is_hung else tolerance):
             times = f"{remote.failures_in_a_row} times in a row"
-            if isinstance(error, _NoAnswerError):
+            if isinstance(error, NoAnswerError):
                 raise EnvError(
                     f"runner {remote.index} gave no sample of {_env_name(config.env)} in {error.seconds:g} s, and nor did those in its place: "
                     f"{remote.failures_in_a_row} in a row. Does it hang in `__init__`, `reset` or `step`? Raise `sample_timeout_s` if it only "
