@@ -104,14 +104,24 @@ def persist(source: str | os.PathLike[str], folder: str | os.PathLike[str], numb
     if _is_same(source, target):
         return str(target)
     Path(folder).mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + _PART)
+    part = part_of(target)
     _remove(part)
     shutil.copytree(source, part, symlinks=True)
+    put_in_place(part, target)
+    return str(target)
+
+
+def part_of(target: Path) -> Path:
+    """Give where a checkpoint lies while it is written."""
+    return target.with_name(target.name + _PART)
+
+
+def put_in_place(part: Path, target: Path) -> None:
+    """Give a folder that is whole its name."""
     if target.exists():
         # A folder cannot be replaced by another in one step; what is in the way goes first.
         _remove(target)
     os.rename(part, target)
-    return str(target)
 
 
 class Checkpoints:

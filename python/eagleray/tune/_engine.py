@@ -53,7 +53,7 @@ class Engine:
         self._started_at = time.time()
         self._is_ending = self._is_interrupted = False
         self._raised: BaseException | None = None
-        self._is_checked = False
+        self._is_checked = self._is_waiting_said = False
         self._iteration = 0
         is_free = (
             type(plan.scheduler) is FIFOScheduler
@@ -180,8 +180,17 @@ class Engine:
             factory = self._factory(trial)
             self._slots.check(factory)
             if not self._slots.has_room(factory):
+                if not self._live and not self._slots.winding():
+                    self._say_waits(factory)
                 return
             launched.append(self._launch(trial, factory))
+
+    def _say_waits(self, factory: PlacementGroupFactory) -> None:
+        """There was room once: the node that had it is gone."""
+        if not self._is_waiting_said:
+            self._is_waiting_said = True
+            needs = ", ".join(f"{amount:g} {name}" for name, amount in factory.required_resources.items())
+            self._record.warn(f"nothing runs, and no node has {needs} for the next trial any more: it waits for one.")
 
     def _next_trial(self) -> Trial | None:
         """The trial that is to run next, made if need be: it stays pending until there is room."""
@@ -241,13 +250,13 @@ class Engine:
         slot, is_used = self._slots.take(factory)
         if trial in self._pending:
             self._pending.remove(trial)
-        live = Live(trial, slot, self._record.spec_of(trial, factory), is_class=self.plan.is_class, is_used=is_used)
+        spec = self._record.spec_of(trial, factory, self._ahead)
+        live = Live(trial, slot, spec, is_class=self.plan.is_class, is_used=is_used)
         live.every = self.plan.checkpoint.checkpoint_frequency or 0
         self._live[trial.trial_id] = live
         self._set_status(trial, Trial.RUNNING)
         if trial.start_time is None:
             trial.start_time = time.time()
-        live.ahead = self._ahead
         return live
 
     # Taking up what came.
@@ -310,8 +319,21 @@ class Engine:
         except RayError as error:
             self._check_node()
             self._slots.end(live.slot)
+            if live.is_used and not live.about:
+                # The process, which had been waiting for a trial, died before this one began.
+                live.abandon()
+                del self._live[trial.trial_id]
+                self._requeue(trial)
+                return False
             self._on_failure(live, error, str(error))
             return False
+        except OSError as error:
+            # What it sends finds no room.
+            self._slots.end(live.slot)
+            self._on_failure(live, error, str(error))
+            return False
+        if kind == "on the way":
+            return True
         if kind == "result":
             return self._on_result(live, body, kept)
         if kind == "begin":
@@ -323,6 +345,7 @@ class Engine:
             return True
         if kind == "error":
             if self.plan.is_class:
+                live.slot.bring_left()
                 self._slots.end(live.slot)
             else:
                 live.release(self._slots)
@@ -423,6 +446,7 @@ class Engine:
     def _on_failure(self, live: Live, error: BaseException, text: str) -> None:
         trial = live.trial
         self._live.pop(trial.trial_id, None)
+        live.drop_half()
         trial.num_failures += 1
         trial.error = error
         most = self.plan.failure.max_failures
@@ -449,6 +473,9 @@ class Engine:
 
     def _save(self, live: Live) -> None:
         """Saves a class trial between two steps."""
+        if not live.is_begun:
+            # What it was to begin from is where it stands.
+            return
         kind, body, kept = live.save(self._record.checkpoint_path(live.trial))
         if kind == "saved":
             self._record.checkpointed(live.trial, kept, live.trial.last_result, live.count)

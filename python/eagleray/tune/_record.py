@@ -53,6 +53,8 @@ class Record:
         self._id = experiment_id
         self._callbacks = plan.callbacks
         self.view = view
+        #: Lies in the experiment's folder while it runs.
+        self.mark: str | None = None
         self._iteration = 0
         self._trials: list[Trial] = []
         #: Of each trial: the iterations that count, its checkpoints.
@@ -190,7 +192,7 @@ class Record:
         self.view.on_status(trial, None, trial.status)
         return trial
 
-    def spec_of(self, trial: Trial, factory: PlacementGroupFactory) -> TrialSpec:
+    def spec_of(self, trial: Trial, factory: PlacementGroupFactory, ahead: int = 1) -> TrialSpec:
         """What the trial's process is told."""
         at: dict[str, Any] = {}
         if trial.checkpoint is not None:
@@ -211,6 +213,8 @@ class Record:
             checkpoint_next=self._checkpoints(trial).next_number,
             chdir=_is_chdir(),
             log_to_file=self.plan.log_to_file,
+            mark=self.mark,
+            ahead=ahead,
         )
 
     def status(self, trial: Trial, old: str) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from eagleray._native import Emitter
+    from eagleray.tune._away import Away
     from eagleray.tune._checkpoint import Checkpoint
 
 
@@ -49,6 +50,10 @@ class TrialSpec:
     checkpoint_next: int = 0
     chdir: bool = True
     log_to_file: tuple[str, str] | None = None
+    #: Who sees this file writes into the experiment's folder; others send what belongs there.
+    mark: str | None = None
+    #: How many results it may be ahead of what was decided.
+    ahead: int = 1
 
 
 @dataclass
@@ -68,6 +73,8 @@ class Session:
     #: The folder of `tune.checkpoint_dir` that goes with the next report.
     folder: str | None = None
     is_stopped: bool = False
+    #: Set where the experiment's folder is on another machine; `spec` then names a folder of this one.
+    away: Away | None = None
 
     def report(self, metrics: dict[str, Any], checkpoint: Checkpoint | None = None) -> None:
         """Send one result, and wait until the experiment has decided."""
@@ -89,11 +96,14 @@ class Session:
         kept = self._keep(checkpoint)
         if kept is not None:
             result["checkpoint_dir_name"] = os.path.basename(kept)
+        self._send(("result", result, kept))
+        self.last = time.time()
+
+    def _send(self, said: tuple[str, Any, Any]) -> None:
         try:
-            is_wanted = self.emitter.send(("result", result, kept))
+            is_wanted = self.emitter.send(said)
         except KeyboardInterrupt:
             is_wanted = False
-        self.last = time.time()
         if not is_wanted:
             self.is_stopped = True
             raise StopTrial
@@ -124,7 +134,15 @@ class Session:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
         self.checkpoint = Checkpoint.from_directory(kept)
-        return kept
+        return kept if self.away is None else self._send_folder(self.away, kept)
+
+    def _send_folder(self, away: Away, folder: str) -> str:
+        """Send a checkpoint ahead of its result. Returns where it is then. Here only the latest one stays, for `get_checkpoint`."""
+        target = away.home_of(folder)
+        for piece in away.pieces(folder):
+            self._send(("piece", piece, target))
+        away.keep_only(folder)
+        return target
 
 
 _current: Session | None = None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import eagleray
 from eagleray.exceptions import RayError
+from eagleray.tune._pieces import Unpacking
 from eagleray.tune._trial_process import TrialProcess
 from eagleray.tune.error import TuneError
 
@@ -20,6 +22,8 @@ _GRACE_S = 20.0
 #: At the end of an experiment they have no more than this.
 _CLOSE_S = 5.0
 _GRACE_VARIABLE = "TUNE_FORCE_TRIAL_CLEANUP_S"
+#: What there is in all is asked for no more often.
+_LOOK_S = 1.0
 #: Processes that wait for their next trial, beyond which they are ended.
 _IDLE_MAX = 64
 
@@ -31,6 +35,10 @@ class Slot:
         self.factory = factory
         self.actor = actor
         self.group = group
+        #: Whether its process sees the experiment's folder; not known before a trial began in it.
+        self.sees_storage: bool | None = None
+        #: The folder of the trial that runs in it, or was the last to.
+        self.trial_path: str | None = None
         #: Ready once the trial before has really ended.
         self.winding: Any = None
         self.winding_until = 0.0
@@ -39,6 +47,19 @@ class Slot:
         """The trial was told to stop; the process is free once `ended` is ready."""
         self.winding = ended
         self.winding_until = time.monotonic() + float(os.environ.get(_GRACE_VARIABLE, _GRACE_S))
+
+    def bring_left(self) -> None:
+        """What its trial has left in a folder on another machine, as what it printed, comes into the experiment's."""
+        if self.sees_storage is not False or self.trial_path is None:
+            return
+        try:
+            unpacking = Unpacking(self.trial_path)
+            with contextlib.closing(unpacking):
+                while (piece := eagleray.get(self.actor.left.remote())) is not None:
+                    unpacking.take(piece)
+        except (RayError, OSError) as error:
+            text = f"what a trial left in its folder on another machine did not reach {self.trial_path}: {error}"
+            warnings.warn_explicit(text, UserWarning, "eagleray.tune", 0)
 
 
 class Slots:
@@ -51,16 +72,19 @@ class Slots:
         self._all: list[Slot] = []
         self._actor_class = eagleray.remote(TrialProcess)
         self.total: dict[str, float] = eagleray.cluster_resources()
+        #: Whatever the nodes had at any time: one that died may come back.
+        self._most = dict(self.total)
+        self._looked_at = time.monotonic()
         self.used: dict[str, float] = {}
 
     def check(self, factory: PlacementGroupFactory) -> None:
-        """Refuses what this machine never has."""
+        """Refuses what nobody ever had."""
         for name, amount in factory.required_resources.items():
-            if amount > self.total.get(name, 0.0) + 1e-9:
-                shown = [key for key in sorted(self.total) if ":" not in key and not key.endswith("memory")]
-                have = ", ".join(f"{self.total[key]:g} {key}" for key in shown)
+            if amount > self._most.get(name, 0.0) + 1e-9:
+                shown = [key for key in sorted(self._most) if ":" not in key and not key.endswith("memory")]
+                have = ", ".join(f"{self._most[key]:g} {key}" for key in shown)
                 raise TuneError(
-                    f"a trial needs {amount:g} {name}, and there is {self.total.get(name, 0.0):g} in all ({have}): "
+                    f"a trial needs {amount:g} {name}, and there is {self._most.get(name, 0.0):g} in all ({have}): "
                     "ask for less in `resources_per_trial` or `tune.with_resources`, or give `init` more."
                 )
 
@@ -68,6 +92,7 @@ class Slots:
         """Whether one more trial of this kind can start now."""
         if self._idle.get(factory):
             return True
+        self._look()
         if self._fits(factory):
             return True
         # Processes that wait for a trial of another kind make room.
@@ -75,6 +100,16 @@ class Slots:
             if self._fits(factory):
                 return True
         return False
+
+    def _look(self) -> None:
+        """Nodes come and go."""
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_S:
+            return
+        self._looked_at = now
+        self.total = eagleray.cluster_resources()
+        for name, amount in self.total.items():
+            self._most[name] = max(amount, self._most.get(name, 0.0))
 
     def _fits(self, factory: PlacementGroupFactory) -> bool:
         needs = factory.required_resources.items()
@@ -111,6 +146,7 @@ class Slots:
     def give_back(self, slot: Slot) -> None:
         """The process is free for another trial."""
         slot.winding = None
+        slot.bring_left()
         idle = self._idle.setdefault(slot.factory, [])
         if self.reuses and len(idle) < _IDLE_MAX:
             idle.append(slot)
@@ -165,9 +201,12 @@ class Slots:
             until = max(slot.winding_until for slot in ending)
             seconds = max(min(until - time.monotonic(), _CLOSE_S), 0.0)
             with contextlib.suppress(RayError):
-                eagleray.wait(
+                ready, _ = eagleray.wait(
                     [slot.winding for slot in ending], num_returns=len(ending), timeout=seconds, fetch_local=False
                 )
+                for slot in ending:
+                    if slot.winding in ready:
+                        slot.bring_left()
         ended = list(self._all)
         for slot in ended:
             self.end(slot)

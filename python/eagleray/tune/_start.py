@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import eagleray
 from eagleray._native import tune as native
-from eagleray.tune import _replay, _resolve
+from eagleray.tune import _replay, _resolve, _storage
 from eagleray.tune._console import SilentView, View, make_view
 from eagleray.tune._engine import Engine
 from eagleray.tune._files import JOURNAL
@@ -66,7 +66,7 @@ def run(plan: Plan, resume: _replay.Resume | None = None) -> list[Trial]:
             )
         _warn_of_limit(plan, record)
         engine = Engine(plan, record, trials)
-        with _interrupts(engine):
+        with _storage.marked(plan.folder) as record.mark, _interrupts(engine):
             engine.run()
     return trials
 

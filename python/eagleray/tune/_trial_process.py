@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import eagleray
 from eagleray import _native, util
-from eagleray.tune import _session
+from eagleray.tune import _session, _storage
+from eagleray.tune._away import Away, Parcel
 from eagleray.tune.trainable.util import call_trainable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from eagleray.tune._pieces import Piece
     from eagleray.tune._session import TrialSpec
     from eagleray.tune.trainable.trainable import Trainable
 
@@ -68,13 +70,61 @@ class TrialProcess:
         self._trainable = trainable
         self._instance: Trainable | None = None
         self._output: _Output | None = None
+        #: Where the experiment's folder is on another machine.
+        self._away: Away | None = None
+
+    # What travels.
+
+    def expect(self, spec: TrialSpec) -> tuple[str, Any, Any]:
+        """Says whether the checkpoint that a trial is to go on from has to be sent."""
+        try:
+            self._away = None if _storage.is_seen(spec.mark) else Away(spec)
+        except BaseException as error:
+            return _failure(error)
+        return ("received", self._away is not None, None)
+
+    def receive(self, piece: Piece) -> tuple[str, Any, Any]:
+        """Takes a piece of that checkpoint."""
+        try:
+            assert self._away is not None
+            self._away.receive(piece)
+        except BaseException as error:
+            return _failure(error)
+        return ("received", True, None)
+
+    def piece(self, ticket: int) -> tuple[str, Piece | None, Any]:
+        """The next piece of a checkpoint that was saved here; None if there is no more."""
+        try:
+            assert self._away is not None
+            return ("piece", self._away.next_piece(ticket), None)
+        except BaseException as error:
+            return _failure(error)
+
+    def left(self) -> Piece | None:
+        """The next piece of what a trial has left in its folder here; None if there is no more, and the folder is gone."""
+        if self._away is None:
+            return None
+        piece = self._away.next_left()
+        if piece is None:
+            self._away = None
+        return piece
+
+    def _place(self, spec: TrialSpec) -> TrialSpec:
+        """The trial's folder and checkpoint as they are called here."""
+        if _storage.is_seen(spec.mark):
+            self._away = None
+            return spec
+        if self._away is None or self._away.is_used:
+            self._away = Away(spec)
+        return self._away.place(spec)
 
     # Functions.
 
     def run(self, spec: TrialSpec) -> Iterator[Any]:
         """Runs a function trainable. Its results go out as they are reported; what it came to is yielded last."""
         emitter = _native.emitter()
-        emitter.send(("begin", _about(), None))
+        spec = self._place(spec)
+        emitter.send(("begin", _about(), self._away is not None))
         _enter(spec)
         session = _session.Session(
             spec,
@@ -84,6 +134,7 @@ class TrialProcess:
             time_total=spec.time_total,
             _timesteps_total=spec.timesteps_total,
             _episodes_total=spec.episodes_total,
+            away=self._away,
         )
         output = _Output(spec)
         try:
@@ -112,6 +163,7 @@ class TrialProcess:
     def build(self, spec: TrialSpec, *, reset: bool) -> tuple[str, Any, Any]:
         """Makes the instance, or gives the one that is there another configuration; then restores it."""
         try:
+            spec = self._place(spec)
             _enter(spec)
             config = dict(spec.config)
             if self._instance is not None and (not reset or not self._instance.reset(config)):
@@ -123,14 +175,13 @@ class TrialProcess:
                 self._instance = self._trainable(config)
             instance = self._instance
             instance.trial_id, instance.trial_name, instance._logdir = spec.trial_id, spec.trial_name, spec.path
-            if self._output is not None:
-                self._output.close()
+            self._close_output()
             self._output = _Output(spec)
             if spec.checkpoint is not None:
                 instance.restore(spec.checkpoint)
         except BaseException as error:
             return _failure(error)
-        return ("begin", _about(), None)
+        return ("begin", _about(), self._away is not None)
 
     def step(self, checkpoint: str, *, is_due: bool) -> tuple[str, Any, Any]:
         """Does one iteration, and saves it where that is wanted."""
@@ -139,7 +190,7 @@ class TrialProcess:
             result = self._instance.train()
             kept = self._save(checkpoint) if is_due or result.get("should_checkpoint") else None
             if kept is not None:
-                result["checkpoint_dir_name"] = os.path.basename(kept)
+                result["checkpoint_dir_name"] = os.path.basename(checkpoint)
         except BaseException as error:
             return _failure(error)
         return ("result", result, kept)
@@ -151,7 +202,12 @@ class TrialProcess:
         except BaseException as error:
             return _failure(error)
 
-    def _save(self, path: str) -> str:
+    def _save(self, path: str) -> str | Parcel:
+        if self._away is None:
+            return self._save_here(path)
+        return self._away.offer(path, self._save_here(self._away.here_of(path)))
+
+    def _save_here(self, path: str) -> str:
         assert self._instance is not None
         # What lies there is of a run that was cut short before it was counted.
         temporary = f"{path}.part"
@@ -167,10 +223,17 @@ class TrialProcess:
 
     def end(self) -> None:
         """The trial is over; the instance may be reset for another one."""
+        self._close_output()
+
+    def _close_output(self) -> None:
+        output, self._output = self._output, None
+        if output is not None:
+            output.close()
 
     def drop(self) -> None:
         """The instance is not needed any more."""
         self._drop()
+        self._close_output()
 
     def _drop(self) -> None:
         instance, self._instance = self._instance, None

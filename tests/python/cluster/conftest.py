@@ -1,13 +1,18 @@
 """Machines that are folders: what runs with one of them finds nothing of the others by itself."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 from tests.python.conftest import Drivers
+from tests.python.tools import path_of
+
+from eagleray._node import process
 
 
 class Machine(Drivers):
@@ -68,3 +73,26 @@ def elsewhere():
     made = Machine()
     yield made
     made.close()
+
+
+def hiding(folder):
+    """A command behind which a folder is empty, and nobody can write to it."""
+    rights = "-m" if os.geteuid() == 0 else "-Urm"
+    return [path_of("unshare"), rights, "/bin/sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"', str(folder)]
+
+
+@pytest.fixture
+def storage(tmp_path, monkeypatch):
+    """Where experiments are kept: a folder that nodes which are started after this do not see."""
+    folder = tmp_path / "storage"
+    folder.mkdir()
+    if subprocess.run([*hiding(folder), "/bin/true"], check=False).returncode != 0:
+        pytest.skip("mounts cannot be hidden here")
+    start = subprocess.Popen
+
+    def start_elsewhere(command, *args, **options):
+        is_node = "eagleray._node.tied" in command
+        return start([*hiding(folder), *command] if is_node else command, *args, **options)
+
+    monkeypatch.setattr(process.subprocess, "Popen", start_elsewhere)
+    return folder

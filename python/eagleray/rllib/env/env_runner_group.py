@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import eagleray
 from eagleray import cloudpickle
 from eagleray.exceptions import RayError, RayTaskError
+from eagleray.rllib.env._remote import NoAnswerError, Remote
 from eagleray.rllib.env._starting import RunnerActor, has_process
 from eagleray.rllib.env._worker import LocalWorker
 from eagleray.rllib.env.env_runner import EnvRunner, Weights
@@ -40,26 +41,6 @@ _START_S = 10.0
 _SOON_S = 1.0
 
 
-class _NoAnswerError(TimeoutError):
-    """A runner was silent for too long. An environment that raises a TimeoutError of its own has answered."""
-
-    def __init__(self, index: int, seconds: float) -> None:
-        super().__init__(f"runner {index} gave no answer in {seconds:g} s")
-        self.seconds = seconds
-
-
-class _Remote:
-    """One actor that samples."""
-
-    def __init__(self, index: int, actor: Any) -> None:
-        self.index = index
-        self.actor = actor
-        self.failures_in_a_row = 0
-        #: A request that was not answered in time, and how often it was waited for.
-        self.pending: Any = None
-        self.waited = 0
-
-
 class EnvRunnerGroup:
     """The runners of one configuration."""
 
@@ -77,7 +58,7 @@ class EnvRunnerGroup:
         self._has_sampled = False
         self._local: EnvRunner | None = None
         self._worker: LocalWorker | None = None
-        self._remotes: list[_Remote] = []
+        self._remotes: list[Remote] = []
         if config.num_env_runners == 0:
             self._local = EnvRunner(config, 0, self._known)
             return
@@ -89,7 +70,7 @@ class EnvRunnerGroup:
             num_gpus=config.num_gpus_per_env_runner,
             resources=dict(config.custom_resources_per_env_runner),
         )
-        self._remotes = [_Remote(index, self._make(index)) for index in range(1, config.num_env_runners + 1)]
+        self._remotes = [Remote(index, self._make(index)) for index in range(1, config.num_env_runners + 1)]
         if config.validate_env_runners_after_construction:
             try:
                 self._await()
@@ -121,7 +102,7 @@ class EnvRunnerGroup:
             _read(answers)
             raise
 
-    def _first_answer(self, remote: _Remote, ref: Any, ask: Callable[[Any], Any]) -> Any:
+    def _first_answer(self, remote: Remote, ref: Any, ask: Callable[[Any], Any]) -> Any:
         """What a runner answers that may still be at its environments' constructors, or the one in its place if it hangs there.
 
         None: it is left out.
@@ -156,21 +137,22 @@ class EnvRunnerGroup:
         """Samples so much of `unit`, shared out over all runners."""
         if self._local is not None:
             return self.sample(**{unit: amount}, **how)
-        whole, rest = divmod(amount, len(self._remotes))
-        shares = [{unit: whole + (number < rest)} for number in range(len(self._remotes))]
+        count = len(self._present())
+        whole, rest = divmod(amount, count)
+        shares = [{unit: whole + (number < rest)} for number in range(count)]
         return self.gather(self.ask(shares, **how))
 
-    def ask(self, each: list[dict[str, Any]] | None = None, **common: Any) -> list[tuple[_Remote, Any]]:
-        """Asks every runner for a sample, and waits for none. `each` says what is asked of each of them."""
+    def ask(self, each: list[dict[str, Any]] | None = None, **common: Any) -> list[tuple[Remote, Any]]:
+        """Asks every runner for a sample, and waits for none. `each` says what is asked of each of them, in turn."""
         asked = []
-        for number, remote in enumerate(self._remotes):
-            how = common if each is None else common | each[number]
+        for number, remote in enumerate(self._present()):
+            how = common if each is None else common | each[number % len(each)]
             ref = remote.pending if remote.pending is not None else remote.actor.sample_and_metrics.remote(**how)
             remote.pending = ref
             asked.append((remote, ref))
         return asked
 
-    def gather(self, asked: list[tuple[_Remote, Any]], *, at_least_one: bool = False) -> list[Any]:
+    def gather(self, asked: list[tuple[Remote, Any]], *, at_least_one: bool = False) -> list[Any]:
         """Waits for what was asked for: all of it, or what is there once one is."""
         timeout = self.config.sample_timeout_s
         refs = [ref for _, ref in asked]
@@ -203,8 +185,9 @@ class EnvRunnerGroup:
         if self._local is not None:
             return [getattr(self._local, name)(*args) for name, args in calls]
         sent = []
+        present = self._present()
         for number, (name, args) in enumerate(calls):
-            remote = self._remotes[number % len(self._remotes)]
+            remote = present[number % len(present)]
             sent.append((remote, getattr(remote.actor, name).remote(*args)))
         found: list[Any] = []
         failed: set[int] = set()
@@ -221,8 +204,24 @@ class EnvRunnerGroup:
 
     # Faults.
 
-    def _on_silence(self, remote: _Remote, seconds: float | None) -> None:
+    def _present(self) -> list[Remote]:
+        """The runners, without those that were put in others' place and find no room: their node died, and the rest is full.
+
+        Others go on without them; they take part once there is room again. If nobody is there, all are waited for.
+        """
+        for remote in self._remotes:
+            if remote.is_awaited and remote.arrives() and remote.was_missed and self._weights_ref is not None:
+                remote.actor.set_weights.remote(self._weights_ref)
+        return [remote for remote in self._remotes if not remote.is_awaited] or self._remotes
+
+    def _replace(self, remote: Remote) -> None:
+        remote.replace(self._make(remote.index, recreated=True), _START_S)
+
+    def _on_silence(self, remote: Remote, seconds: float | None) -> None:
         assert seconds is not None, "who waits without a limit is not silent"
+        if remote.is_awaited and not has_process(remote.actor):
+            # It waits for room.
+            return
         remote.waited += 1
         _logger.warning(
             "runner %d gave no answer in %s s; it is left to go on. Raise `sample_timeout_s` if its environments take that long.",
@@ -230,9 +229,9 @@ class EnvRunnerGroup:
             seconds,
         )
         if remote.waited >= _PATIENCE:
-            self._on_failure(remote, _NoAnswerError(remote.index, seconds * remote.waited))
+            self._on_failure(remote, NoAnswerError(remote.index, seconds * remote.waited))
 
-    def _on_failure(self, remote: _Remote, error: Exception) -> None:
+    def _on_failure(self, remote: Remote, error: Exception) -> None:
         config = self.config
         remote.failures_in_a_row += 1
         is_restarted = config.restart_failed_env_runners
@@ -249,11 +248,11 @@ class EnvRunnerGroup:
                 raise error
             return
         never_worked = not self._has_sampled and isinstance(error, RayError)
-        is_hung = isinstance(error, _NoAnswerError)
+        is_hung = isinstance(error, NoAnswerError)
         tolerance = config.num_consecutive_env_runner_failures_tolerance
         if remote.failures_in_a_row > (min(tolerance, _FIRST_TRIES - 1) if never_worked or is_hung else tolerance):
             times = f"{remote.failures_in_a_row} times in a row"
-            if isinstance(error, _NoAnswerError):
+            if isinstance(error, NoAnswerError):
                 raise EnvError(
                     f"runner {remote.index} gave no sample of {_env_name(config.env)} in {error.seconds:g} s, and nor did those in its place: "
                     f"{remote.failures_in_a_row} in a row. Does it hang in `__init__`, `reset` or `step`? Raise `sample_timeout_s` if it only "
@@ -273,8 +272,7 @@ class EnvRunnerGroup:
             raise error
         _logger.warning("runner %d failed and is replaced: %s", remote.index, _brief(error))
         self.num_restarts += 1
-        remote.actor = self._make(remote.index, recreated=True)
-        remote.pending, remote.waited = None, 0
+        self._replace(remote)
         if self._weights_ref is not None:
             remote.actor.set_weights.remote(self._weights_ref)
         if self._on_recreated is not None:
@@ -294,7 +292,7 @@ class EnvRunnerGroup:
 
         found: dict[str, PolicySpaces] | None = None
         while found is None:
-            first = self._remotes[0]
+            first = self._present()[0]
             found = self._first_answer(first, ask(first.actor), ask)
         if config is None:
             self._spaces = found
@@ -312,7 +310,12 @@ class EnvRunnerGroup:
         # Weights of before name other policies: nobody must be given them any more.
         self._weights_ref = None
         self._config_ref = eagleray.put((config, self._known))
-        asked = [(remote, remote.actor.change_policies.remote(config)) for remote in self._remotes]
+        present = self._present()
+        for remote in self._remotes:
+            if remote not in present:
+                _end(remote.actor)
+                self._replace(remote)
+        asked = [(remote, remote.actor.change_policies.remote(config)) for remote in present]
         for remote, ref in asked:
             try:
                 _get(ref)
@@ -329,7 +332,7 @@ class EnvRunnerGroup:
         # Environments in Python have no state to ask for, and whoever samples in them may take long to say so.
         if not self._remotes or any(one.observation_space is not None for one in self.spaces().values()):
             return {}
-        asked = [(remote, remote.actor.get_state.remote()) for remote in self._remotes]
+        asked = [(remote, remote.actor.get_state.remote()) for remote in self._present()]
         refs = [ref for _, ref in asked]
         ready, _ = eagleray.wait(refs, num_returns=len(refs), timeout=self.config.sample_timeout_s, fetch_local=False)
         found: dict[str, bytes] = {}
@@ -357,7 +360,7 @@ class EnvRunnerGroup:
                 _say_unfit(0, error)
             return
         asked = []
-        for remote in self._remotes:
+        for remote in self._present():
             own = {name.partition("/")[2]: data for name, data in state.items() if name.startswith(f"{remote.index}/")}
             pending = own.pop("pending", None)
             # What was asked for before is of another time.
@@ -383,7 +386,7 @@ class EnvRunnerGroup:
             return
         self._weights_ref = eagleray.put(weights)
         # Nobody waits for it: calls on an actor keep their order, and one that failed shows at the next sample.
-        for remote in self._remotes:
+        for remote in self._present():
             remote.actor.set_weights.remote(self._weights_ref)
 
     def foreach_env_runner(
@@ -455,7 +458,7 @@ class EnvRunnerGroup:
         if self._local is None and not self.config.create_local_env_runner:
             local = None
         wanted = None if ids is None else set(ids)
-        remotes = [remote for remote in self._remotes if wanted is None or remote.index in wanted]
+        remotes = [remote for remote in self._present() if wanted is None or remote.index in wanted]
         count = len(remotes) + (local is not None)
         functions, given = _one_each(func, count, "functions"), _one_each(kwargs or {}, count, "kwargs")
         # Actors first: they work while this process does.
