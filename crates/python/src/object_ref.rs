@@ -256,7 +256,6 @@ pub(crate) fn rebuild_all(refs: &[(ObjectId, ProcId)]) -> Vec<ObjectRef> {
 /// for an actor). The value is `pending`, `inline`, `stored`, `filed` or `failed`.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a row of a table for one Python caller")]
-#[expect(clippy::type_complexity, reason = "a row as Python gets it")]
 fn object_table(py: Python<'_>) -> PyResult<Vec<(String, &'static str, u64, u32, u32, u32, bool, bool, Vec<u32>)>> {
     let runtime = session::current_or_start(py)?;
     let me = runtime.me;

@@ -91,7 +91,8 @@ def test_what_is_made_there_stays_there_until_it_is_read(cluster, wait_until):
     assert ray.get(left.read.remote([made]), timeout=LIMIT)[0] == 1
     assert held(cluster) == (1, 1), "where it lies it needs no copy"
     value = ray.get(made, timeout=LIMIT)
-    assert not value.flags.writeable and value.sum() == 8 * MIB
+    assert not value.flags.writeable
+    assert value.sum() == 8 * MIB
     del made
     wait_until(lambda: held(cluster) == (0, 0))
     assert value.sum() == 8 * MIB, "who looks at a copy keeps it"
@@ -246,7 +247,8 @@ def test_locations_name_all_nodes_that_have_a_value(cluster):
     ray.wait([made, small], num_returns=2, fetch_local=False, timeout=LIMIT)
     found = get_object_locations([made, small])
     assert found[made]["node_ids"] == [cluster.left.node_id]
-    assert found[made]["object_size"] > 4 * MIB and not found[made]["did_spill"]
+    assert found[made]["object_size"] > 4 * MIB
+    assert not found[made]["did_spill"]
     assert found[small]["node_ids"] == [cluster.head.node_id], "with its owner"
     ray.get(made, timeout=LIMIT)
     assert get_object_locations([made])[made]["node_ids"] == [cluster.left.node_id, cluster.head.node_id]
