@@ -127,7 +127,7 @@ test: test-tools check deny-if-installed rust-test loom pytest two-nodes example
 .PHONY: test-all
 test-all: test fuzz ## the same, a fuzzer at every decoder, all semantics over two nodes, and large libraries that are written for Ray: installs 10 GB
 	EAGLERAY_TEST_NODES=2 $(BIN)/python -m pytest tests/python/semantics $(ARGS)
-	EAGLERAY_TEST_ALL=1 $(BIN)/python -m pytest tests/python/libraries $(ARGS)
+	EAGLERAY_TEST_ALL=1 $(BIN)/python -m pytest tests/python/libraries tests/python/cluster/test_looking_after.py $(ARGS)
 
 .PHONY: test-tools
 test-tools: ## Debian packages that tests need, installed where that may be: else those tests are skipped

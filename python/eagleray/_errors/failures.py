@@ -92,7 +92,8 @@ def _how_it_ended(about: dict[str, Any]) -> str:
     parts = [f"Its process, {pid}, ended with {about['text']}."]
     if about["has_output"] and _native.is_joined():
         kept = os.path.join(_native.identity()["session_dir"], "logs", f"crashed-{pid}")
-        is_here = any(map(os.path.exists, (f"{kept}.out", f"{kept}.err")))
+        # The files get these names a moment after the death is known.
+        is_here = not _native.nodes() or any(map(os.path.exists, (f"{kept}.out", f"{kept}.err")))
         where = f"in {kept}.*" if is_here else f"on its node, in logs/crashed-{pid}.* of the session's folder there,"
         parts.append(f"What it printed is kept {where} while the session lasts.")
     return " ".join(parts) + (about["stack"] and f"\n{about['stack']}")

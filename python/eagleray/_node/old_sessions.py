@@ -87,8 +87,8 @@ def is_dead(path: Path) -> bool:
     pid = path.name.split("_")[3]
     if path.is_symlink() or not path.is_dir() or not pid.isdigit():
         return False
-    # In a container that starts again the node has the pid of the one before: then only the lock tells.
-    if int(pid) != os.getpid() and is_alive(int(pid)):
+    # The first process of a container has the pid of the one before whenever that starts again: then only the lock tells.
+    if is_alive(int(pid)) and not int(pid) == os.getpid() == 1:
         return False
     if "://" in _folders_elsewhere(path):
         return False  # values of it may still lie in a bucket, and this list is all that tells where

@@ -216,7 +216,8 @@ ray.get(refs)
     assert "Actors (1):" in plain
     assert re.search(r"Counter +shown +ALIVE", plain), plain
     assert "driver" in plain
-    assert "CPU: 64" not in plain
+    assert "1 x task {CPU: 64}" in plain, "what can never be had is for all to see"
+    assert "Waiting for resources" not in plain
     detailed = daemon.status("-v").stdout
     assert "Waiting for resources" in detailed
     assert "CPU: 64" in detailed

@@ -98,6 +98,6 @@ def test_X6a_labels_are_checked(no_session, labels, error):
 
 
 def test_X6a_a_command_may_be_given_them_as_json():
-    assert read('{"zone": "north,south"}') == {"zone": "north,south"}
+    assert read('{"zone": "north.south"}') == {"zone": "north.south"}
     assert read("zone=north,gpu=") == {"zone": "north", "gpu": ""}
     assert read("") == {}
