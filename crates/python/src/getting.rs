@@ -370,9 +370,18 @@ fn wait<'py>(
         )));
     }
     let is_there = |slot: u32| slot != u32::MAX && runtime.is_ready(slot);
-    let is_ready = |slot: u32| is_there(slot) && (!fetch_local || runtime.is_near(slot));
-    let is_done = || slots.iter().filter(|slot| is_ready(**slot)).take(wanted).count() == wanted;
-    if fetch_local {
+    // Where no value of another node was ever seen, nothing is asked of each.
+    let fetches = || fetch_local && runtime.has_away();
+    let is_done = || {
+        let there = slots.iter().filter(|slot| is_there(**slot));
+        let count = if fetches() {
+            there.filter(|slot| runtime.is_near(**slot)).take(wanted).count()
+        } else {
+            there.take(wanted).count()
+        };
+        count == wanted
+    };
+    if fetches() {
         // All of them are brought here, however many are waited for.
         slots.iter().filter(|slot| is_there(**slot)).for_each(|slot| _ = runtime.is_near(*slot));
     }
@@ -383,6 +392,8 @@ fn wait<'py>(
         wait_for(py, &runtime, deadline, (Verb::Wait, &explain), None, is_done)?;
     }
     let mut left = wanted;
+    let fetches = fetches();
+    let is_ready = |slot: u32| is_there(slot) && (!fetches || runtime.is_near(slot));
     let (ready, rest) = (PyList::empty(py), PyList::empty(py));
     for (item, slot) in list.iter().zip(&slots) {
         if left > 0 && is_ready(*slot) {

@@ -150,10 +150,17 @@ impl Runtime {
         }
     }
 
+    /// Whether this process has come across a value of another node.
+    #[must_use]
+    #[inline]
+    pub fn has_away(&self) -> bool {
+        self.away.has_some.load(Ordering::Relaxed)
+    }
+
     /// Whether a value that is ready lies where this process can read it, for `wait`. If not, its node brings it.
     #[must_use]
     pub fn is_near(&self, slot: Slot) -> bool {
-        if !self.away.has_some.load(Ordering::Relaxed) {
+        if !self.has_away() {
             return true;
         }
         let state = self.state.lock().expect("never poisoned");

@@ -56,11 +56,8 @@ impl Runtime {
             Effect::Resolved(slot) => {
                 let has_failed = self.refresh(state, slot) == Readiness::Failed;
                 state.news.note_resolved(slot, has_failed);
-                let value = state.party.owner.object(slot).and_then(|object| object.value.as_ref());
-                let bulk = value.and_then(owner::Value::as_bulk).filter(|_| self.is_watched(slot));
-                // What comes from another node is told of when it is here: the loop would wait for it, and all that it runs with it.
-                if bulk.is_none_or(|bulk| self.is_near_at(slot, bulk)) {
-                    self.tell_loops(slot);
+                if self.is_watched(slot) {
+                    self.tell_loops_if_near(state, slot);
                 }
             }
             Effect::Unresolved(slot) => self.cells.set(slot, Readiness::Pending),
@@ -96,6 +93,14 @@ impl Runtime {
                 let (party, mut hands) = self.parts(state);
                 party.on_effect(&mut hands, effect);
             }
+        }
+    }
+
+    /// What comes from another node is told of when it is here: the loop would wait for it, and all that it runs with it.
+    fn tell_loops_if_near(&self, state: &State, slot: owner::Slot) {
+        let value = state.party.owner.object(slot).and_then(|object| object.value.as_ref());
+        if value.and_then(owner::Value::as_bulk).is_none_or(|bulk| self.is_near_at(slot, bulk)) {
+            self.tell_loops(slot);
         }
     }
 

@@ -122,6 +122,7 @@ impl Runtime {
     }
 
     /// Whether a loop is to be told of the object.
+    #[inline]
     pub(crate) fn is_watched(&self, slot: Slot) -> bool {
         self.loops_count.load(Ordering::Relaxed) > 0
             && self.loops.lock().expect("never poisoned").iter().any(|watch| watch.watched.contains(&slot))
