@@ -168,6 +168,12 @@ impl<B: Body> Hub<B> {
     pub(crate) fn place_actor(&mut self, step: &mut Step<'_, B>, actor: ActorId, incarnation: u32) {
         let Some(record) = self.actors.table.get(actor) else { return };
         let (owner, job, need) = (record.creation.owner, record.creation.job, record.creation.options.need.clone());
+        if let model::Where::Bundle(seat) = need.at
+            && self.groups.table().state(seat.group) == control::GroupState::Removed
+        {
+            // No node would ever have its bundle.
+            return self.displace(step, actor);
+        }
         let need = self.settled(need);
         if let Some(why) = self.nowhere(&need.at) {
             let death = model::ActorDeath::Unschedulable(why);

@@ -129,7 +129,7 @@ impl<B: Body> Hub<B> {
         }
     }
 
-    fn displace(&mut self, step: &mut Step<'_, B>, actor: ActorId) {
+    pub(crate) fn displace(&mut self, step: &mut Step<'_, B>, actor: ActorId) {
         let record = self.actors.table().get(actor);
         let was_placed = record.is_some_and(|record| record.worker().is_some() || record.incarnation > 0);
         self.act(step, control::Event::Displaced { actor, death: ActorDeath::GroupRemoved { was_placed } });

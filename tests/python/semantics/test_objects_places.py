@@ -76,6 +76,7 @@ def test_O10c_a_small_value_reads_the_same_wherever_it_was_put_and_passed():
     assert ray.get(give_back.remote(ref, [ref]), timeout=30) == ({"small": (1, 2)}, {"small": (1, 2)})
 
 
+@pytest.mark.one_node("a value lies where it was made, which is another node then")
 @pytest.mark.parametrize("how", ["put", "task"])
 @pytest.mark.parametrize("size", [100, LARGE])
 def test_O13a_a_value_lies_on_this_node_and_has_its_size(how, size):
